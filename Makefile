@@ -1,0 +1,102 @@
+# nbagent's own chores. `make install`, then `make demo`; `make test` is what CI runs.
+#
+# Everything lands in .venv, from pins with hashes; the wheel is built from this checkout and installed as a person would
+# install it. A file under .venv/stamps says that a step is done, so a second run does only what changed.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+# The image that the kernel's image starts from; when it isn't named, .ci/base-image makes one from Debian's packages.
+BASE ?=
+
+BIN := .venv/bin
+DONE := .venv/stamps
+UV := VIRTUAL_ENV=.venv UV_PYTHON_DOWNLOADS=never $(BIN)/uv --quiet
+# Folders are listed too: their time changes when a file in them goes.
+SOURCES := pyproject.toml LICENSE $(wildcard README.md) \
+	$(shell find nbagent kernels -name __pycache__ -prune -o -print)
+
+# One resolution for every Python from 3.11 on, so that a result doesn't depend on which one runs it.
+COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --upgrade \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins'
+
+.PHONY: help install demo test lint bench image dev pins clean
+
+help:  ## say what can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
+
+install: $(DONE)/wheel  ## nbagent in .venv, and the environment of its kernels
+	@.ci/setup engine
+	$(BIN)/nbagent env build
+
+demo: install  ## a question, answered in a sandbox
+	$(BIN)/nbagent demo
+
+test: install $(DONE)/tests image lint  ## everything that CI checks
+	$(BIN)/pytest --benchmark-disable
+
+lint: $(DONE)/tests  ## style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install $(DONE)/tests image  ## how long things take here
+	$(BIN)/pytest --benchmark-only
+
+image: $(DONE)/wheel  ## the Docker image of the kernels; BASE=name:tag starts from an image of yours
+	@.ci/setup docker
+	base='$(BASE)'
+	[[ -n $$base ]] || base=$$(.ci/base-image)
+	$(BIN)/nbagent image build --base "$$base"
+
+dev: $(DONE)/tests  ## nbagent editable in .venv
+	@$(UV) pip install --offline --no-deps --no-build-isolation --reinstall-package nbagent --editable .
+	# So that the next `make install` or `make test` puts the wheel in its place.
+	rm -f $(DONE)/wheel
+
+pins: $(DONE)/uv  ## newest versions, with hashes and without addresses, into the three requirements.txt
+	@$(COMPILE) kernels/requirements.in --output-file kernels/requirements.txt > /dev/null
+	$(COMPILE) pyproject.toml --group build --output-file requirements.txt > /dev/null
+	$(COMPILE) pyproject.toml --extra test --extra anthropic --constraints requirements.txt \
+		--output-file tests/requirements.txt > /dev/null
+
+clean:  ## undo everything but the cache of the kernels' packages
+	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .benchmarks
+	find nbagent tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(DONE)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+		echo 'nbagent needs Python 3.11 or newer as $(PYTHON); name another one: make install PYTHON=python3.12' >&2; exit 1; }
+	$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || {
+		echo "$(PYTHON) can't make environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	echo 'Making .venv'
+	$(PYTHON) -m venv .venv
+	# pip only brings uv, from its pin, and uv the rest: seconds instead of a minute.
+	pin=$$(mktemp); trap 'rm -f "$$pin"' EXIT
+	sed -n '/^uv==/,/[^\\]$$/p' requirements.txt > "$$pin"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r "$$pin"
+	mkdir -p $(DONE) && touch $@
+
+$(DONE)/pins: requirements.txt | $(DONE)/uv
+	@echo 'Installing the pinned dependencies'
+	$(UV) pip sync --require-hashes requirements.txt
+	touch $@
+
+$(DONE)/wheel: $(SOURCES) $(DONE)/pins
+	@echo 'Building and installing the wheel'
+	rm -rf dist
+	# The pins hold the build backend too; offline proves that nothing else is fetched.
+	$(UV) build --offline --wheel --no-build-isolation
+	$(UV) pip install --offline --no-deps --reinstall-package nbagent dist/*.whl
+	touch $@
+
+# After the wheel: `uv pip sync` takes away what it doesn't know.
+$(DONE)/tests: tests/requirements.txt $(DONE)/pins
+	@echo 'Installing the pinned dependencies of the tests'
+	$(UV) pip install --require-hashes -r tests/requirements.txt
+	touch $@

@@ -1,0 +1,67 @@
+"""A notebook assistant whose code runs in a sandboxed Jupyter kernel, and whose every answer is a notebook.
+
+    async with Session(model="openai:gpt-5", data=["sales.csv"]) as session:
+        answer = await session.ask("Which region grew fastest?")
+        session.export("growth.ipynb")
+
+Names are imported when they are first used: `import nbagent` itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbagent.errors import NbagentError
+    from nbagent.events import Event, Package, Record, Usage
+    from nbagent.kernel.kernel import Cell, CodeBoxOutput, Kernel
+    from nbagent.policy import InstallPolicy, Limits, TrustLevel
+    from nbagent.session import Answer, BlockingSession, Session
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Answer": "nbagent.session",
+    "BlockingSession": "nbagent.session",
+    "Cell": "nbagent.kernel.kernel",
+    "CodeBoxOutput": "nbagent.kernel.kernel",
+    "Event": "nbagent.events",
+    "InstallPolicy": "nbagent.policy",
+    "Kernel": "nbagent.kernel.kernel",
+    "Limits": "nbagent.policy",
+    "NbagentError": "nbagent.errors",
+    "Package": "nbagent.events",
+    "Record": "nbagent.events",
+    "Session": "nbagent.session",
+    "TrustLevel": "nbagent.policy",
+    "Usage": "nbagent.events",
+}
+
+__all__ = [
+    "Answer",
+    "BlockingSession",
+    "Cell",
+    "CodeBoxOutput",
+    "Event",
+    "InstallPolicy",
+    "Kernel",
+    "Limits",
+    "NbagentError",
+    "Package",
+    "Record",
+    "Session",
+    "TrustLevel",
+    "Usage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'nbagent' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

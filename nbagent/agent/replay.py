@@ -1,0 +1,270 @@
+"""The model that hands out recorded replies, and the recorder that writes them.
+
+One reply a line, JSON: `{"content": "text", "tool_calls": [{"name": "python", "args": {"code": "1 + 1"}}]}`. Beside
+these a reply can have `usage` (tokens) and `invalid_tool_calls`, calls whose arguments were no JSON. The code that a
+replay runs, the sandbox, the installs and the outputs are real; only the model isn't.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from pydantic import PrivateAttr
+
+from nbagent.errors import ReplayError, StoreError
+
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+Tokens = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool call, by the tool's name."""
+
+    name: Name
+    args: dict[str, Any]
+
+
+class InvalidCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool call whose arguments could not be read; `args` is what the model sent instead."""
+
+    name: Name
+    args: str
+    error: str = ""
+
+
+class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tokens of one reply."""
+
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+
+
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One line of a replay file."""
+
+    content: str | msgspec.UnsetType = msgspec.UNSET
+    tool_calls: list[Call] = []
+    invalid_tool_calls: list[InvalidCall] = []
+    usage: Tally | None = None
+
+
+def read_replies(path: Path) -> list[Reply]:
+    """All replies of a file.
+
+    Raises:
+        ReplayError: The file can't be read, or a line is no reply; the message names the line.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        why = "it is a folder" if path.is_dir() else (error.strerror or str(error)).lower()
+        raise ReplayError(f"Can't read the replay file {path}: {why}.") from None
+    replies = []
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if line.strip():
+            replies.append(_reply(line, where=f"{path}, line {number}"))
+    if not replies:
+        raise ReplayError(f"The replay file {path} has no replies.", mend="Record one with --record FILE.")
+    return replies
+
+
+def _reply(line: bytes, *, where: str) -> Reply:
+    try:
+        line.decode("utf-8")
+        reply = msgspec.json.decode(line, type=Reply)
+    except UnicodeDecodeError:
+        raise ReplayError(f"{where}: this is not UTF-8 text.", mend="A replay file is JSON Lines.") from None
+    except msgspec.DecodeError as error:
+        raise ReplayError(f"{where}: {error}.", mend='A reply is {"content": "…", "tool_calls": […]}.') from None
+    if reply.content is msgspec.UNSET and not reply.tool_calls and not reply.invalid_tool_calls:
+        raise ReplayError(f"{where}: the reply has neither content nor tool_calls.")
+    return reply
+
+
+class ReplayModel(BaseChatModel):
+    """A chat model that answers with the replies of a file, in order, whatever it is asked.
+
+    Its place in the file belongs to the object: the questions of one session continue one recording.
+    """
+
+    path: Path
+    replies: list[Any]
+    _next: int = PrivateAttr(default=0)
+
+    @classmethod
+    def open(cls, path: Path) -> ReplayModel:
+        """The model of a file.
+
+        Raises:
+            ReplayError: The file can't be read, or a line is no reply.
+        """
+        return cls(path=path, replies=read_replies(path))
+
+    @property
+    def _llm_type(self) -> str:
+        return "nbagent-replay"
+
+    @property
+    def remaining(self) -> int:
+        """Replies that were not handed out yet."""
+        return len(self.replies) - self._next
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:  # noqa: ARG002 - the base's
+        """The model itself: a recording calls what it calls."""
+        return self
+
+    def _take(self) -> tuple[int, Reply]:
+        if not self.remaining:
+            count = f"{len(self.replies)} {'reply' if len(self.replies) == 1 else 'replies'}"
+            raise ReplayError(
+                f"The replay file {self.path} ran out: it has {count}, and the conversation asked for one more.",
+                mend="Record the whole conversation with --record FILE.",
+            )
+        self._next += 1
+        reply: Reply = self.replies[self._next - 1]
+        return self._next, reply
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],  # noqa: ARG002 - the base's
+        stop: list[str] | None = None,  # noqa: ARG002 - the base's
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base's
+        **kwargs: Any,  # noqa: ARG002 - the base's
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=_message(*self._take()))])
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base's
+        **kwargs: Any,
+    ) -> ChatResult:
+        # The base class would use a thread, and two threads could swap two replies.
+        return self._generate(messages, stop, **kwargs)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],  # noqa: ARG002 - the base's
+        stop: list[str] | None = None,  # noqa: ARG002 - the base's
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,  # noqa: ARG002 - the base's
+    ) -> Iterator[ChatGenerationChunk]:
+        for chunk in _chunks(*self._take()):
+            if run_manager:
+                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],  # noqa: ARG002 - the base's
+        stop: list[str] | None = None,  # noqa: ARG002 - the base's
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,  # noqa: ARG002 - the base's
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in _chunks(*self._take()):
+            if run_manager:
+                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+
+def _message(number: int, reply: Reply) -> AIMessage:
+    """A reply as the message that a provider would have given; `number` makes its calls' ids unique."""
+    return AIMessage(
+        content=reply.content or "",
+        tool_calls=[
+            tool_call(name=call.name, args=call.args, id=f"replay_{number}_{index}")
+            for index, call in enumerate(reply.tool_calls, start=1)
+        ],
+        invalid_tool_calls=[
+            invalid_tool_call(name=call.name, args=call.args, error=call.error, id=f"replay_{number}_invalid_{index}")
+            for index, call in enumerate(reply.invalid_tool_calls, start=1)
+        ],
+        usage_metadata=_usage(reply),
+    )
+
+
+def _usage(reply: Reply) -> UsageMetadata | None:
+    if reply.usage is None:
+        return None
+    given, made = reply.usage.input_tokens, reply.usage.output_tokens
+    return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
+
+
+def _chunks(number: int, reply: Reply) -> Iterator[ChatGenerationChunk]:
+    """A reply in pieces: a word at a time, then each call."""
+    message = _message(number, reply)
+    for word in re.findall(r"\s*\S+|\s+\Z", message.text):
+        yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+    calls = [(call["name"], json.dumps(call["args"]), call["id"]) for call in message.tool_calls]
+    # As from a provider: when LangChain joins the pieces, it tries to complete arguments that are no JSON.
+    calls += [(str(call["name"]), str(call["args"]), call["id"]) for call in message.invalid_tool_calls]
+    for index, (name, args, call_id) in enumerate(calls):
+        piece = tool_call_chunk(name=name, args=args, id=call_id, index=index)
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[piece]))
+    yield ChatGenerationChunk(message=AIMessageChunk(content="", usage_metadata=message.usage_metadata))
+
+
+class Recorder:
+    """Writes each reply of a model to a new file, as it happens, in the format that `replay:` reads.
+
+    Args:
+        path: The file. It must not exist with anything in it: two conversations in one file replay as a third one.
+
+    Raises:
+        StoreError: It exists, or can't be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            if path.exists() and path.stat().st_size:
+                raise StoreError(f"{path} exists already.", mend="Record into a new file.")
+            path.touch()
+        except OSError as error:
+            raise StoreError(f"Can't record into {path}: {(error.strerror or str(error)).lower()}.") from None
+
+    def write(self, message: AIMessage) -> None:
+        """Append one reply.
+
+        Raises:
+            StoreError: The file can't be written.
+        """
+        # A lone surrogate, which no UTF-8 file can hold, becomes a question mark.
+        line = json.dumps(msgspec.to_builtins(_record(message)), ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            with self.path.open("ab") as file:
+                file.write(line + b"\n")
+        except OSError as error:
+            raise StoreError(f"Can't record into {self.path}: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _record(message: AIMessage) -> Reply:
+    """A provider's message in the form of a replay file; its content blocks are flattened to text."""
+    usage = message.usage_metadata
+    return Reply(
+        content=text_of(message),
+        tool_calls=[Call(call["name"] or "unknown", call["args"]) for call in message.tool_calls],
+        invalid_tool_calls=[
+            InvalidCall(call["name"] or "unknown", call["args"] or "", call["error"] or "")
+            for call in message.invalid_tool_calls
+        ],
+        usage=Tally(usage["input_tokens"], usage["output_tokens"]) if usage else None,
+    )
+
+
+def text_of(message: AIMessage) -> str:
+    """The words of a reply: its text blocks, or the refusal that OpenAI sends beside them."""
+    return str(message.text) or str(message.additional_kwargs.get("refusal") or "")

@@ -1,0 +1,307 @@
+"""What the model sees of a cell, and what the person sees of the model's answer. Pure: no kernel, no LangChain.
+
+The model's view is budgeted and honest: whatever is left out is counted where it is missing. The notebook keeps the
+cell's outputs as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html.parser
+import json
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbagent.agent.tools import CellView
+    from nbagent.events import Output, Package
+
+STREAM_BYTES = 10 * 1024
+"""Of each stream, result and traceback, as UTF-8."""
+TOTAL_BYTES = 40 * 1024
+"""Of all the text of one cell."""
+IMAGE_BYTES = 2 * 1024 * 1024
+"""Of one image as base64; providers refuse more than about 5 MB, and a larger one is rarely worth its tokens."""
+IMAGES = 4
+"""Image blocks of one cell."""
+FRAME_RUN = 6
+"""Frames of the person's own code shown in a row; recursion makes thousands."""
+
+Block = dict[str, Any]
+"""A LangChain standard content block."""
+
+# CSI, OSC (ended by BEL or ST) and the two-character escapes of ECMA-48, then the control characters that mean nothing
+# to a reader. A window title or a hidden link must not reach the model any more than a terminal.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
+_FRAME = re.compile(r"^(?=\s{0,2}(?:Cell In\s?\[|Input In\s?\[|File ))", re.MULTILINE)
+_OWN_FILE = re.compile(r"^\s{0,2}File /(?:workspace|tmp)/(?!\S*site-packages)")
+
+
+@dataclass(kw_only=True)
+class _Seen:
+    """What was gathered of a cell so far: its text by section, in order, and its images."""
+
+    sections: dict[str, list[str]] = field(default_factory=dict)
+    images: list[Block] = field(default_factory=list)
+    figures: int = 0
+
+    def add(self, heading: str, text: str) -> None:
+        self.sections.setdefault(heading, []).append(text)
+
+
+def render(cell: CellView, *, images: bool = False) -> str | list[Block]:
+    """A finished cell as the content of a tool's message.
+
+    Args:
+        cell: What `Runs.run_cell` returned.
+        images: Whether the model takes images; otherwise each is told in a sentence.
+
+    Returns:
+        Text; or, if there are images for the model, a text block and the image blocks.
+    """
+    seen = _Seen()
+    for output in cell.outputs:
+        _take(seen, output, images=images)
+    parts = [_section(heading, texts) for heading, texts in seen.sections.items()]
+    if not parts:
+        parts = [_nothing(cell)]
+    body, _ = cut("\n".join(parts), limit=TOTAL_BYTES)
+    text = "\n".join(part for part in (body, *_remarks(cell)) if part)
+    return [{"type": "text", "text": text}, *seen.images] if seen.images else text
+
+
+def cut(text: str, *, limit: int = STREAM_BYTES) -> tuple[str, bool]:
+    """The text, or its head and its tail with an exact count of what is missing between them.
+
+    Args:
+        text: Any text; lone surrogates are replaced, since no provider takes them.
+        limit: Bytes of UTF-8 that are kept, the marker not counted.
+
+    Returns:
+        The text and whether it was cut.
+    """
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return data.decode(), False
+    # A cut inside of a character drops the rest of that character; the count below is of what is really kept.
+    head = data[: limit // 2].decode("utf-8", "ignore")
+    tail = data[-(limit - limit // 2) :].decode("utf-8", "ignore")
+    missing = data[len(head.encode()) : len(data) - len(tail.encode())]
+    lines = missing.count(b"\n")
+    return f"{head}\n[… {len(missing):,} of {len(data):,} bytes ({lines:,} line ends) left out here …]\n{tail}", True
+
+
+def plain(text: str) -> str:
+    """Text without colour codes, terminal sequences or control characters; a progress bar in its last state."""
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _CONTROLS.sub("", text)
+
+
+def traceback_of(output: Output) -> str:
+    """An error output as the person's frames and the error's last line.
+
+    Of each run of library frames the first (how it was called) and the last (where it failed) stay, with their count.
+    """
+    text = plain("\n".join(_text(line) for line in output.get("traceback", [])))
+    last = plain(f"{_text(output.get('ename', 'Error'))}: {_text(output.get('evalue', ''))}").rstrip(": ")
+    if not text.strip():
+        return last
+    start, *frames = _FRAME.split(text)
+    kept: list[str] = [start.strip("\n")] if start.strip("-\n ") else []
+    for own, run in _runs(frames):
+        kept.extend(_shorten(run, keep=FRAME_RUN if own else 2, what="frames" if own else "library frames"))
+    return "\n".join(part for part in kept if part)
+
+
+def _runs(frames: Iterable[str]) -> list[tuple[bool, list[str]]]:
+    """Frames in runs of the person's own and of libraries'."""
+    runs: list[tuple[bool, list[str]]] = []
+    for frame in frames:
+        own = not frame.lstrip().startswith("File ") or _OWN_FILE.match(frame) is not None
+        if not runs or runs[-1][0] != own:
+            runs.append((own, []))
+        runs[-1][1].append(frame.strip("\n"))
+    return runs
+
+
+def _shorten(run: list[str], *, keep: int, what: str) -> list[str]:
+    if len(run) <= keep:
+        return run
+    head, tail = run[: keep // 2], run[-(keep - keep // 2) :]
+    return [*head, f"[… {len(run) - keep:,} {what} left out here …]", *tail]
+
+
+def _take(seen: _Seen, output: Output, *, images: bool) -> None:
+    """Add one nbformat output to what is seen."""
+    kind = output.get("output_type")
+    if kind == "stream":
+        seen.add(_text(output.get("name", "stdout")), _text(output.get("text", "")))
+    elif kind == "error":
+        seen.add("error", traceback_of(output))
+    elif kind in ("execute_result", "display_data"):
+        data = output.get("data", {})
+        heading = "result" if kind == "execute_result" else "display"
+        if not _take_image(seen, data, images=images) and (text := _fallback(data)):
+            seen.add(heading, text)
+
+
+def _take_image(seen: _Seen, data: dict[str, Any], *, images: bool) -> bool:
+    """Add a MIME bundle's image, if it has one."""
+    for mime, name in (("image/png", "PNG"), ("image/jpeg", "JPEG"), ("image/gif", "GIF"), ("image/svg+xml", "SVG")):
+        if mime not in data:
+            continue
+        seen.figures += 1
+        encoded = re.sub(r"\s", "", _text(data[mime]))
+        size = _size(encoded) if name in ("PNG", "JPEG") else None
+        sentence = f"figure {seen.figures}: {name}" + (f", {size[0]}×{size[1]}" if size else "")
+        if images and size and len(seen.images) < IMAGES and len(encoded) <= IMAGE_BYTES:
+            seen.images.append({"type": "image", "base64": encoded, "mime_type": mime})
+            seen.add("figures", f"[{sentence}, attached]")
+        else:
+            seen.add("figures", f"[{sentence}]")
+        return True
+    return False
+
+
+def _fallback(data: dict[str, Any]) -> str:
+    """A MIME bundle as text, from its most readable form."""
+    for mime in ("text/plain", "text/markdown", "text/latex"):
+        if mime in data:
+            return _text(data[mime])
+    if "application/json" in data:
+        return json.dumps(data["application/json"], ensure_ascii=False)
+    if "text/html" in data:
+        return text_of_html(_text(data["text/html"])) or "[HTML without text]"
+    return f"[{', '.join(sorted(data))}: no text form]" if data else ""
+
+
+def _section(heading: str, texts: list[str]) -> str:
+    text = plain("".join(texts) if heading in ("stdout", "stderr") else "\n".join(texts))
+    text, truncated = cut(text.strip("\n"))
+    return f"[{heading}{', truncated' if truncated else ''}]\n{text}"
+
+
+def _nothing(cell: CellView) -> str:
+    if cell.status == "ok":
+        return "(no output) The cell ran without an error. End it with an expression, or print, to see a value."
+    return "(no output)"
+
+
+def _remarks(cell: CellView) -> list[str]:
+    """What must be told beside the outputs, one sentence a line."""
+    stopped = {
+        "timeout": f"The cell was stopped after {cell.duration:.0f} s: it ran longer than a cell may.",
+        "interrupted": "The cell was interrupted before it ended.",
+        "died": "The kernel died while the cell ran.",
+    }
+    remarks = [installed(cell.installed)] if cell.installed else []
+    if cell.status in stopped:
+        remarks.append(stopped[cell.status])
+    if cell.note:
+        remarks.append(plain(cell.note))
+    if cell.state_lost:
+        remarks.append(
+            f"State lost: {plain(cell.state_lost)} Variables, imports and files under /workspace and /tmp are gone; "
+            "run again what you still need."
+        )
+    return remarks
+
+
+def installed(packages: list[Package]) -> str:
+    """What was installed, as one sentence."""
+    asked = [package for package in packages if package.requested] or packages
+    names = ", ".join(f"{package.name} {package.version}" for package in asked)
+    others = len(packages) - len(asked)
+    return f"Installed {names}{f' (and {others} that it needs)' if others else ''}."
+
+
+class _TextOfHtml(html.parser.HTMLParser):
+    """Gathers the text of an HTML fragment; a row becomes a line, its cells are divided by a bar."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the base's name
+        """Note what is not shown, and where a line starts."""
+        if tag in ("script", "style"):
+            self._hidden += 1
+        elif tag in ("br", "p", "div", "tr", "li", "table", "h1", "h2", "h3"):
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Divide table cells."""
+        if tag in ("script", "style"):
+            self._hidden = max(0, self._hidden - 1)
+        elif tag in ("td", "th"):
+            self.parts.append(" | ")
+
+    def handle_data(self, data: str) -> None:
+        """Keep what a browser would show."""
+        if not self._hidden:
+            self.parts.append(re.sub(r"\s+", " ", data))
+
+
+def text_of_html(markup: str) -> str:
+    """The text that an HTML fragment shows, tables as lines; for a result that has no text form."""
+    parser = _TextOfHtml()
+    parser.feed(markup)
+    parser.close()
+    lines = (line.strip().removesuffix("|").strip() for line in "".join(parser.parts).split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def _text(value: Any) -> str:
+    """A string of nbformat, which may be split into a list of lines."""
+    return "".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _size(encoded: str) -> tuple[int, int] | None:
+    """Width and height in pixels of a PNG or JPEG in base64; None if it is neither."""
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) >= 24:
+        width, height = struct.unpack(">II", data[16:24])
+        return width, height
+    at = 2
+    while data.startswith(b"\xff\xd8") and at + 9 <= len(data) and data[at] == 0xFF:
+        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4])
+        # SOF0 to SOF15 hold the size; C4, C8 and CC in that range are tables (ITU T.81, table B.1).
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 2 + length
+    return None
+
+
+# The repetitions are bounded: an answer of a hundred thousand brackets must not take minutes.
+_IMAGE = re.compile(r"!\[[^\]\n]{0,500}\](?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,2000}\)|\[[^\]\n]{0,200}\])")
+_IMG = re.compile(r"<img\b[^<>]{0,5000}>", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\]\n]{0,500})\]\(<?((?:sandbox:|file:|attachment:|/tmp/|/workspace/)[^)\n>]{0,1000})>?\)")
+_CODE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+
+
+def clean_answer(text: str) -> str:
+    """The model's answer without images and links that lead nowhere for the person who reads it.
+
+    Figures are in the notebook's cells and files reach the person by themselves: an image is dropped, a link into the
+    sandbox becomes the file's name. Code is left as it is.
+    """
+    parts = _CODE.split(text)
+    for index in range(0, len(parts), 2):  # the odd ones are code
+        part = _IMG.sub("", _IMAGE.sub("", parts[index]))
+        part = _LINK.sub(lambda link: f"`{link[2].split('?')[0].rstrip('/').rpartition('/')[2] or link[1]}`", part)
+        part = re.sub(r"\bsandbox:(?=/)", "", part)
+        parts[index] = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+(?=\n)", "", part))
+    cleaned = "".join(parts).strip()
+    return cleaned or ("The answer is in the outputs of the cells." if text.strip() else "")

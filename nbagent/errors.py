@@ -1,0 +1,106 @@
+"""The errors that nbagent raises, drawn as a tree.
+
+A failure of the sandbox is never dressed as a failure of the code, nor the other way round: what the code in a cell
+does wrong is an *output* of that cell, not an exception here.
+
+    NbagentError                  every error below; says what happened, and `mend` says what to do
+    ├── UsageError                the request itself is wrong                               (exit code 2)
+    │   ├── DataError             a data file or folder that can't be used
+    │   ├── ModelError            an unknown model, a missing key or a missing extra
+    │   └── ReplayError           a replay file that can't be read, or that ran out
+    ├── SandboxError              the isolation, the kernel or its environment failed       (exit code 3)
+    │   ├── EngineUnavailable     no engine, or not the one asked for, works on this machine
+    │   ├── LimitUnenforceable    the engine can't enforce a limit here, and nobody accepted that
+    │   ├── EnvironmentMissing    the kernel image or environment isn't there and can't be made
+    │   ├── KernelStartError      the kernel did not come up
+    │   └── KernelDied            the kernel died, and could not be brought back
+    ├── InstallError              a package was not installed
+    │   └── InstallRefused        policy, or the form of the request, forbids it
+    ├── ModelCallError            the model's provider failed while answering               (exit code 1)
+    └── StoreError                the session's folder or the notebook can't be written     (exit code 2)
+"""
+
+from __future__ import annotations
+
+
+class NbagentError(Exception):
+    """Anything that nbagent reports to a person in one sentence, with its mend.
+
+    Args:
+        message: What happened, one sentence without a full stop's worth of noise.
+        mend: What the person can do about it; empty when the message says it already.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.mend}".strip()
+
+
+class UsageError(NbagentError):
+    """The request itself is wrong: an option, a name, a question of nothing."""
+
+    exit_code = 2
+
+
+class DataError(UsageError):
+    """A data file or folder that is missing, unreadable or ambiguous."""
+
+
+class ModelError(UsageError):
+    """A model that can't be had: unknown provider, no key, an extra that isn't installed."""
+
+
+class ReplayError(UsageError):
+    """A replay file that can't be read (the message names the line), or that has no reply left."""
+
+
+class SandboxError(NbagentError):
+    """The isolation, the kernel or its environment failed; the code is not to blame."""
+
+
+class EngineUnavailable(SandboxError):
+    """No engine works here, or the one that was asked for doesn't."""
+
+
+class LimitUnenforceable(SandboxError):
+    """A limit that the engine can't enforce on this machine, and that nobody accepted by name."""
+
+
+class EnvironmentMissing(SandboxError):
+    """The kernel image or the kernel environment is not there and could not be made."""
+
+
+class KernelStartError(SandboxError):
+    """The kernel did not come up; the message ends with the tail of what it printed."""
+
+
+class KernelDied(SandboxError):
+    """The kernel died and could not be brought back."""
+
+
+class InstallError(NbagentError):
+    """A package was not installed; the environment is as it was."""
+
+    exit_code = 1
+
+
+class InstallRefused(InstallError):
+    """A package that policy forbids, or a request that isn't a plain requirement."""
+
+
+class ModelCallError(NbagentError):
+    """The model's provider failed while answering."""
+
+    exit_code = 1
+
+
+class StoreError(NbagentError):
+    """The session's folder or a notebook can't be written."""
+
+    exit_code = 2

@@ -1,0 +1,239 @@
+"""What happens in a session, as frozen facts.
+
+Each fact is written to the session's append-only log before anyone shows it (`store.Journal`), wrapped in a `Record`
+that carries its sequence number and time. The log is the truth; notebooks, terminals and panels are views of it.
+
+Outputs are nbformat 4 outputs as plain dicts: `{"output_type": "stream" | "display_data" | "execute_result" | "error",
+…}`, safe to write into a notebook as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Output = dict[str, Any]
+"""One nbformat 4 output."""
+
+CellStatus = Literal["ok", "error", "timeout", "interrupted", "died"]
+"""How a cell ended: `timeout` and `interrupted` were stopped, `died` took the kernel with it."""
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="type"):
+    """The base of all events."""
+
+
+class DataSeen(msgspec.Struct, frozen=True):
+    """A file or folder that the sandbox sees read-only.
+
+    Attributes:
+        path: Where the sandbox sees it, for example `/tmp/data/sales.csv`.
+        source: Where it lies on the host, absolute.
+        size: Bytes, the sum of its files for a folder.
+    """
+
+    path: str
+    source: str
+    size: int
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A distribution that was installed for a session.
+
+    Attributes:
+        name: The distribution's normalised name, for example `opencv-python-headless`.
+        version: Its exact version.
+        sha256: The hash of the wheel that was installed, in hexadecimal.
+        requested: Whether it was asked for itself, or came as a dependency.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    requested: bool = True
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What the model used, in tokens, and in how many calls."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens, self.calls + other.calls
+        )
+
+
+class SessionStarted(Fact):
+    """A sandbox was chosen and its kernel is up."""
+
+    session: str
+    engine: str
+    trust: str
+    environment: str
+    """Digest of the image or of the kernel environment, `sha256:…`."""
+    python: str
+    nbagent: str
+    data: list[DataSeen] = []
+
+
+class Asked(Fact):
+    """A person asked a question; `turn` counts from 1."""
+
+    turn: int
+    question: str
+    model: str = ""
+    replay: bool = False
+
+
+class ModelReplied(Fact):
+    """One reply of the model: its words, and the tools that it calls by name."""
+
+    turn: int
+    text: str
+    tools: list[str] = []
+    usage: Usage = Usage()
+
+
+class CellStarted(Fact):
+    """A cell began to run; `cell` counts from 1 within the session, `turn` is 0 for a cell a person ran."""
+
+    cell: int
+    turn: int
+    code: str
+
+
+class OutputAdded(Fact):
+    """An output as it arrived. For a stream it is only the new text: join them, or wait for `CellFinished`."""
+
+    cell: int
+    output: Output
+
+
+class OutputUpdated(Fact):
+    """Every display that carries this `display_id`, in any cell, now shows this data."""
+
+    cell: int
+    display_id: str
+    data: dict[str, Any]
+    metadata: dict[str, Any] = {}
+
+
+class OutputsCleared(Fact):
+    """`clear_output()` took effect: what the cell showed so far is gone."""
+
+    cell: int
+
+
+class PackagesInstalled(Fact):
+    """Packages were added to the session's site folder. `cell` is 0 outside of a cell."""
+
+    cell: int
+    packages: list[Package]
+    reason: str = ""
+
+
+class InstallFailed(Fact):
+    """Packages were asked for and not installed; the environment is as it was."""
+
+    cell: int
+    requirements: list[str]
+    reason: str
+    refused: bool = False
+
+
+class CellFinished(Fact):
+    """A cell ended. `outputs` are whole (within the limits that the outputs themselves name) and final."""
+
+    cell: int
+    status: CellStatus
+    outputs: list[Output]
+    execution_count: int | None
+    duration: float
+    """Seconds on a monotonic clock, the re-run after an install included."""
+    note: str = ""
+    """What must be told beside the outputs: why it was stopped, what was cut."""
+
+
+class LateOutput(Fact):
+    """Output that arrived after its cell had ended; it belongs to `cell`."""
+
+    cell: int
+    output: Output
+
+
+class StateLost(Fact):
+    """The kernel was replaced: variables and imports are gone; files under /workspace and /tmp too."""
+
+    cell: int
+    reason: str
+
+
+class WidgetState(Fact):
+    """The state of all live ipywidgets models, in the form that a notebook's metadata takes."""
+
+    state: dict[str, Any]
+
+
+class FileSaved(Fact):
+    """A file reached the host: from `/tmp/output` after a run, or the exported notebook."""
+
+    path: str
+    size: int
+    sha256: str
+    cell: int = 0
+
+
+class Answered(Fact):
+    """A turn ended. `success` is false when the model gave up, failed, or was stopped."""
+
+    turn: int
+    text: str
+    success: bool
+    attempts: int
+    """Cells that the turn ran."""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+
+class SessionEnded(Fact):
+    """The sandbox was stopped on purpose."""
+
+    reason: str = ""
+
+
+Event = (
+    SessionStarted
+    | Asked
+    | ModelReplied
+    | CellStarted
+    | OutputAdded
+    | OutputUpdated
+    | OutputsCleared
+    | PackagesInstalled
+    | InstallFailed
+    | CellFinished
+    | LateOutput
+    | StateLost
+    | WidgetState
+    | FileSaved
+    | Answered
+    | SessionEnded
+)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An event as it stands in the log.
+
+    Attributes:
+        seq: Its place in the session, from 1, without gaps.
+        at: Seconds since the epoch, UTC.
+        event: The fact.
+    """
+
+    seq: int
+    at: float
+    event: Event

@@ -1,0 +1,467 @@
+"""The contract of an engine, and the provisioner that all engines share.
+
+An engine isolates a kernel: `docker.py`, `bubblewrap.py`, and `local.py`, which isolates nothing and says so. Each is a
+`jupyter_client` kernel provisioner, so JupyterLab, nbclient, papermill or any other client starts the same sandbox by
+the kernelspec's name (`nbagent-docker`, `nbagent-bubblewrap`) without knowing nbagent. nbagent's own `Kernel` starts it
+the same way and passes a `SandboxSpec` besides. Engines are found by name, through the entry points `nbagent.engines`.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jupyter_client.provisioning import KernelProvisionerBase
+
+from nbagent.errors import DataError, EngineUnavailable, KernelStartError, LimitUnenforceable, SandboxError
+from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
+from nbagent.sandbox import environment, packages, seccomp
+from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
+
+SANDBOX_UID = 64420
+"""The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
+DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
+OUTPUT = "/tmp/output"  # noqa: S108
+WORKSPACE = "/workspace"
+HOME = "/home/sandbox"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Something of the host's that the sandbox sees read-only.
+
+    Attributes:
+        source: A file or folder on the host, absolute, links resolved.
+        target: Where the sandbox sees it, absolute.
+    """
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxSpec:
+    """What a sandbox is to be: the part of a session's settings that an engine needs.
+
+    Attributes:
+        trust: What is permitted, with its limits.
+        data: What it sees read-only.
+        accept: Names of limits that may stay unenforced, because a person said so.
+        install: Which packages its code may get.
+        image: The Docker image, or None for nbagent's own.
+        owner: The session's id, for labels; empty when another client starts the kernel.
+    """
+
+    trust: Trust = field(default_factory=lambda: trust_for(TrustLevel.ISOLATED))
+    data: tuple[Mount, ...] = ()
+    accept: frozenset[str] = frozenset()
+    install: InstallPolicy = field(default_factory=InstallPolicy)
+    image: str | None = None
+    owner: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """One thing that an engine does or doesn't enforce on this machine."""
+
+    name: str
+    enforced: bool
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What an engine can do here.
+
+    Attributes:
+        available: Whether it could start a sandbox now.
+        reason: Why not, one sentence; empty if it can.
+        mend: What the person can do about it.
+        controls: What it enforces.
+        environment: Digest of the image or kernel environment, if there is one.
+    """
+
+    available: bool
+    reason: str = ""
+    mend: str = ""
+    controls: tuple[Control, ...] = ()
+    environment: str = ""
+
+
+class Engine(abc.ABC):
+    """An engine by name: what it can do here, before anything is started.
+
+    Attributes:
+        name: As a person names it.
+        isolates: False for `local`, which is never chosen by itself.
+    """
+
+    name: ClassVar[str]
+    isolates: ClassVar[bool] = True
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernelspec that starts a kernel in this engine."""
+        return f"nbagent-{self.name}"
+
+    @abc.abstractmethod
+    def check(self, *, image: str | None = None) -> Report:
+        """What the engine can do on this machine, found out by looking, in well under a second."""
+
+    async def prepare(self) -> None:
+        """Make what a sandbox needs and that can be made without asking, such as the kernel environment.
+
+        Raises:
+            EnvironmentMissing: It can't be made.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a sandbox's kernel ended.
+
+    Attributes:
+        code: The exit code, negative for a signal.
+        out_of_memory: Whether it was killed at its memory limit.
+        memory_peak: Bytes, or None where the engine can't tell.
+    """
+
+    code: int
+    out_of_memory: bool = False
+    memory_peak: int | None = None
+
+    def __str__(self) -> str:
+        """The reason, as part of a sentence: `was killed by SIGKILL`."""
+        if self.out_of_memory:
+            return "ran out of memory"
+        if self.code < 0:
+            with contextlib.suppress(ValueError):
+                return f"was killed by {signal.Signals(-self.code).name}"
+            return f"was killed by signal {-self.code}"
+        return f"exited with code {self.code}"
+
+
+class SandboxProvisioner(KernelProvisionerBase):  # type: ignore[misc]  # traitlets' metaclass is untyped
+    """What all engines have in common: the hand-over, the connection, and kernels that other clients start.
+
+    An engine adds `_start`, `_poll` and `_stop`.
+    """
+
+    engine: ClassVar[str]
+
+    spec: SandboxSpec
+    scratch: Path
+    """A private folder of the sandbox's on disk, for copies of data and for packages; gone with it."""
+    site: Path
+    """The folder of installed packages in it, seen at /opt/site."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.spec = SandboxSpec()
+        self.handoff: Handoff | None = None
+        self.install_hook: InstallHook | None = None
+        self.last_exit: Exit | None = None
+        self.started = 0.0
+        self._started_before = False
+
+    # -- what an engine adds ------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    async def _start(self, handoff: Handoff) -> int | None:
+        """Start the sandbox, its kernel waiting for the hand-over; returns where its output can be read.
+
+        Raises:
+            SandboxError: It could not be started.
+        """
+
+    @abc.abstractmethod
+    def _poll(self) -> Exit | None:
+        """None while the kernel runs, else how it ended. Cheap: called many times a second."""
+
+    @abc.abstractmethod
+    async def _stop(self, signum: int) -> None:
+        """Send a signal to the sandbox; after SIGKILL nothing of it runs."""
+
+    async def _clean(self) -> None:
+        """Remove what the engine still holds of a sandbox that has ended."""
+        return None
+
+    @abc.abstractmethod
+    def target(self) -> packages.Target:
+        """What packages must fit to be importable inside."""
+
+    # -- what jupyter_client calls ------------------------------------------------------------------------------
+
+    @property
+    def has_process(self) -> bool:
+        """Whether a kernel was started and not yet given up."""
+        return self._running
+
+    _running = False
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Take the `SandboxSpec` if nbagent starts the kernel, else make one for the folder it is started for."""
+        spec = kwargs.pop("sandbox", None)
+        self.spec = spec or spec_for_client(kwargs.get("cwd"), config=self._config())
+        return {"cmd": list(self.kernel_spec.argv), "env": {}}
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002 - the interface's
+        """Start the sandbox; the connection is usable at once, the kernel answers when it is up.
+
+        Raises:
+            SandboxError: The engine can't start it here.
+        """
+        if self.handoff is None:
+            self.handoff = Handoff(install=self._install)
+            self.scratch = environment.scratch_folder()
+            self.site = self.scratch / "site"
+            self.site.mkdir(mode=0o755)
+            self.site.chmod(0o755)
+        else:
+            self.handoff.close()
+        self.last_exit = None
+        self.started = time.monotonic()
+        try:
+            # The door must be there before the sandbox knocks; its output is known only once it is started.
+            reader, writer = os.pipe2(os.O_CLOEXEC)
+            self.handoff.open(self._inside(), output=reader)
+            try:
+                await self._start_into(writer)
+            finally:
+                os.close(writer)
+        except BaseException:
+            await self.cleanup()
+            raise
+        self._running = True
+        self.connection_info = self.handoff.connection_info
+        return self.connection_info
+
+    async def _start_into(self, writer: int) -> None:
+        assert self.handoff is not None  # noqa: S101 - set by the caller
+        self._output = writer
+        await self._start(self.handoff)
+
+    async def poll(self) -> int | None:
+        """None while the kernel runs, else its exit code."""
+        if not self._running:
+            return self.last_exit.code if self.last_exit else 0
+        if self.last_exit is None:
+            self.last_exit = self._poll()
+        return None if self.last_exit is None else self.last_exit.code
+
+    async def wait(self) -> int | None:
+        """Wait until the kernel has ended, remove what is left of it, and return its exit code."""
+        while (code := await self.poll()) is None:
+            await asyncio.sleep(0.01)
+        self._running = False
+        await self._clean()
+        return code
+
+    async def send_signal(self, signum: int) -> None:
+        """Send a signal to the kernel; interrupts travel as messages and don't come here."""
+        if self._running and signum:
+            await self._stop(signum)
+
+    async def kill(self, restart: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the interface's
+        """Kill the sandbox."""
+        await self.send_signal(signal.SIGKILL)
+
+    async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+        """Ask the kernel to end."""
+        await self.send_signal(signal.SIGTERM)
+
+    async def cleanup(self, restart: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Remove all that the sandbox had on the host, but over a restart what the next kernel needs too."""
+        await self._clean()
+        if self.handoff is None:
+            return
+        self.handoff.close()
+        if not restart:
+            self.handoff.remove()
+            self.handoff = None
+            await asyncio.to_thread(shutil.rmtree, self.scratch, ignore_errors=True)
+
+    async def get_provisioner_info(self) -> dict[str, Any]:
+        """Nothing: a sandbox can't be taken over by another process through this interface."""
+        return {}
+
+    def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
+        """Seconds to wait for a polite end: there is nothing in a sandbox that must be put away first."""
+        return min(recommended, 1.0)
+
+    # -- shared parts -------------------------------------------------------------------------------------------
+
+    def _config(self) -> dict[str, Any]:
+        """The kernelspec's own configuration of this provisioner."""
+        stanza = self.kernel_spec.metadata.get("kernel_provisioner", {})
+        config = stanza.get("config", {})
+        return config if isinstance(config, dict) else {}
+
+    def _inside(self) -> dict[str, Any]:
+        """What `inside.py` is told."""
+        return {
+            "uid": SANDBOX_UID,
+            "reap": False,
+            "folders": [OUTPUT],
+            "cwd": WORKSPACE,
+            "fonts": environment.FONTS,
+            "path": [environment.SITE],
+            "filter": seccomp.inner_program(subprocess=self.spec.trust.subprocess).hex(),
+        }
+
+    def _install(self, wanted: list[str]) -> list[dict[str, Any]]:
+        """Serve an install request from inside: by the session if there is one, else by an installer of our own."""
+        if self.install_hook is not None:
+            return self.install_hook(wanted)
+        installer = packages.Installer(self.site, target=self.target(), policy=self.spec.install)
+        done = asyncio.run(installer.install(wanted))
+        return [{"name": each.name, "version": each.version} for each in done]
+
+    def unenforced(self, control: str, *, reason: str) -> None:
+        """Refuse to go on without a limit, unless the person accepted it by name.
+
+        Raises:
+            LimitUnenforceable: Nobody did.
+        """
+        if control not in self.spec.accept:
+            raise LimitUnenforceable(
+                f"The {self.engine} engine can't enforce the limit on {control} here: {reason}.",
+                mend=f"Use another engine (see `nbagent doctor`), or accept it with --accept {control}.",
+            )
+
+
+def inside_environment(*, shared_library: bool, network: bool) -> dict[str, str]:
+    """The whole environment of a kernel: an allow-list, made here, with nothing of the host's but proxies.
+
+    Args:
+        shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
+        network: Whether the sandbox has the host's network, and so its proxies.
+    """
+    variables = {
+        "HOME": HOME,
+        "USER": "sandbox",
+        "LOGNAME": "sandbox",
+        "LANG": "C.UTF-8",
+        "PATH": f"{environment.KERNEL}/bin:{environment.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
+        "TMPDIR": "/tmp",  # noqa: S108 - inside
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # Frozen modules' frames and the debugger's warning about them help nobody here.
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "IPYTHONDIR": f"{HOME}/.ipython",
+        "NBAGENT": "1",
+    }
+    if shared_library:
+        variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
+    if network:
+        names = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+        for name in (*names, *map(str.upper, names)):
+            if name in os.environ:
+                variables[name] = os.environ[name]
+    return variables
+
+
+START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")
+"""How a sandbox starts its kernel. -I: nothing in the environment or the current folder can get in between."""
+
+
+def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
+    """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
+
+    The home folder and the root are never shown: they hold keys. `NBAGENT_CLIENT_DATA=0` turns it off altogether.
+
+    Args:
+        cwd: The folder the kernel was started for.
+        config: The kernelspec's configuration: `trust`, and `data: false` to turn it off.
+    """
+    trust = trust_for(TrustLevel.parse(os.environ.get("NBAGENT_TRUST") or config.get("trust", "isolated")))
+    folder = Path(cwd or Path.cwd()).resolve()
+    home = Path.home().resolve()
+    wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
+    if not wanted or not folder.is_dir() or folder in (home, *home.parents):
+        return SandboxSpec(trust=trust)
+    return SandboxSpec(trust=trust, data=(Mount(folder, DATA),))
+
+
+def readable(mounts: Sequence[Mount], *, uid: int, scratch: Path) -> tuple[Mount, ...]:
+    """The mounts, with a private copy in place of each file that the sandbox's user could not read.
+
+    A root controller's sandbox runs as another user; a file of mode 0600 would be there and unreadable.
+
+    Args:
+        mounts: What the sandbox is to see.
+        uid: The user it runs as, on the host.
+        scratch: A folder of the session's for the copies.
+    """
+    if uid == os.getuid():
+        return tuple(mounts)
+    return tuple(_readable(mount, scratch) for mount in mounts)
+
+
+def _readable(mount: Mount, scratch: Path) -> Mount:
+    mode = mount.source.stat().st_mode
+    if mount.source.is_dir():
+        if not mode & stat.S_IROTH or not mode & stat.S_IXOTH:
+            raise DataError(
+                f"The sandbox's own user may not read the folder {mount.source}.",
+                mend=f"Allow it with: chmod o+rx {mount.source}",
+            )
+        return mount
+    if mode & stat.S_IROTH:
+        return mount
+    copy = Path(tempfile.mkdtemp(prefix="data-", dir=scratch)) / mount.source.name
+    copy.parent.chmod(0o755)
+    shutil.copyfile(mount.source, copy)
+    copy.chmod(0o644)
+    return replace(mount, source=copy)
+
+
+async def choose(name: str | None, *, image: str | None = None) -> Engine:
+    """The engine of that name, or the best that works here: docker, else bubblewrap, never `local`.
+
+    Raises:
+        EngineUnavailable: There is none of that name, it doesn't work here, or none does; with the mend.
+    """
+    found = engines()
+    if name:
+        if name not in found:
+            raise EngineUnavailable(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(found))}.")
+        report = found[name].check(image=image)
+        if not report.available:
+            raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=report.mend)
+        return found[name]
+    reasons = []
+    for each in ("docker", "bubblewrap"):
+        if each in found:
+            report = await asyncio.to_thread(found[each].check, image=image)
+            if report.available:
+                return found[each]
+            reasons.append(f"{each}: {report.reason} {report.mend}")
+    raise EngineUnavailable(
+        "No engine can isolate code on this machine, and nbagent never runs it unisolated by itself.",
+        mend=" ".join(reasons) or "Install nbagent again: its engines are not registered.",
+    )
+
+
+def engines() -> dict[str, Engine]:
+    """All installed engines by name, from the entry points `nbagent.engines`."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
+
+
+def start_failed(engine: str, exit_: Exit, tail: str) -> SandboxError:
+    """The error for a kernel that ended before it answered."""
+    said = f" It said: {tail[-1500:]}" if tail else ""
+    return KernelStartError(f"The kernel in {engine} {exit_} while it started.{said}")

@@ -1,0 +1,256 @@
+"""The embedded engine: bubblewrap, with all namespaces, a system call filter and control groups; no daemon.
+
+Started by root, the sandbox has no user namespace: `inside.py` leaves root for a user that is nobody's. Started by
+anybody else, it has one, and runs as that user with nothing of theirs in sight.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
+from nbagent.policy import MIB
+from nbagent.sandbox import cgroup, environment, packages, seccomp
+from nbagent.sandbox.base import (
+    DATA,
+    HOME,
+    SANDBOX_UID,
+    START,
+    WORKSPACE,
+    Control,
+    Engine,
+    Exit,
+    Report,
+    SandboxProvisioner,
+    inside_environment,
+    readable,
+)
+from nbagent.sandbox.handoff import INSIDE, Handoff
+
+HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
+"""What of /etc the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
+MEND = "Install it, for example with: apt-get install bubblewrap"
+
+
+class Bubblewrap(Engine):
+    """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
+
+    name = "bubblewrap"
+
+    def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
+        """Whether a sandbox can be started: by starting an empty one."""
+        program = shutil.which("bwrap")
+        if program is None:
+            return Report(available=False, reason="the program bwrap isn't on the PATH.", mend=MEND)
+        try:
+            seccomp.outer_program()
+            found = environment.find()
+        except NbagentError as error:
+            return Report(available=False, reason=error.message, mend=error.mend)
+        if (refusal := _try(program)) is not None:
+            mend = "Allow unprivileged user namespaces, run as root, or use the docker engine."
+            return Report(available=False, reason=f"bwrap can't make a sandbox ({refusal}).", mend=mend)
+        return Report(available=True, controls=_controls(), environment=found.digest if found else "")
+
+    async def prepare(self) -> None:
+        """Make the kernel environment if it isn't there."""
+        if environment.find() is None:
+            await environment.build()
+
+
+ENGINE = Bubblewrap()
+
+
+@functools.cache
+def _try(program: str) -> str | None:
+    """Start an empty sandbox once; None if that works, else bwrap's reason."""
+    command = [program, *_namespaces(network=False), "--ro-bind", "/", "/", "--", "/bin/true"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stderr.strip().splitlines()[-1] if done.returncode and done.stderr.strip() else None
+
+
+def _controls() -> tuple[Control, ...]:
+    grouped = cgroup.find()
+    bounds = f"cgroup v{grouped.version}" if grouped else "no control group may be made here"
+    user = f"uid {SANDBOX_UID}" if os.getuid() == 0 else "user namespace"
+    return (
+        Control(name="network", enforced=True, how="network namespace"),
+        Control(name="files", enforced=True, how="mount namespace, read-only root"),
+        Control(name="processes", enforced=True, how="pid and ipc namespaces"),
+        Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
+        Control(name="system calls", enforced=True, how="seccomp"),
+        Control(name="memory", enforced=grouped is not None, how=bounds),
+        Control(name="cpu", enforced=grouped is not None, how=bounds),
+        Control(name="pids", enforced=True, how=bounds if grouped else "RLIMIT_NPROC in the user namespace"),
+        Control(name="tmp", enforced=True, how="size of the tmpfs"),
+    )
+
+
+class BubblewrapProvisioner(SandboxProvisioner):
+    """A kernel in bubblewrap."""
+
+    engine: ClassVar[str] = "bubblewrap"
+    _process: subprocess.Popen[bytes] | None = None
+    _group: cgroup.Group | None = None
+
+    async def _start(self, handoff: Handoff) -> None:
+        made = environment.find()
+        if made is None:
+            raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
+        bounds = self._bounds(handoff.folder.name)
+        filter_ = seccomp.as_descriptor(seccomp.outer_program())
+        try:
+            command = [*bounds, "bwrap", *self._arguments(made, handoff, filter_), "--", *START]
+            self._process = subprocess.Popen(  # noqa: S603 - a list, no shell reads it
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                pass_fds=(filter_,),
+                start_new_session=True,
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+            )
+        except OSError as error:
+            raise SandboxError(f"bwrap can't be started: {error}.", mend=MEND) from error
+        finally:
+            os.close(filter_)
+
+    def _bounds(self, name: str) -> list[str]:
+        """A prefix of the command that puts it under the limits, before it becomes bwrap."""
+        limits = self.spec.trust.limits
+        hierarchy = cgroup.find()
+        if hierarchy is not None:
+            self._group = cgroup.Group(hierarchy, name, limits)
+            join = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@"'
+            return ["/bin/sh", "-c", join, "sh", *self._group.join_files, "--"]
+        why = "this user may not make control groups"
+        self.unenforced("memory", reason=why)
+        if limits.cpus is not None and limits.cpus < (os.cpu_count() or 1):
+            self.unenforced("cpu", reason=why)
+        # Bytes of data a process, which is no bound on the whole, and processes in the sandbox's user namespace.
+        bound = f'ulimit -d {limits.memory_mb * 1024} && ulimit -u {limits.pids} && exec "$@"'
+        return ["/bin/sh", "-c", bound, "sh"]
+
+    def _arguments(self, made: environment.Environment, handoff: Handoff, filter_: int) -> list[str]:
+        trust = self.spec.trust
+        tmp = str(trust.limits.tmp_mb * MIB)
+        arguments = [*_namespaces(network=trust.network), "--new-session", "--die-with-parent", "--clearenv"]
+        for name, value in inside_environment(
+            shared_library=made.shared_library, network=trust.network
+        ).items():
+            arguments += ["--setenv", name, value]
+        # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
+        for folder in ("/etc", "/opt", "/run", "/home"):
+            arguments += ["--perms", "0755", "--dir", folder]
+        arguments += [*_system(network=trust.network), "--proc", "/proc", "--dev", "/dev"]
+        for folder, size in (("/dev/shm", tmp), ("/tmp", tmp), (WORKSPACE, tmp), (HOME, tmp)):  # noqa: S108 - inside
+            arguments += ["--perms", "1777", "--size", size, "--tmpfs", folder]
+        for source, target in (
+            (made.base, environment.PYTHON),
+            (made.folder, environment.KERNEL),
+            (str(self.site), environment.SITE),
+            (str(handoff.shared), INSIDE),
+        ):
+            arguments += ["--ro-bind", source, target]
+        arguments += ["--perms", "0755", "--dir", DATA]
+        uid = SANDBOX_UID if os.getuid() == 0 else os.getuid()
+        for mount in readable(self.spec.data, uid=uid, scratch=self.scratch):
+            arguments += ["--ro-bind", str(mount.source), mount.target]
+        if trust.read_only_root:
+            arguments += ["--remount-ro", "/"]
+        return [*arguments, "--chdir", WORKSPACE, "--seccomp", str(filter_)]
+
+    def _poll(self) -> Exit | None:
+        if self._process is None or (code := self._process.poll()) is None:
+            return None
+        # bwrap tells a signal the way a shell does, and is itself ended by one if we kill it.
+        code = 128 - code if code > 128 else code
+        kills = self._group.oom_kills() if self._group else 0
+        peak = self._group.memory_peak() if self._group else None
+        return Exit(code, out_of_memory=code == -signal.SIGKILL and kills > 0, memory_peak=peak)
+
+    async def _stop(self, signum: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            # bwrap's child is process 1 of the sandbox and dies with bwrap; all others die with it.
+            self._process.send_signal(signal.SIGKILL if signum == signal.SIGTERM else signum)
+
+    async def _clean(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+        if self._process is not None:
+            self._process.wait()
+        if self._group is not None:
+            self._group.remove()
+            self._group = None
+
+    def target(self) -> packages.Target:
+        """The environment's own Python."""
+        return environment.describe().target
+
+
+def _namespaces(*, network: bool) -> list[str]:
+    """Every namespace but the network's if that is granted, and no capabilities."""
+    arguments = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
+    if not network:
+        arguments.append("--unshare-net")
+    arguments += ["--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        # Only to leave root for good, which `inside.py` does before anything else.
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            arguments += ["--cap-add", capability]
+    else:
+        arguments += ["--unshare-user"]
+    return arguments
+
+
+def _system(*, network: bool) -> list[str]:
+    """The host's programs and libraries, read-only, and an /etc of our own."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for folder in map(Path, HOST_FOLDERS):
+        if folder.is_symlink():
+            arguments += ["--symlink", str(folder.readlink()), str(folder)]
+        elif folder.is_dir():
+            arguments += ["--ro-bind", str(folder), str(folder)]
+    # What an administrator put on this one machine is nobody's business inside.
+    arguments += ["--tmpfs", "/usr/local", "--remount-ro", "/usr/local"]
+    for name in ETC + (("resolv.conf", "hosts", "nsswitch.conf") if network else ()):
+        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for name, text in _etc(network=network).items():
+        arguments += ["--ro-bind", str(_etc_file(name, text)), f"/etc/{name}"]
+    return arguments
+
+
+def _etc(*, network: bool) -> dict[str, str]:
+    uid = SANDBOX_UID if os.getuid() == 0 else os.getuid()
+    gid = SANDBOX_UID if os.getuid() == 0 else os.getgid()
+    files = {
+        "passwd": f"root:x:0:0::/:/bin/false\nsandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n",
+        "group": f"root:x:0:\nsandbox:x:{gid}:\n",
+    }
+    if not network:
+        files["hosts"] = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+    return files
+
+
+@functools.cache
+def _etc_file(name: str, text: str) -> Path:
+    folder = environment.cache_root().parent / "etc"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    path = folder / f"{name}-{os.getuid()}"
+    if not path.is_file() or path.read_text() != text:
+        staged = path.with_name(f"{path.name}.{os.getpid()}")
+        staged.write_text(text)
+        staged.chmod(0o644)
+        staged.replace(path)
+    return path

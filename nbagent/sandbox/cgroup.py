@@ -1,0 +1,154 @@
+"""Control groups: the bounds on memory, CPU and processes for engines that don't bring their own.
+
+Works where this process may make groups: as root, or below a group that was delegated to it, with version 1 (one tree a
+controller) and version 2 (one tree). Where it may not, `find` says so, and the engine decides what that means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbagent.policy import MIB, Limits
+
+ROOT = Path("/sys/fs/cgroup")
+CONTROLLERS = ("memory", "cpu", "pids")
+PERIOD = 100_000
+"""Microseconds over which the CPU quota is counted, the kernel's own default."""
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Where groups can be made here: a folder for each controller, all the same one in version 2."""
+
+    version: int
+    folders: dict[str, Path]
+
+
+def find() -> Hierarchy | None:
+    """The place where this process can bound all of memory, CPU and processes, or None."""
+    unified = (ROOT / "cgroup.controllers").exists()
+    version = 2 if unified else 1
+    own = _own_groups()
+    folders = {}
+    for controller in CONTROLLERS:
+        base = ROOT if unified else ROOT / controller
+        path = own.get("" if unified else controller, "/")
+        # In a container the own group may lie outside of what is mounted here; then the mount's root is it.
+        parent = base / path.lstrip("/")
+        parent = parent if parent.is_dir() else base
+        if unified and controller not in _words(parent / "cgroup.subtree_control"):
+            parent = base
+        folders[controller] = parent / "nbagent"
+    with contextlib.suppress(OSError):
+        for controller, folder in folders.items():
+            folder.mkdir(exist_ok=True)
+            if unified and controller not in _words(folder / "cgroup.subtree_control"):
+                (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+            probe = folder / f"probe-{os.getpid()}"
+            probe.mkdir(exist_ok=True)
+            usable = (probe / _limit_file(version, controller)).exists()
+            probe.rmdir()
+            if not usable:
+                return None
+        return Hierarchy(version, folders)
+    return None
+
+
+def _own_groups() -> dict[str, str]:
+    own = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for controller in controllers.split(","):
+                own[controller] = path
+    return own
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _limit_file(version: int, controller: str) -> str:
+    if version == 2:
+        return {"memory": "memory.max", "cpu": "cpu.max", "pids": "pids.max"}[controller]
+    return {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us", "pids": "pids.max"}[controller]
+
+
+class Group:
+    """One sandbox's group. Processes join by writing 0 to each of `join_files`; their children are in it too."""
+
+    def __init__(self, hierarchy: Hierarchy, name: str, limits: Limits) -> None:
+        self._version = hierarchy.version
+        self._folders = {controller: folder / name for controller, folder in hierarchy.folders.items()}
+        for folder in set(self._folders.values()):
+            folder.mkdir(exist_ok=True)
+        memory = self._folders["memory"]
+        size = str(limits.memory_mb * MIB)
+        cpus = limits.cpus or float(os.cpu_count() or 1)
+        if self._version == 2:
+            (memory / "memory.max").write_text(size)
+            self._try(memory / "memory.swap.max", "0")
+            # A sandbox dies as a whole or not at all only if one asks for it; a child alone may be killed.
+            (self._folders["cpu"] / "cpu.max").write_text(f"{int(cpus * PERIOD)} {PERIOD}")
+        else:
+            (memory / "memory.limit_in_bytes").write_text(size)
+            self._try(memory / "memory.memsw.limit_in_bytes", size)
+            (self._folders["cpu"] / "cpu.cfs_period_us").write_text(str(PERIOD))
+            (self._folders["cpu"] / "cpu.cfs_quota_us").write_text(str(int(cpus * PERIOD)))
+        (self._folders["pids"] / "pids.max").write_text(str(limits.pids))
+
+    @staticmethod
+    def _try(path: Path, value: str) -> None:
+        with contextlib.suppress(OSError):
+            path.write_text(value)
+
+    @property
+    def join_files(self) -> list[str]:
+        """The files to which a process writes 0 to be bound by this group."""
+        return sorted({str(folder / "cgroup.procs") for folder in self._folders.values()})
+
+    def memory_peak(self) -> int | None:
+        """The most memory that was in use at once, in bytes, or None where Linux doesn't tell."""
+        name = "memory.peak" if self._version == 2 else "memory.max_usage_in_bytes"
+        try:
+            return int((self._folders["memory"] / name).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def oom_kills(self) -> int:
+        """How many processes of the group were killed because it was out of memory."""
+        name = "memory.events" if self._version == 2 else "memory.oom_control"
+        with contextlib.suppress(OSError, ValueError):
+            for line in (self._folders["memory"] / name).read_text().splitlines():
+                key, _, value = line.partition(" ")
+                if key == "oom_kill":
+                    return int(value)
+        return 0
+
+    def remove(self) -> None:
+        """Kill what is left in the group and delete it."""
+        for _ in range(20):
+            for file in self.join_files:
+                with contextlib.suppress(OSError):
+                    for pid in Path(file).read_text().split():
+                        os.kill(int(pid), 9)
+            if all(self._rmdir(folder) for folder in set(self._folders.values())):
+                return
+            time.sleep(0.02)
+
+    @staticmethod
+    def _rmdir(folder: Path) -> bool:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True

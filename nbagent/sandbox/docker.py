@@ -1,0 +1,266 @@
+"""The full engine: a container of a Docker daemon, or of Podman through the same interface.
+
+The container has no network, a read-only root, no capabilities, no new privileges, a system call filter of our own
+(`seccomp.py`), hard limits, and nothing writable but tmpfs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nbagent.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
+from nbagent.policy import MIB
+from nbagent.sandbox import environment, image, packages, seccomp
+from nbagent.sandbox.base import (
+    DATA,
+    HOME,
+    OUTPUT,
+    SANDBOX_UID,
+    START,
+    WORKSPACE,
+    Control,
+    Engine,
+    Exit,
+    Report,
+    SandboxProvisioner,
+    inside_environment,
+    readable,
+)
+from nbagent.sandbox.handoff import INSIDE, Handoff
+
+if TYPE_CHECKING:
+    from docker.api.client import APIClient
+
+LABEL = "nbagent.sandbox"
+MEND = "Start it (for example: systemctl start docker), or use --engine bubblewrap."
+
+
+class Docker(Engine):
+    """Sandboxes from a Docker daemon that runs on this machine."""
+
+    name = "docker"
+
+    def check(self, *, image: str | None = None) -> Report:
+        """Whether the daemon answers and the kernel image is there."""
+        from nbagent.sandbox.image import default_tag
+
+        wanted = image or default_tag()
+        try:
+            client = connect()
+            found = _inspect(client, wanted)
+            seccomp.outer_profile()
+            info = client.info()
+        except NbagentError as error:
+            return Report(available=False, reason=error.message, mend=error.mend)
+        return Report(available=True, controls=_controls(info), environment=found["Id"])
+
+
+ENGINE = Docker()
+
+
+def connect(*, timeout: float = 60) -> APIClient:
+    """A client of the daemon that DOCKER_HOST names, or of the usual socket.
+
+    Raises:
+        EngineUnavailable: None answers.
+    """
+    import docker
+    from docker.errors import DockerException
+
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if host.startswith("unix://") and not os.path.exists(host.removeprefix("unix://")):  # noqa: PTH110 - a socket
+        raise EngineUnavailable("no Docker daemon runs here.", mend=MEND)
+    try:
+        base = docker.from_env(version="auto", timeout=timeout)
+    except DockerException as error:
+        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+    return base.api
+
+
+@functools.cache
+def _client() -> APIClient:
+    return connect()
+
+
+def _inspect(client: APIClient, tag: str) -> dict[str, Any]:
+    from docker.errors import DockerException, ImageNotFound
+
+    try:
+        found: dict[str, Any] = client.inspect_image(tag)
+    except ImageNotFound as error:
+        raise EnvironmentMissing(
+            f"the kernel image {tag} isn't there.", mend="Build it with: nbagent image build"
+        ) from error
+    except DockerException as error:
+        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+    return found
+
+
+def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
+    group = f"cgroup v{info.get('CgroupVersion', '1')}"
+    return (
+        Control(name="network", enforced=True, how="no network"),
+        Control(name="files", enforced=True, how="read-only root, tmpfs"),
+        Control(name="processes", enforced=True, how="pid and ipc namespaces"),
+        Control(name="user", enforced=True, how=f"uid {user_id()}, no capabilities, no new privileges"),
+        Control(name="system calls", enforced=True, how="seccomp"),
+        Control(name="memory", enforced=bool(info.get("MemoryLimit")), how=group),
+        Control(name="cpu", enforced=bool(info.get("CpuCfsQuota")), how=group),
+        Control(name="pids", enforced=bool(info.get("PidsLimit")), how=group),
+        Control(name="tmp", enforced=True, how="size of the tmpfs"),
+    )
+
+
+def user_id() -> int:
+    """The user that code runs as: the person's own, so that their data is readable, but never root."""
+    return os.getuid() or SANDBOX_UID
+
+
+class DockerProvisioner(SandboxProvisioner):
+    """A kernel in a Docker container."""
+
+    engine: ClassVar[str] = "docker"
+    _container: str | None = None
+    _image: dict[str, Any] | None = None
+    _exit: Exit | None = None
+
+    def _inside(self) -> dict[str, Any]:
+        return {**super()._inside(), "uid": None, "reap": True, "folders": [DATA, OUTPUT]}
+
+    async def _start(self, handoff: Handoff) -> None:
+        await asyncio.to_thread(self._start_container, handoff)
+
+    def _start_container(self, handoff: Handoff) -> None:
+        from docker.errors import DockerException
+
+        client = _client()
+        self._exit = None
+        self._image = _inspect(client, self.spec.image or image.default_tag())
+        limits = self.spec.trust.limits
+        try:
+            made = client.create_container(
+                self._image["Id"],
+                command=list(START),
+                user=f"{user_id()}:{os.getgid() or SANDBOX_UID}",
+                working_dir=WORKSPACE,
+                environment=inside_environment(shared_library=False, network=self.spec.trust.network),
+                hostname="sandbox",
+                labels={LABEL: handoff.folder.name, "nbagent.owner": self.spec.owner},
+                host_config=self._host_config(client, handoff),
+                network_disabled=not self.spec.trust.network,
+            )
+            self._container = made["Id"]
+            client.start(self._container)
+        except DockerException as error:
+            self._remove()
+            explanation = getattr(error, "explanation", None) or error
+            raise SandboxError(f"Docker can't start the sandbox: {explanation}") from error
+        name = f"nbagent-docker-wait-{limits.memory_mb}"
+        threading.Thread(target=self._watch, args=(self._container,), name=name, daemon=True).start()
+
+    def _host_config(self, client: APIClient, handoff: Handoff) -> Any:
+        from docker.types import LogConfig, Mount, Ulimit
+
+        trust = self.spec.trust
+        limits = trust.limits
+        size = f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"
+        mounts = [(str(self.site), environment.SITE), (str(handoff.shared), INSIDE)]
+        data = readable(self.spec.data, uid=user_id(), scratch=self.scratch)
+        mounts += [(str(mount.source), mount.target) for mount in data]
+        return client.create_host_config(
+            network_mode="host" if trust.network else "none",
+            read_only=trust.read_only_root,
+            mounts=[Mount(target, source, type="bind", read_only=True) for source, target in mounts],
+            tmpfs={"/tmp": size, WORKSPACE: size, HOME: size},  # noqa: S108 - inside
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges:true", f"seccomp={seccomp.outer_profile()}"],
+            mem_limit=limits.memory_mb * MIB,
+            memswap_limit=limits.memory_mb * MIB,
+            cpu_period=100_000,
+            cpu_quota=int((limits.cpus or float(os.cpu_count() or 1)) * 100_000),
+            pids_limit=limits.pids,
+            shm_size=limits.tmp_mb * MIB,
+            ipc_mode="private",
+            ulimits=[Ulimit(name="core", soft=0, hard=0)],
+            # What the sandbox prints where nobody looks must not fill the host's disk.
+            log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
+        )
+
+    def _watch(self, container: str) -> None:
+        """Wait for the container's end in a thread of its own: a poll of the daemon would be slow and late."""
+        from docker.errors import DockerException
+
+        try:
+            client = connect(timeout=60 * 60 * 24 * 365)
+            status = client.wait(container)
+            state = client.inspect_container(container)["State"]
+        except (DockerException, OSError, NbagentError):
+            # Gone, or the daemon is: either way nothing can be said of the container but that it is lost.
+            ended = Exit(-signal.SIGKILL)
+        else:
+            code = int(status["StatusCode"])
+            code = 128 - code if code > 128 else code
+            ended = Exit(code, out_of_memory=bool(state.get("OOMKilled")) and code == -signal.SIGKILL)
+        if self._container == container:
+            self._exit = ended
+
+    def _poll(self) -> Exit | None:
+        return self._exit
+
+    async def _stop(self, signum: int) -> None:
+        from docker.errors import DockerException
+
+        if self._container is None:
+            return
+        number = signal.SIGKILL if signum == signal.SIGTERM else signum
+        try:
+            await asyncio.to_thread(_client().kill, self._container, number)
+        except DockerException:
+            # It has ended already, which is what was asked for; `_watch` tells how.
+            return
+
+    async def _clean(self) -> None:
+        await asyncio.to_thread(self._remove)
+
+    def _remove(self) -> None:
+        from docker.errors import DockerException
+
+        container, self._container = self._container, None
+        if container is not None:
+            try:
+                _client().remove_container(container, force=True)
+            except DockerException:
+                return
+
+    def tail(self) -> str:
+        """The end of what the container printed."""
+        from docker.errors import DockerException
+
+        if self._container is None:
+            return ""
+        try:
+            text: bytes = _client().logs(self._container, tail=40)
+        except DockerException:
+            return ""
+        return text.decode(errors="replace").strip()
+
+    def target(self) -> packages.Target:
+        """The image's Python, as its labels tell."""
+        found = self._image or _inspect(_client(), self.spec.image or image.default_tag())
+        labels = found["Config"].get("Labels") or {}
+        try:
+            return packages.Target(
+                python=labels["nbagent.python"],
+                platform=labels["nbagent.platform"],
+                pins=environment.requirements(),
+            )
+        except KeyError as error:
+            raise EnvironmentMissing(
+                f"The image {self.spec.image} is not a kernel image of nbagent's.",
+                mend="Build one on it with: nbagent image build --base IMAGE",
+            ) from error

@@ -1,0 +1,197 @@
+"""What starts the kernel *inside* a sandbox: this file is mounted there and run by the sandbox's own Python.
+
+It is the last trusted code that runs inside. It takes what the controller hands over (`handoff.py`), gives up what
+privilege is left, and becomes a plain ipykernel. It may import the standard library and ipykernel only, of whatever
+version the sandbox has, and must cost as good as no time: each import here is paid at every cold start.
+
+The kernel's sockets arrive as file descriptors that already listen. So nothing in the sandbox can write to the folder
+where they lie, a client can connect before the kernel is up, and no port is probed until it answers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+HOST = "/run/nbagent/host.sock"
+CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
+MAX_TEXT = 128 * 1024
+"""Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
+
+
+def main() -> None:
+    """Take the hand-over, harden, and run the kernel until it ends."""
+    config, descriptors = receive()
+    if config["reap"]:
+        reap_orphans()
+    become_unprivileged(config)
+    prepare_folders(config)
+    app = make_app(config, descriptors)
+    if config["filter"]:
+        forbid(bytes.fromhex(config["filter"]))
+    app.start()
+
+
+def receive() -> tuple[dict[str, Any], list[int]]:
+    """The configuration and the five listening sockets, from the controller that started this sandbox."""
+    host = config_host() or HOST
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(host)
+        head, descriptors, _, _ = socket.recv_fds(connection, 65536, len(CHANNELS))
+        body = head
+        while not body.endswith(b"\n"):
+            more = connection.recv(65536)
+            if not more:
+                sys.exit("nbagent: the controller closed the hand-over")
+            body += more
+    return json.loads(body), descriptors
+
+
+def config_host() -> str:
+    """Where the hand-over is, if not at its usual place (only the unsandboxed engine says so)."""
+    return sys.argv[1] if len(sys.argv) > 1 else ""
+
+
+def reap_orphans() -> None:
+    """As process 1 of a container, leave the kernel to a child and collect what it leaves behind.
+
+    Without this, each orphan of the kernel stays a zombie and counts against the limit on processes.
+    """
+    child = os.fork()
+    if not child:
+        return
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda received, _: os.kill(child, received))
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
+
+
+def become_unprivileged(config: dict[str, Any]) -> None:
+    """Leave root for the sandbox's own user, for good: bounding set, groups, ids, no new privileges."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    set_no_new_privileges, drop_from_bounding_set, set_dumpable = 38, 24, 4
+    libc.prctl(set_no_new_privileges, 1, 0, 0, 0)
+    uid = config["uid"]
+    if uid is None or os.geteuid() != 0:
+        return
+    for capability in range(64):
+        if libc.prctl(drop_from_bounding_set, capability, 0, 0, 0):
+            break
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    # The inheritable set outlives the change; an empty set for this process, in version 3 of capset's header.
+    libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+    # Changing ids clears it, and then /proc/self belongs to root and can't be read.
+    libc.prctl(set_dumpable, 1, 0, 0, 0)
+
+
+def prepare_folders(config: dict[str, Any]) -> None:
+    """Make the folders that code expects, in the writable scratch of the sandbox."""
+    for folder in config["folders"]:
+        os.makedirs(folder, exist_ok=True)
+    if os.path.isdir(config["fonts"]):
+        # Made anew, matplotlib's list of fonts costs seconds; and it takes its cache only from a writable folder.
+        cache = os.path.join(os.environ["HOME"], ".cache", "matplotlib")
+        os.makedirs(cache, exist_ok=True)
+        for name in os.listdir(config["fonts"]):
+            with open(os.path.join(config["fonts"], name), "rb") as source, open(os.path.join(cache, name), "wb") as to:
+                to.write(source.read())
+    os.chdir(config["cwd"])
+
+
+def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
+    """An ipykernel application that listens on the sockets it was handed."""
+    import zmq
+    from ipykernel.heartbeat import Heartbeat
+    from ipykernel.iostream import OutStream
+    from ipykernel.kernelapp import IPKernelApp
+    from traitlets.config import Config
+
+    handed = dict(zip(CHANNELS, descriptors, strict=True))
+
+    def listen(target: Any, channel: str) -> None:
+        target.setsockopt(zmq.USE_FD, handed[channel])
+        target.bind(f"ipc://{config['ip']}-{config['ports'][channel]}")
+
+    class Beat(Heartbeat):
+        def _bind_socket(self) -> None:
+            listen(self.socket, "hb")
+
+    class Stream(OutStream):
+        """Stdout or stderr whose messages have a bounded size."""
+
+        def _flush_buffers(self) -> Iterator[tuple[Any, str]]:
+            for parent, text in super()._flush_buffers():
+                for start in range(0, len(text), MAX_TEXT):
+                    yield parent, text[start : start + MAX_TEXT]
+
+    class App(IPKernelApp):
+        def init_connection_file(self) -> None:
+            self.session.key = config["key"].encode()
+            self.transport, self.ip = "ipc", config["ip"]
+            for channel, port in config["ports"].items():
+                setattr(self, f"{channel}_port", port)
+
+        def write_connection_file(self, **kwargs: Any) -> None:
+            """The controller has it; nothing inside needs it."""
+
+        def _bind_socket(self, target: Any, port: int) -> int:
+            listen(target, next(name for name, number in config["ports"].items() if number == port))
+            return port
+
+        def init_control(self, context: Any) -> None:
+            # The debugger reaches the shell channel by an address of its own: the path is not there inside.
+            self.shell_socket.bind("inproc://nbagent-shell")
+            super().init_control(context)
+
+        def init_iopub(self, context: Any) -> None:
+            # What a slow reader has not taken yet waits in this sandbox's memory: never dropped, never the host's.
+            context.setsockopt(zmq.SNDHWM, 0)
+            super().init_iopub(context)
+
+        def init_heartbeat(self) -> None:
+            self.heartbeat = Beat(zmq.Context(), ("ipc", config["ip"], self.hb_port))
+            self.heartbeat.start()
+
+        def init_path(self) -> None:
+            """Packages installed for the session come last: they can't stand in for the kernel's own."""
+            sys.path.insert(0, "")
+            sys.path.extend(config["path"])
+
+    import ipykernel.iostream
+
+    ipykernel.iostream.OutStream = Stream  # type: ignore[misc]
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.IPKernelApp.outstream_class = "ipykernel.iostream.OutStream"
+    settings.Session.username = "sandbox"
+    app = App.instance(config=settings)
+    app.initialize([])
+    return app
+
+
+def forbid(program: bytes) -> None:
+    """Add a system call filter to the one that the engine set; it holds for all threads and can't be taken back."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    seccomp, set_mode_filter, every_thread = 317 if os.uname().machine == "x86_64" else 277, 1, 1
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+    filter_ = Program(len(program) // 8, program)
+    if libc.syscall(seccomp, set_mode_filter, every_thread, ctypes.byref(filter_)):
+        sys.exit(f"nbagent: the system call filter was refused: {os.strerror(ctypes.get_errno())}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""No isolation at all: a kernel as a plain process of this Python, for people who ask for just that.
+
+It is never chosen by itself, and needs the trust level `trusted`. Nothing is mounted: data is where it lies.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+from typing import Any, ClassVar
+
+from nbagent.errors import SandboxError, UsageError
+from nbagent.policy import TrustLevel
+from nbagent.sandbox import environment, packages
+from nbagent.sandbox.base import Control, Engine, Exit, Report, SandboxProvisioner
+from nbagent.sandbox.handoff import Handoff
+
+
+class Local(Engine):
+    """A process like any other."""
+
+    name = "local"
+    isolates = False
+
+    def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
+        """Always there, and enforces nothing."""
+        names = ("network", "files", "processes", "user", "system calls", "memory", "cpu", "pids", "tmp")
+        return Report(available=True, controls=tuple(Control(name=each, enforced=False, how="") for each in names))
+
+
+ENGINE = Local()
+
+
+class LocalProvisioner(SandboxProvisioner):
+    """A kernel without isolation."""
+
+    engine: ClassVar[str] = "local"
+    _process: subprocess.Popen[bytes] | None = None
+
+    def _inside(self) -> dict[str, Any]:
+        folders = [str(self.scratch / "workspace")]
+        return {
+            **super()._inside(),
+            "uid": None,
+            "folders": folders,
+            "cwd": folders[0],
+            "fonts": "",
+            "path": [str(self.site)],
+            "filter": "",
+        }
+
+    async def _start(self, handoff: Handoff) -> None:
+        if self.spec.trust.level is not TrustLevel.TRUSTED:
+            raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - a list, no shell reads it
+                [sys.executable, str(handoff.shared / "inside.py"), str(handoff.shared / "host.sock")],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxError(f"A local kernel can't be started: {error}.") from error
+
+    def _poll(self) -> Exit | None:
+        code = self._process.poll() if self._process else 0
+        return None if code is None else Exit(code)
+
+    async def _stop(self, signum: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signum)
+
+    async def _clean(self) -> None:
+        await self._stop(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def target(self) -> packages.Target:
+        """This Python. Its own packages come first on the path, so nothing of them is replaced."""
+        where = environment.host_platform()
+        return packages.Target(python=platform.python_version(), platform=where, pins=environment.requirements())

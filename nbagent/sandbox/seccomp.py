@@ -1,0 +1,150 @@
+"""Which system calls a sandbox may make, as the filters that the engines take.
+
+Two filters stand one behind the other. The *outer* one is set by the engine before any code runs: all calls that are
+known and reviewed, less those that change the machine, other processes or namespaces; calls that came to Linux later
+than the review do not exist (ENOSYS), so that the C library falls back. The *inner* one is set by `inside.py` once the
+kernel is up: it takes away what starting a Python still needed, such as executing a program.
+
+The system call numbers come from libseccomp, through pyseccomp.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import tempfile
+from typing import Any
+
+from nbagent.errors import EngineUnavailable
+
+LAST_REVIEWED = 451
+"""The newest system call number (the numbering is shared by all architectures from 424 on) that was reviewed."""
+
+DENIED = frozenset(
+    """
+    acct add_key adjtimex bpf chroot clock_adjtime clock_settime clone3 create_module delete_module fanotify_init
+    fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module io_uring_enter
+    io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
+    migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
+    perf_event_open personality pidfd_getfd pivot_root process_madvise process_mrelease process_vm_readv
+    process_vm_writev ptrace query_module quotactl quotactl_fd reboot request_key set_mempolicy
+    set_mempolicy_home_node setdomainname sethostname setns settimeofday stime swapoff swapon sysfs syslog _sysctl
+    umount umount2 unshare uselib userfaultfd ustat vhangup vm86 vm86old
+    """.split()
+)
+"""Calls that no code of a data analysis needs, and through which sandboxes have been left.
+
+`clone3` hides its flags from filters; without it the C library falls back to `clone`, whose flags are checked.
+"""
+
+NEW_NAMESPACES = 0x7E020080
+"""CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
+CLONE_THREAD = 0x00010000
+ADDRESS_FAMILIES = (1, 2, 10, 16)
+"""AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: not AF_VSOCK (it reaches the hypervisor), AF_ALG, AF_PACKET and the rest."""
+TERMINAL_INJECTION = (0x5412, 0x541C)
+"""The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Only the low 32 bits count, so only those are compared."""
+
+
+@functools.cache
+def _library() -> Any:
+    try:
+        import pyseccomp
+    except (ImportError, OSError, RuntimeError) as error:
+        raise EngineUnavailable(
+            "The system call filter needs the C library libseccomp, which isn't here.",
+            mend="Install it, for example with: apt-get install libseccomp2",
+        ) from error
+    return pyseccomp
+
+
+@functools.cache
+def allowed() -> tuple[str, ...]:
+    """The names of the calls that the outer filter allows without a look at their arguments."""
+    library = _library()
+    names = []
+    for number in range(LAST_REVIEWED + 1):
+        try:
+            name = library.resolve_syscall(library.Arch.NATIVE, number)
+        except ValueError:
+            continue
+        text = name.decode() if isinstance(name, bytes) else str(name)
+        if text not in DENIED and text not in ("clone", "socket"):
+            names.append(text)
+    return tuple(names)
+
+
+@functools.cache
+def outer_program() -> bytes:
+    """The outer filter as a BPF program, for `bwrap --seccomp`."""
+    library = _library()
+    filter_ = library.SyscallFilter(library.ERRNO(38))
+    for name in allowed():
+        filter_.add_rule(library.ALLOW, name)
+    filter_.add_rule(library.ALLOW, "clone", library.Arg(0, library.MASKED_EQ, NEW_NAMESPACES, 0))
+    for family in ADDRESS_FAMILIES:
+        filter_.add_rule(library.ALLOW, "socket", library.Arg(0, library.EQ, family))
+    return _export(filter_)
+
+
+@functools.cache
+def outer_profile() -> str:
+    """The outer filter as a Docker seccomp profile, JSON."""
+    machine = platform.machine()
+    architecture = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}.get(machine)
+    if architecture is None:
+        raise EngineUnavailable(f"nbagent has no system call filter for the architecture {machine}.")
+    no_namespaces = {"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
+    calls: list[dict[str, Any]] = [
+        {"names": list(allowed()), "action": "SCMP_ACT_ALLOW"},
+        {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [no_namespaces]},
+        # A Docker before 23 ignores `defaultErrnoRet`, and on EPERM the C library doesn't fall back to clone.
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
+    ]
+    for family in ADDRESS_FAMILIES:
+        match = {"index": 0, "value": family, "op": "SCMP_CMP_EQ"}
+        calls.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": [match]})
+    profile = {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": 38,
+        "architectures": [architecture],
+        "syscalls": calls,
+    }
+    return json.dumps(profile)
+
+
+@functools.cache
+def inner_program(*, subprocess: bool) -> bytes:
+    """The inner filter as a BPF program.
+
+    Args:
+        subprocess: False takes away executing programs and starting processes; threads remain.
+    """
+    library = _library()
+    filter_ = library.SyscallFilter(library.ALLOW)
+    denied = library.ERRNO(1)
+    for request in TERMINAL_INJECTION:
+        filter_.add_rule(denied, "ioctl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, request))
+    if not subprocess:
+        for name in ("execve", "execveat", "fork", "vfork"):
+            filter_.add_rule(denied, name)
+        filter_.add_rule(denied, "clone", library.Arg(0, library.MASKED_EQ, CLONE_THREAD, 0))
+    return _export(filter_)
+
+
+def _export(filter_: Any) -> bytes:
+    with tempfile.TemporaryFile() as file:
+        filter_.export_bpf(file)
+        file.flush()
+        file.seek(0)
+        return file.read()
+
+
+def as_descriptor(program: bytes) -> int:
+    """A file descriptor from which a BPF program can be read; the caller closes it."""
+    descriptor = os.memfd_create("nbagent-seccomp")
+    os.write(descriptor, program)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
