@@ -156,6 +156,8 @@ class CellFinished(Fact):
     """Seconds on a monotonic clock, the re-run after an install included."""
     note: str = ""
     """What must be told beside the outputs: why it was stopped, what was cut."""
+    display_ids: list[str] = []
+    """For each output the name by which updates reach it, or an empty string; empty if there is no such name."""
 
 
 class LateOutput(Fact):

@@ -6,8 +6,9 @@ for again, a reply that broke off or was cut is not run, a turn that was stopped
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain.agents import AgentState, create_agent
@@ -25,7 +26,6 @@ from langchain_core.messages import (
     AnyMessage,
     HumanMessage,
     InvalidToolCall,
-    RemoveMessage,
     ToolCall,
     ToolMessage,
 )
@@ -33,7 +33,6 @@ from langchain_core.messages.ai import add_usage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from nbagent.agent.failures import BrokenReplyError, failure, is_worth_retrying
@@ -52,17 +51,30 @@ FIRST_DELAY = 1.0
 THREAD: RunnableConfig = {"configurable": {"thread_id": "session"}}
 """A graph has a checkpointer of its own, so its one conversation needs no other name."""
 
+STOPPED_CALL = "Stopped: this call has no result."
+STOPPED_TURN = "[The turn was stopped here, before an answer.]"
+
 Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 Stopped = Literal["", "calls"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Agent:
-    """One conversation: LangChain's agent graph, the model in it, and the calls that a question may take."""
+    """One conversation.
+
+    Attributes:
+        graph: LangChain's agent graph, with a checkpointer in memory.
+        model: The model in it.
+        max_calls: Model calls that one question may take.
+        finished: Results of the last reply's calls, by the ids of the reply and the call.
+        history: The conversation up to the last question.
+    """
 
     graph: Any
     model: Model
     max_calls: int = CALLS
+    finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
+    history: list[AnyMessage] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +115,12 @@ def build_agent(
         on_failure="error",
         initial_delay=FIRST_DELAY,
     )
+    in_order = InOrder()
     # The order matters. `after_model` runs from the last to the first: the limit has counted the call when `Replies`
     # sends it back. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is retried.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
         Replies(model),
-        InOrder(),
+        in_order,
         *middleware,
         ModelCallLimitMiddleware(run_limit=max_calls, exit_behavior="error"),
         retry,
@@ -120,7 +133,7 @@ def build_agent(
         middleware=stack,
         checkpointer=InMemorySaver(),
     )
-    return Agent(graph=graph, model=model, max_calls=max_calls)
+    return Agent(graph=graph, model=model, max_calls=max_calls, finished=in_order.finished)
 
 
 async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplied], None], turn: int) -> Answer:
@@ -140,10 +153,13 @@ async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplie
         SandboxError: A tool could not run.
     """
     text, usage = "", Usage()
-    asked = HumanMessage(question.encode("utf-8", "replace").decode())
-    messages = [*await _mended(agent), asked]
+    await _resume(agent)
+    messages = [*agent.history, HumanMessage(question.encode("utf-8", "replace").decode())]
+    # `exit`: one checkpoint a turn, also of one that fails or is cancelled. Each holds the whole conversation with its
+    # figures, so one for every step would fill the memory.
+    updates = agent.graph.astream({"messages": messages}, THREAD, stream_mode="updates", durability="exit")
     try:
-        async for update in agent.graph.astream({"messages": messages}, THREAD, stream_mode="updates"):
+        async for update in updates:
             for message in _replies(update):
                 reply = _event(message, turn=turn)
                 text, usage = reply.text, usage + reply.usage
@@ -175,29 +191,40 @@ def _event(message: AIMessage, *, turn: int) -> ModelReplied:
     )
 
 
-async def _mended(agent: Agent) -> list[AnyMessage | RemoveMessage]:
-    """What to put before the next question: nothing, or the whole conversation anew after a turn that was stopped."""
+async def _resume(agent: Agent) -> None:
+    """Take the conversation out of the checkpoint, mended, to begin the next turn with it."""
     state = await agent.graph.aget_state(THREAD)
-    history: list[AnyMessage] = state.values.get("messages", [])
-    mended = mend(history)
-    # Results of calls that had finished may wait in the checkpoint, beside it or not; writing all anew is sure.
-    return [] if mended == history else [RemoveMessage(id=REMOVE_ALL_MESSAGES), *mended]
+    # A turn that was cancelled before its first step has saved nothing.
+    agent.history = mend(state.values.get("messages") or agent.history, finished=agent.finished)
+    # Begun anew: the checkpoint of a turn that was stopped still has tasks in it, and an older one is of no use.
+    await agent.graph.checkpointer.adelete_thread(THREAD["configurable"]["thread_id"])
 
 
-def mend(history: Sequence[AnyMessage]) -> list[AnyMessage]:
+def mend(
+    history: Sequence[AnyMessage], *, finished: Mapping[tuple[str | None, str | None], ToolMessage] | None = None
+) -> list[AnyMessage]:
     """A conversation in which each tool call has its result and each question an answer, as providers demand.
 
     What is missing is told as what it is: a call that was stopped, a turn without an answer.
+
+    Args:
+        history: The conversation as it was saved.
+        finished: Results that were there when the turn was stopped; LangGraph doesn't save those of a step that
+            did not end.
     """
-    answered = {message.tool_call_id for message in history if isinstance(message, ToolMessage)}
+    results = finished or {}
     mended: list[AnyMessage] = []
-    for message in history:
+    for index, message in enumerate(history):
         mended.append(message)
         if isinstance(message, AIMessage):
+            # Looked for behind this reply only: some servers count the ids of calls anew in each.
+            behind = itertools.takewhile(lambda later: isinstance(later, ToolMessage), history[index + 1 :])
+            answered = {later.tool_call_id for later in behind if isinstance(later, ToolMessage)}
             calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
-            mended += [_told(call, "Stopped: this call has no result.") for call in calls if call["id"] not in answered]
+            missing = [call for call in calls if call["id"] not in answered]
+            mended += [results.get((message.id, call["id"])) or _told(call, STOPPED_CALL) for call in missing]
     if mended and not (isinstance(mended[-1], AIMessage) and not mended[-1].tool_calls):
-        mended.append(AIMessage("[The turn was stopped here, before an answer.]"))
+        mended.append(AIMessage(STOPPED_TURN))
     return mended
 
 

@@ -27,7 +27,7 @@ def is_worth_retrying(error: BaseException, *, chat: BaseChatModel) -> bool:
     """
     status = _status(error)
     tried = "max_retries" in type(chat).model_fields
-    if tried and (status is not None or isinstance(error, ModelConnectionError | ModelTimeoutError)):
+    if tried and (status is not None or _is_unreachable(error)):
         return False
     if isinstance(error, LangChainModelError):
         return error.is_retryable
@@ -97,6 +97,11 @@ def _is_connection(error: BaseException) -> bool:
         isinstance(cause, kinds) or any(base.__name__ == "TransportError" for base in type(cause).__mro__)
         for cause in _causes(error)
     )
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    """Whether there was no connection to begin with."""
+    return any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in _causes(error))
 
 
 def _where(error: BaseException, provider: str) -> str:

@@ -97,6 +97,13 @@ class Model:
     images: Images = "no"
     recorder: Recorder | None = None
 
+    async def aclose(self) -> None:
+        """Close the connections to the provider, where they are this model's own."""
+        # LangChain's chat models have no `close`. The client of the others is shared within the process.
+        client = getattr(self.chat, "root_async_client", None)
+        if client is not None:
+            await client.close()
+
 
 def check_name(name: str) -> tuple[str, str]:
     """A name's provider and model (or `replay` and the file), without opening anything.

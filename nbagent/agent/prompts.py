@@ -97,7 +97,7 @@ def data_section(data: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _file(described: Mapping[str, Any], *, columns: int) -> str:
-    facts = [str(described["kind"])[:VALUE]] if described.get("kind") else []
+    facts = [_quoted(described["kind"]).strip('"')] if described.get("kind") else []
     if (rows := described.get("rows")) is not None:
         facts.append(f"{rows:,} rows" if isinstance(rows, int) else f"{str(rows)[:VALUE]} rows")
     found = described.get("columns") or []
@@ -114,7 +114,7 @@ def _file(described: Mapping[str, Any], *, columns: int) -> str:
 
 def _column(column: Mapping[str, Any]) -> str:
     samples = [_quoted(value) for value in (column.get("sample") or [])[:SAMPLES]]
-    dtype = f": {_quoted(column['dtype']).strip(chr(34))}" if column.get("dtype") else ""
+    dtype = ": " + _quoted(column["dtype"]).strip('"') if column.get("dtype") else ""
     return f"    {_quoted(column.get('name', ''))}{dtype}" + (f", e.g. {', '.join(samples)}" if samples else "")
 
 

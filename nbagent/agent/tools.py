@@ -1,7 +1,10 @@
-"""What the model can do: run a cell, and install packages. Each tool returns short text, and the cell as artifact.
+"""What the model can do: run a cell, and install packages. Each tool returns short text, and as artifact which cell.
 
 The tools know a kernel only as `Runs`, which the session gives them. An error of the code is an output of its cell, a
 refused install is text that the model can act on; an error of the sandbox is neither, and ends the turn.
+
+The artifact is plain data, `{"cell": 3, "status": "ok"}`: LangGraph writes it into its checkpoints, which is no place
+for the outputs themselves. The session's log has them under that number.
 """
 
 from __future__ import annotations
@@ -105,12 +108,12 @@ def make_tools(runs: Runs, *, images: bool = False) -> list[BaseTool]:
             cell = await runs.run_cell(source)
         except InstallError as error:
             return str(error), None
-        return render(cell, images=images), cell
+        return render(cell, images=images), {"cell": cell.cell, "status": cell.status}
 
     @tool(response_format="content_and_artifact")
     async def install(
         packages: Annotated[list[str], "Names on PyPI, with a version if it matters: ['humanize>=4', 'lifelines']."],
-    ) -> tuple[str, list[Package]]:
+    ) -> tuple[str, Any]:
         """Install Python packages from PyPI for this notebook.
 
         Seldom needed: importing a missing package in a cell installs it. Use this when the name on PyPI differs
@@ -120,13 +123,14 @@ def make_tools(runs: Runs, *, images: bool = False) -> list[BaseTool]:
         try:
             packages_now = await runs.install(packages)
         except InstallError as error:
-            return f"Not installed. {error}", []
-        return installed(packages_now) if packages_now else "Nothing to do: all of this is installed.", packages_now
+            return f"Not installed. {error}", None
+        told = installed(packages_now) if packages_now else "Nothing to do: all of this is installed."
+        return told, {"packages": [f"{package.name}=={package.version}" for package in packages_now]}
 
     return [python, install]
 
 
-_FENCED = re.compile(r"\A\s*(```+|~~~+)[ \t]*[\w.+-]*[ \t]*\n(.*?)(?:\n[ \t]*\1[ \t]*)?\s*\Z", re.DOTALL)
+_FENCE = re.compile(r"\s*(```+|~~~+)[ \t]*[\w.+-]*[ \t]*\Z")
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -136,8 +140,7 @@ def source_of(code: str) -> tuple[str, str]:
     A Markdown fence around the whole is taken off. A character that no Python source can hold is told rather than
     removed: the cell that runs must be the cell that the model wrote.
     """
-    fenced = _FENCED.match(code)
-    source = fenced[2] if fenced else code
+    source = _unfenced(code)
     if not source.strip():
         return "", "Not run: the code is empty."
     if unusable := _UNUSABLE.search(source):
@@ -148,16 +151,30 @@ def source_of(code: str) -> tuple[str, str]:
     return source, ""
 
 
+def _unfenced(code: str) -> str:
+    """The code without a Markdown fence around it; what stands behind the fence is not code."""
+    lines = code.strip().split("\n")
+    fence = _FENCE.match(lines[0])
+    if fence is None:
+        return code
+    ends = [number for number, line in enumerate(lines) if number and line.strip() == fence[1]]
+    return "\n".join(lines[1 : ends[-1]] if ends else lines[1:])
+
+
 class InOrder(AgentMiddleware[AgentState[Any], Any, Any]):
     """Runs the tool calls of one reply one at a time, in the order in which the model wrote them.
 
     LangGraph starts a task for each call, all at once. A lock would be fair only to the order in which the tasks reach
     it, which other middleware can change; here each call waits for the one before it. If one raises, those behind it
     never start: LangGraph cancels them.
+
+    Attributes:
+        finished: The results of this reply's calls so far, by the ids of the reply and the call.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.finished: dict[tuple[str | None, str | None], ToolMessage] = {}
         self._reply: tuple[str | None, ...] = ()
         self._turns: list[asyncio.Event] = []
 
@@ -171,9 +188,12 @@ class InOrder(AgentMiddleware[AgentState[Any], Any, Any]):
         if reply != self._reply:
             self._reply, self._turns = reply, [asyncio.Event() for _ in reply]
             self._turns[0].set()
+            self.finished.clear()
         place = reply.index(request.tool_call["id"], 1)
         await self._turns[place - 1].wait()
         result = await handler(request)
+        if isinstance(result, ToolMessage):
+            self.finished[reply[0], result.tool_call_id] = result
         self._turns[place].set()
         return result
 

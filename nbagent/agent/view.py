@@ -38,8 +38,8 @@ Block = dict[str, Any]
 # to a reader. A window title or a hidden link must not reach the model any more than a terminal.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
-_FRAME = re.compile(r"^(?=\s{0,2}(?:Cell In\s?\[|Input In\s?\[|File ))", re.MULTILINE)
-_OWN_FILE = re.compile(r"^\s{0,2}File /(?:workspace|tmp)/(?!\S*site-packages)")
+_FRAME = re.compile(r"^(?= {0,2}(?:Cell In ?\[|Input In ?\[|File ))", re.MULTILINE)
+_OWN_FILE = re.compile(r"^ {0,2}File (?:/workspace|/tmp|~)/(?!\S*(?:site-packages|lib/python))")
 
 
 @dataclass(kw_only=True)
@@ -116,7 +116,7 @@ def traceback_of(output: Output) -> str:
     start, *frames = _FRAME.split(text)
     kept: list[str] = [start.strip("\n")] if start.strip("-\n ") else []
     for own, run in _runs(frames):
-        kept.extend(_shorten(run, keep=FRAME_RUN if own else 2, what="frames" if own else "library frames"))
+        kept.extend(_shorten(run, keep=FRAME_RUN if own else 2, what="frame" if own else "library frame"))
     return "\n".join(part for part in kept if part)
 
 
@@ -135,7 +135,8 @@ def _shorten(run: list[str], *, keep: int, what: str) -> list[str]:
     if len(run) <= keep:
         return run
     head, tail = run[: keep // 2], run[-(keep - keep // 2) :]
-    return [*head, f"[… {len(run) - keep:,} {what} left out here …]", *tail]
+    missing = len(run) - keep
+    return [*head, f"[… {missing:,} {what}{'' if missing == 1 else 's'} left out here …]", *tail]
 
 
 def _take(seen: _Seen, output: Output, *, images: bool) -> None:

@@ -462,11 +462,11 @@ def clean_within(value: object, room: int) -> tuple[Any, int] | None:
     cleaner = _Cleaner(room)
     try:
         return cleaner.clean(value, 0), room - cleaner.room
-    except _TooLarge:
+    except _NoRoomError:
         return None
 
 
-class _TooLarge(Exception):  # noqa: N818 - a signal between clean_within and _Cleaner
+class _NoRoomError(Exception):
     """The room is used up."""
 
 
@@ -488,8 +488,9 @@ class _Cleaner:
                 return f"[left out: nesting deeper than {_DEPTH} levels]"
             return self._object(value, depth + 1) if isinstance(value, dict) else self._array(value, depth + 1)
         if isinstance(value, (bytes, bytearray, memoryview)):
-            self._spend((len(value) + 2) // 3 * 4)
-            return base64.b64encode(value).decode("ascii")
+            raw = bytes(value)
+            self._spend((len(raw) + 2) // 3 * 4)
+            return base64.b64encode(raw).decode("ascii")
         self._spend(8)
         return _scalar(value)
 
@@ -510,7 +511,7 @@ class _Cleaner:
 
     def _spend(self, size: int) -> None:
         if size > self.room:
-            raise _TooLarge
+            raise _NoRoomError
         self.room -= size
 
 
@@ -529,8 +530,9 @@ def _key(key: object) -> str:
 
 
 def _execution_count(value: object) -> int | None:
-    honest = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
-    return int(value) if honest else None  # type: ignore[call-overload, no-any-return]
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53:
+        return value
+    return None
 
 
 def _display_id(content: dict[str, Any]) -> str:
@@ -542,7 +544,7 @@ def _display_id(content: dict[str, Any]) -> str:
 
 def parts(message: object) -> tuple[str, dict[str, Any]]:
     """The type and the content of a message; an empty type if it is none."""
-    if isinstance(message, Mapping):
+    if isinstance(message, dict):
         header, content = message.get("header"), message.get("content")
         if isinstance(header, dict) and isinstance(content, dict):
             kind = header.get("msg_type")

@@ -80,11 +80,17 @@ class LineFold:
         final = []
         start = 0
         while found := _CURSOR.search(text, start):
-            line = text.rfind("\n", start, found.start()) + 1 or start
-            end = text.find("\n", found.start())
-            end = len(text) if end < 0 else end
-            final += [self._plain(text[start:line]), self._edit(text[line:end])]
-            start = end
+            at = found.start()
+            line = text.rfind("\n", start, at) + 1
+            if line > start:
+                final.append(self._plain(text[start:line]))
+                start = line
+            end = text.find("\n", at)
+            if end < 0:
+                final.append(self._edit(text[start:]))
+                return "".join(final)
+            final += [self._edit(text[start:end]), self.flush(), "\n"]
+            start = end + 1
         return "".join(final) + self._plain(text[start:])
 
     def flush(self) -> str:
@@ -103,7 +109,7 @@ class LineFold:
         return text.replace("\r", "\n").replace("\b", "")
 
     def _plain(self, text: str) -> str:
-        """Take text without `\\r` and backspace."""
+        r"""Take text without `\r` and backspace."""
         first = text.find("\n")
         if first < 0:
             return self._write(text)
@@ -222,13 +228,13 @@ class HeadTail:
 
 
 class Stream:
-    """One stream output of a cell while it grows.
+    r"""One stream output of a cell while it grows.
 
     Args:
         name: `stdout` or `stderr`.
         head: Characters to keep from the start; live display goes as far too, in raw characters.
         tail: Characters to keep from the end.
-        edits: How many `\\r` and backspaces to obey, see `LineFold`.
+        edits: How many `\r` and backspaces to obey, see `LineFold`.
         spill: Gets what is left out.
     """
 
@@ -249,7 +255,7 @@ class Stream:
         return live
 
     def close(self) -> None:
-        """Make the open line final. More text may follow; it begins a new line for `\\r` and backspace."""
+        r"""Make the open line final. More text may follow; it begins a new line for `\r` and backspace."""
         self._append(self._fold.flush())
         self._kept.close()
 
@@ -260,7 +266,7 @@ class Stream:
 
     @property
     def edits(self) -> int:
-        """How many `\\r` and backspaces would still be obeyed."""
+        r"""How many `\r` and backspaces would still be obeyed."""
         return self._fold.edits
 
     @property
@@ -279,7 +285,7 @@ class Stream:
 
 
 class CellStreams:
-    """All stream outputs of one cell: which one text goes to, and the bounds on them together.
+    r"""All stream outputs of one cell: which one text goes to, and the bounds on them together.
 
     Text goes to the last output if that is a stream of the same name, else to a new one. When there are `count` of
     them, or they hold `total` characters, the order of stdout and stderr is given up: one last output of each name
@@ -290,7 +296,7 @@ class CellStreams:
         tail: Characters to keep of the end of each output.
         total: Characters to keep of all; the tails of the last two come on top.
         count: Outputs before the last two.
-        edits: How many `\\r` and backspaces to obey in the cell, see `LineFold`.
+        edits: How many `\r` and backspaces to obey in the cell, see `LineFold`.
         spill: Gets what is left out.
 
     Attributes:

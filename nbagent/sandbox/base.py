@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
 from nbagent.errors import DataError, EngineUnavailable, KernelStartError, LimitUnenforceable, SandboxError
@@ -301,6 +303,10 @@ class SandboxProvisioner(KernelProvisionerBase):  # type: ignore[misc]  # traitl
         """Seconds to wait for a polite end: there is nothing in a sandbox that must be put away first."""
         return min(recommended, 1.0)
 
+    async def tail(self) -> str:
+        """The end of what the sandbox printed to its original stdout and stderr."""
+        return self.handoff.tail() if self.handoff else ""
+
     # -- shared parts -------------------------------------------------------------------------------------------
 
     def _config(self) -> dict[str, Any]:
@@ -342,13 +348,14 @@ class SandboxProvisioner(KernelProvisionerBase):  # type: ignore[misc]  # traitl
             )
 
 
-def inside_environment(*, shared_library: bool, network: bool) -> dict[str, str]:
+def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
     """The whole environment of a kernel: an allow-list, made here, with nothing of the host's but proxies.
 
     Args:
         shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
-        network: Whether the sandbox has the host's network, and so its proxies.
+        trust: Whether the sandbox has the host's network, and so its proxies; and how many cores it may use.
     """
+    cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
     variables = {
         "HOME": HOME,
         "USER": "sandbox",
@@ -361,10 +368,15 @@ def inside_environment(*, shared_library: bool, network: bool) -> dict[str, str]
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "IPYTHONDIR": f"{HOME}/.ipython",
         "NBAGENT": "1",
+        # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
+        "LOKY_MAX_CPU_COUNT": str(cores),
     }
+    if trust.limits.cpus:
+        # A thread for each core of the machine would be slow, and too many for the limit on processes.
+        variables |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
     if shared_library:
         variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
-    if network:
+    if trust.network:
         names = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
         for name in (*names, *map(str.upper, names)):
             if name in os.environ:
@@ -452,6 +464,27 @@ async def choose(name: str | None, *, image: str | None = None) -> Engine:
         "No engine can isolate code on this machine, and nbagent never runs it unisolated by itself.",
         mend=" ".join(reasons) or "Install nbagent again: its engines are not registered.",
     )
+
+
+class _Specs(KernelSpecManager):  # type: ignore[misc]  # traitlets' metaclass is untyped
+    """The kernelspecs that nbagent brings, wherever Jupyter would look for installed ones."""
+
+    engine: Engine
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """The engine's own."""
+        folder = environment.kernels() / kernel_name
+        if folder.is_dir():
+            return KernelSpec.from_resource_dir(str(folder))
+        metadata = {"kernel_provisioner": {"provisioner_name": kernel_name}}
+        return KernelSpec(argv=["python"], language="python", interrupt_mode="message", metadata=metadata)
+
+
+def kernel_specs(engine: Engine) -> KernelSpecManager:
+    """A kernelspec manager that knows this engine's kernel only."""
+    specs = _Specs()
+    specs.engine = engine
+    return specs
 
 
 def engines() -> dict[str, Engine]:

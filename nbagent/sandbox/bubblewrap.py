@@ -145,9 +145,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
         trust = self.spec.trust
         tmp = str(trust.limits.tmp_mb * MIB)
         arguments = [*_namespaces(network=trust.network), "--new-session", "--die-with-parent", "--clearenv"]
-        for name, value in inside_environment(
-            shared_library=made.shared_library, network=trust.network
-        ).items():
+        for name, value in inside_environment(shared_library=made.shared_library, trust=trust).items():
             arguments += ["--setenv", name, value]
         # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
         for folder in ("/etc", "/opt", "/run", "/home"):

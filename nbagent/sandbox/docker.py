@@ -148,7 +148,7 @@ class DockerProvisioner(SandboxProvisioner):
                 command=list(START),
                 user=f"{user_id()}:{os.getgid() or SANDBOX_UID}",
                 working_dir=WORKSPACE,
-                environment=inside_environment(shared_library=False, network=self.spec.trust.network),
+                environment=inside_environment(shared_library=False, trust=self.spec.trust),
                 hostname="sandbox",
                 labels={LABEL: handoff.folder.name, "nbagent.owner": self.spec.owner},
                 host_config=self._host_config(client, handoff),
@@ -237,8 +237,11 @@ class DockerProvisioner(SandboxProvisioner):
             except DockerException:
                 return
 
-    def tail(self) -> str:
+    async def tail(self) -> str:
         """The end of what the container printed."""
+        return await asyncio.to_thread(self._logs)
+
+    def _logs(self) -> str:
         from docker.errors import DockerException
 
         if self._container is None:

@@ -20,6 +20,9 @@ from collections.abc import Iterator
 from typing import Any
 
 HOST = "/run/nbagent/host.sock"
+SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
+"""Inline script metadata, as PEP 723 has it."""
+PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 MAX_TEXT = 128 * 1024
 """Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
@@ -40,22 +43,30 @@ def main() -> None:
 
 def receive() -> tuple[dict[str, Any], list[int]]:
     """The configuration and the five listening sockets, from the controller that started this sandbox."""
-    host = config_host() or HOST
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(host)
+        connection.connect(HOST)
         head, descriptors, _, _ = socket.recv_fds(connection, 65536, len(CHANNELS))
-        body = head
-        while not body.endswith(b"\n"):
-            more = connection.recv(65536)
-            if not more:
-                sys.exit("nbagent: the controller closed the hand-over")
-            body += more
-    return json.loads(body), descriptors
+        return json.loads(head + read_line(connection)), descriptors
 
 
-def config_host() -> str:
-    """Where the hand-over is, if not at its usual place (only the unsandboxed engine says so)."""
-    return sys.argv[1] if len(sys.argv) > 1 else ""
+def read_line(connection: socket.socket) -> bytes:
+    """What the controller sends, up to the end of the line."""
+    line = b""
+    while not line.endswith(b"\n"):
+        more = connection.recv(65536)
+        if not more:
+            raise OSError("The controller does not answer.")
+        line += more
+    return line
+
+
+def ask(request: dict[str, Any]) -> dict[str, Any]:
+    """Ask the controller for something, such as an install; policy decides there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(HOST)
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(read_line(connection))
+        return answer
 
 
 def reap_orphans() -> None:
@@ -177,6 +188,7 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
     settings.Session.username = "sandbox"
     app = App.instance(config=settings)
     app.initialize([])
+    offer_installs(app.shell)
     return app
 
 
@@ -193,5 +205,58 @@ def forbid(program: bytes) -> None:
         sys.exit(f"nbagent: the system call filter was refused: {os.strerror(ctypes.get_errno())}")
 
 
+def offer_installs(shell: Any) -> None:
+    """Make `%pip install`, `!pip install` and a PEP 723 block in a cell ask the controller: there is no network."""
+
+    def pip(line: str) -> None:
+        """Install packages into this session: `%pip install NAME …`."""
+        verb, *words = line.split() or [""]
+        wanted = [word.strip("'\"") for word in words if not word.startswith("-")]
+        if verb != "install" or not wanted:
+            print("In this sandbox pip can only install, by name and version: %pip install NAME …", file=sys.stderr)
+            return
+        print(install(wanted) or f"Already there: {', '.join(wanted)}")
+
+    def before_run(info: Any) -> None:
+        found = re.search(SCRIPT, info.raw_cell or "")
+        if not found:
+            return
+        try:
+            block = "".join(line[2:] or "\n" for line in found["block"].splitlines(keepends=True))
+            install(tomllib.loads(block).get("dependencies", []))
+        except tomllib.TOMLDecodeError as error:
+            print(f"The script block can't be read: {error}", file=sys.stderr)
+
+    def rewrite(lines: list[str]) -> list[str]:
+        return re.sub(PIP, r"\1%pip install ", "".join(lines)).splitlines(keepends=True)
+
+    import re
+    import tomllib
+
+    shell.register_magic_function(pip, "line", "pip")
+    shell.events.register("pre_run_cell", before_run)
+    shell.input_transformers_cleanup.insert(0, rewrite)
+
+
+def install(wanted: list[str]) -> str:
+    """Have packages installed; returns a sentence about what is new, and prints to stderr why if it can't be done."""
+    import importlib
+
+    if not wanted:
+        return ""
+    try:
+        answer = ask({"install": wanted})
+    except (OSError, ValueError) as error:
+        answer = {"error": str(error)}
+    importlib.invalidate_caches()
+    if "error" in answer:
+        print(f"Not installed: {answer['error']}", file=sys.stderr)
+        return " "
+    names = ", ".join(f"{each['name']} {each['version']}" for each in answer["installed"])
+    return f"Installed {names}." if names else ""
+
+
 if __name__ == "__main__":
+    # Only the unsandboxed engine says where the controller is; in a sandbox it is always at the same place.
+    HOST = sys.argv[1] if len(sys.argv) > 1 else HOST
     main()

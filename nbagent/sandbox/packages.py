@@ -66,7 +66,8 @@ STRAY = frozenset({
 HARMLESS_PTH = frozenset({"distutils-precedence.pth", "a1_coverage.pth"})
 """.pth files of setuptools and coverage, left out like setuptools' `*-nspkg.pth`; any other is a reason to refuse."""
 
-_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99} *(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9 <>=!~,.*+()_-]{0,100}")
+_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 <>=!~,.*+()\[\]_-]{0,199}")
+_LONGEST_NAME = 100
 _ACCEPTED = "Give a name on the index, with extras and versions if need be, such as 'pandas[excel]>=2.2,<3'."
 _PASSED = frozenset({
     "HOME", "LANG", "LOGNAME", "NETRC", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "TMPDIR",
@@ -426,6 +427,8 @@ def parse(text: str) -> Requirement:
     plain = text.strip(" ")
     try:
         requirement = Requirement(plain if _FORM.fullmatch(plain) else "")
+        if len(requirement.name) > _LONGEST_NAME:
+            raise InvalidRequirement("its name is too long")
     except InvalidRequirement:
         shown = text if len(text) <= 60 else f"{text[:60]}…"
         raise InstallRefused(f"{shown!r} is not a plain package name.", mend=_ACCEPTED) from None

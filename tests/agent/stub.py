@@ -16,9 +16,7 @@ from typing import Any, Literal
 
 from nbagent.events import Output, Package
 
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAIAAAA2iEnWAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="
-)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAIAAAA2iEnWAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="
 """2 by 3 pixels."""
 
 
@@ -65,7 +63,7 @@ class Provider:
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     _answer(self, say, stream=bool(body.get("stream")))
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002 - the base's names
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -100,6 +98,7 @@ def _answer(handler: http.server.BaseHTTPRequestHandler, say: Say, *, stream: bo
     handler.send_response(say.status)
     for name, value in (*say.headers, ("Content-Type", "application/json"), ("Content-Length", str(len(data)))):
         handler.send_header(name, value)
+    handler.send_header("Connection", "close")
     handler.end_headers()
     handler.wfile.write(data)
 
@@ -109,7 +108,9 @@ def _stream(handler: http.server.BaseHTTPRequestHandler, say: Say) -> None:
     chunked = say.cut != "closed"
     handler.send_response(200)
     handler.send_header("Content-Type", "text/event-stream")
-    handler.send_header(*(("Transfer-Encoding", "chunked") if chunked else ("Connection", "close")))
+    handler.send_header("Connection", "close")
+    if chunked:
+        handler.send_header("Transfer-Encoding", "chunked")
     handler.end_headers()
     events = [f"data: {json.dumps(event)}\n\n".encode() for event in _pieces(say)]
     for event in events[: len(events) // 2] if say.cut else [*events, b"data: [DONE]\n\n"]:
@@ -177,22 +178,26 @@ class Kernel:
 
     def __init__(self) -> None:
         self.codes: list[str] = []
+        self.hanging = asyncio.Event()
         self.running = 0
         self.overlapped = False
         self.raises: BaseException | None = None
         self.pause = 0.0
+        self.hangs = ""
+        """A cell that contains this never ends by itself."""
         self.extra: list[Output] = []
         self.names: dict[str, Any] = {}
         self.asked: list[list[str]] = []
-        self.started = asyncio.Event()
 
     async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ARG002, ASYNC109 - Runs'
         """Run a cell."""
         self.overlapped |= self.running > 0
         self.running += 1
-        self.started.set()
         self.codes.append(code)
         try:
+            if self.hangs and self.hangs in code:
+                self.hanging.set()
+                await asyncio.sleep(60)
             await asyncio.sleep(self.pause)
             if self.raises:
                 raise self.raises

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from agent.stub import PNG, Kernel, Provider, Say, python
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
 from nbagent.agent import build
@@ -299,18 +299,13 @@ async def test_no_server_at_all(agent: Agent, provider: Provider) -> None:
 
 async def test_cancelled_while_a_cell_runs(agent: Agent, provider: Provider, kernel: Kernel) -> None:
     """The next question works, and the model reads which call has no result; one that was done keeps its own."""
+    kernel.hangs = "stopped"
     provider.say(Say(calls=(python("'done'"), python("'stopped'"))))
     task = asyncio.create_task(ask(agent))
-    while len(kernel.codes) < 1:
-        await asyncio.sleep(0.01)
-        kernel.pause = 0.0
-    kernel.pause = 60
-    while len(kernel.codes) < 2:
-        await asyncio.sleep(0.01)
+    await kernel.hanging.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    kernel.pause = 0
     provider.say(Say(text="on we go"))
     found, _ = await ask(agent, "Go on", turn=2)
     assert found.text == "on we go"
@@ -370,8 +365,10 @@ async def test_figures_go_where_the_model_takes_them(agent: Agent, provider: Pro
     await ask(agent)
     sent = provider.sent()
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "user"]
-    assert "figure 1: PNG, 2×3, attached" in sent[2]["content"][0]["text"] if isinstance(sent[2]["content"], list) else (
-        "figure 1: PNG, 2×3, attached" in sent[2]["content"]
+    assert (
+        "figure 1: PNG, 2×3, attached" in sent[2]["content"][0]["text"]
+        if isinstance(sent[2]["content"], list)
+        else ("figure 1: PNG, 2×3, attached" in sent[2]["content"])
     )
     assert [block["type"] for block in sent[4]["content"]] == ["text", "image_url", "image_url"]
     assert sent[4]["content"][1]["image_url"]["url"].endswith(PNG)
@@ -413,7 +410,12 @@ async def test_programming_errors_are_not_the_providers(agent: Agent, provider: 
 def test_mend_leaves_a_good_conversation_alone() -> None:
     """Nothing is added where each call has its result and each question its answer."""
     calls = [tool_call(name="python", args={}, id="1")]
-    good = [HumanMessage("q"), AIMessage("", tool_calls=calls), ToolMessage("r", tool_call_id="1"), AIMessage("a")]
+    good: list[AnyMessage] = [
+        HumanMessage("q"),
+        AIMessage("", tool_calls=calls),
+        ToolMessage("r", tool_call_id="1"),
+        AIMessage("a"),
+    ]
     assert mend(good) == good
     assert mend([]) == []
 
@@ -421,7 +423,7 @@ def test_mend_leaves_a_good_conversation_alone() -> None:
 def test_mend_keeps_the_results_that_are_there() -> None:
     """Only the call without a result gets one, next to its reply."""
     calls = [tool_call(name="python", args={}, id=name) for name in ("1", "2")]
-    broken = [HumanMessage("q"), AIMessage("", tool_calls=calls), ToolMessage("r", tool_call_id="1")]
+    broken: list[AnyMessage] = [HumanMessage("q"), AIMessage("", tool_calls=calls), ToolMessage("r", tool_call_id="1")]
     mended = mend(broken)
     assert {message.tool_call_id for message in mended if isinstance(message, ToolMessage)} == {"1", "2"}
     assert isinstance(mended[-1], AIMessage)

@@ -1,0 +1,589 @@
+"""Runs cells in a sandboxed kernel, whatever the engine, and tells the truth about what became of them.
+
+A cell that runs too long is interrupted, given grace, and killed; a kernel that died is replaced; a missing module is
+installed and the cell runs again. Each of these is an event, and stands in the cell's note.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from jupyter_client import AsyncKernelManager
+
+from nbagent.errors import InstallError, InstallRefused, KernelDied, NbagentError, SandboxError, UsageError
+from nbagent.events import (
+    CellFinished,
+    CellStarted,
+    CellStatus,
+    Event,
+    InstallFailed,
+    LateOutput,
+    OutputAdded,
+    OutputsCleared,
+    OutputUpdated,
+    Package,
+    PackagesInstalled,
+    StateLost,
+)
+from nbagent.kernel.cell import Cell, CodeBoxOutput
+from nbagent.kernel.connection import Connection
+from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
+from nbagent.kernel.streams import clean_text
+from nbagent.kernel.widgets import Widgets
+from nbagent.policy import MIB, InstallPolicy
+from nbagent.sandbox.base import Engine, SandboxProvisioner, SandboxSpec, kernel_specs, start_failed
+from nbagent.sandbox.packages import Installer
+
+TICK = 0.05
+"""Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""
+HALF_DONE = 5.0
+"""Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
+RECENT = 20
+"""Cells to which late output is still attributed."""
+MAX_RESTARTS = 3
+"""Kernels that may die in a row without one cell having ended well in between."""
+MAX_INSTALLS = 10
+"""Modules that one cell may have installed."""
+_MISSING = re.compile(r"No module named '?([\w.]+)'?")
+
+Notify = Callable[[Event], None]
+Why = Literal["timeout", "interrupted"]
+
+
+@dataclass
+class _Run:
+    """One execute request, until both its reply and idle have come."""
+
+    msg_id: str
+    outputs: CellOutputs
+    cell: int
+    started: float
+    reply: dict[str, Any] | None = None
+    idle: bool = False
+    half_done_at: float | None = None
+    died: str = ""
+    stopped: Why | None = None
+    kill_at: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        return (self.reply is not None and self.idle) or bool(self.died)
+
+
+class Kernel:
+    """A kernel in a sandbox, with its installer.
+
+    Use it as an asynchronous context manager, or call `start` and `stop`. One cell runs at a time; further calls wait.
+
+    Args:
+        engine: What isolates it.
+        spec: What the sandbox is to be.
+        notify: Gets each event as it happens. It must not raise but to end the cell: a log that can't be written.
+        limits: What is kept of a cell's outputs.
+        spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
+
+    Raises:
+        SandboxError: In `start`: the sandbox can't be had here.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        spec: SandboxSpec | None = None,
+        *,
+        notify: Notify = lambda _: None,
+        limits: OutputLimits | None = None,
+        spill: Callable[[int], Callable[[str, str], None]] | None = None,
+    ) -> None:
+        self.engine = engine
+        self.spec = spec or SandboxSpec()
+        self._displays = Displays()
+        self.widgets = Widgets(displays=self._displays)
+        self.cells = 0
+        self._notify = notify
+        self._limits = limits or OutputLimits()
+        self._spill = spill
+        self._manager: AsyncKernelManager | None = None
+        self._connection: Connection | None = None
+        self._installer: Installer | None = None
+        self._recent: OrderedDict[str, tuple[int, CellOutputs]] = OrderedDict()
+        self._busy = asyncio.Lock()
+        self._deaths = 0
+        self._stop: Why | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def __aenter__(self) -> Kernel:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.stop()
+
+    # -- its life -----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the sandbox and wait until the kernel answers.
+
+        Raises:
+            SandboxError: It can't be started, or did not answer in time.
+        """
+        self._loop = asyncio.get_running_loop()
+        await self.engine.prepare()
+        self._manager = AsyncKernelManager(
+            kernel_name=self.engine.kernel_name, kernel_spec_manager=kernel_specs(self.engine)
+        )
+        try:
+            await self._manager.start_kernel(sandbox=self.spec)
+            self.provisioner.install_hook = self._install_from_inside
+            await self._connect()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End the sandbox, at once; nothing of it is left."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        manager, self._manager = self._manager, None
+        if manager is not None and manager.provisioner is not None:
+            provisioner = manager.provisioner
+            await provisioner.kill()
+            await provisioner.wait()
+            await manager.cleanup_resources()
+
+    @property
+    def provisioner(self) -> SandboxProvisioner:
+        """The engine's side of the running sandbox.
+
+        Raises:
+            UsageError: The kernel was not started.
+        """
+        if self._manager is None or self._manager.provisioner is None:
+            raise UsageError("The kernel is not running.", mend="Call start() first.")
+        return cast("SandboxProvisioner", self._manager.provisioner)
+
+    async def _connect(self) -> None:
+        """Connect and wait for the first answer: of both channels, so that no output can be missed."""
+        assert self._manager is not None  # noqa: S101 - called by start and restart only
+        self._connection = connection = Connection(self._manager)
+        deadline = time.monotonic() + self.spec.trust.limits.start_timeout
+        connection.client.kernel_info()
+        replied = welcomed = False
+        while not (replied and welcomed):
+            if await connection.wait(TICK):
+                for channel, message in connection.read():
+                    kind = message["header"].get("msg_type")
+                    replied |= channel == "shell" and kind == "kernel_info_reply"
+                    welcomed |= channel == "iopub"
+            await self._still_starting(deadline)
+
+    async def _still_starting(self, deadline: float) -> None:
+        provisioner = self.provisioner
+        if await provisioner.poll() is not None and provisioner.last_exit is not None:
+            raise start_failed(self.engine.name, provisioner.last_exit, await provisioner.tail())
+        if time.monotonic() > deadline:
+            seconds = self.spec.trust.limits.start_timeout
+            said = await provisioner.tail()
+            raise SandboxError(
+                f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{' It said: ' + said if said else ''}"
+            )
+
+    async def restart(self, reason: str = "It was restarted.", *, cell: int = 0) -> None:
+        """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay.
+
+        Raises:
+            SandboxError: The new one did not start.
+        """
+        assert self._manager is not None  # noqa: S101 - a kernel that runs has one
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        provisioner = self.provisioner
+        await provisioner.kill(restart=True)
+        await provisioner.wait()
+        await self._manager.cleanup_resources(restart=True)
+        await self._manager.start_kernel(sandbox=self.spec)
+        await self._connect()
+        self._recent.clear()
+        self._displays = Displays()
+        self.widgets = Widgets(displays=self._displays)
+        self._notify(StateLost(cell=cell, reason=reason))
+
+    # -- cells --------------------------------------------------------------------------------------------------
+
+    async def run(self, code: str, *, timeout: float | None = None, turn: int = 0) -> Cell:  # noqa: ASYNC109
+        """Run a cell to its end.
+
+        Args:
+            code: Python, as IPython takes it.
+            timeout: Seconds; the sandbox's own limit by default.
+            turn: The question it belongs to, for the events.
+
+        Returns:
+            The cell, whatever its code did.
+
+        Raises:
+            SandboxError: The kernel died and could not be replaced.
+        """
+        limit = self.spec.trust.limits.timeout if timeout is None else timeout
+        if not limit > 0:
+            raise UsageError(f"A cell's timeout must be above 0, not {limit}.")
+        async with self._busy:
+            self.cells += 1
+            number, code = self.cells, clean_code(code)
+            self._notify(CellStarted(cell=number, turn=turn, code=code))
+            started = time.monotonic()
+            if self._connection is None:
+                await self._revive(number)
+            return await self._run_with_installs(number, code, limit, started)
+
+    async def run_codebox(self, code: str) -> CodeBoxOutput:
+        """Run a cell and return its small form."""
+        return (await self.run(code)).to_codebox()
+
+    def interrupt(self) -> None:
+        """Stop the running cell: interrupt, grace, kill. Does nothing when none runs."""
+        if self._busy.locked():
+            self._stop = "interrupted"
+
+    async def _run_with_installs(self, number: int, code: str, limit: float, started: float) -> Cell:
+        """Run, and as long as a module is missing that can be had, install it and run again."""
+        installed: list[Package] = []
+        notes: list[str] = []
+        for _ in range(MAX_INSTALLS + 1):
+            run = await self._execute(number, code, limit)
+            if (module := _missing_module(run)) is None or len(installed) >= MAX_INSTALLS:
+                break
+            added, refusal = await self._install_module(number, module)
+            if refusal:
+                notes.append(refusal)
+            if not added:
+                break
+            installed += added
+            names = ", ".join(f"{each.name} {each.version}" for each in added if each.requested)
+            notes.append(f"Installed {names} and ran the cell again.")
+            self._notify(OutputsCleared(cell=number))
+        lost = await self._recover(run)
+        return self._finish(run, code, time.monotonic() - started, installed, [*notes, *run.notes], lost)
+
+    def _finish(
+        self, run: _Run, code: str, duration: float, installed: list[Package], notes: list[str], lost: str
+    ) -> Cell:
+        """The finished cell, told and returned."""
+        self._show(run.cell, list(run.outputs.withheld()))
+        if run.outputs.truncated:
+            notes.append(run.outputs.truncated)
+        count = (run.reply or {}).get("execution_count")
+        cell = Cell(
+            cell=run.cell,
+            code=code,
+            status=_status(run),
+            outputs=run.outputs.outputs(),
+            execution_count=count if isinstance(count, int) else None,
+            duration=duration,
+            note=" ".join(notes),
+            installed=installed,
+            state_lost=lost,
+        )
+        names = run.outputs.display_ids()
+        self._notify(
+            CellFinished(
+                cell=cell.cell,
+                status=cell.status,
+                outputs=cell.outputs,
+                execution_count=cell.execution_count,
+                duration=duration,
+                note=cell.note,
+                display_ids=names if any(names) else [],
+            )
+        )
+        return cell
+
+    async def _execute(self, number: int, code: str, limit: float) -> _Run:
+        """Send the code once and follow it to its end, or to the kernel's."""
+        connection = self._alive()
+        self._stop = None
+        spill = self._spill(number) if self._spill else None
+        outputs = CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
+        run = _Run(connection.execute(code), outputs, number, time.monotonic())
+        self._recent[run.msg_id] = (number, outputs)
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+        try:
+            while not run.done:
+                if await connection.wait(TICK):
+                    for channel, message in connection.read():
+                        self._take(channel, message, run)
+                await self._watch(run, limit)
+        except asyncio.CancelledError:
+            await self._abandon(run)
+            raise
+        return run
+
+    async def _abandon(self, run: _Run) -> None:
+        """The caller gave up on a running cell: stop it, so that the next one finds a kernel that listens."""
+        connection = self._alive()
+        connection.interrupt()
+        end = time.monotonic() + self.spec.trust.limits.grace
+        while not run.done and time.monotonic() < end:
+            if await connection.wait(TICK):
+                for channel, message in connection.read():
+                    self._take(channel, message, run)
+            if await self.provisioner.poll() is not None:
+                break
+        run.stopped = "interrupted"
+        if not run.done:
+            run.died = "was killed, since it did not stop when interrupted"
+        await self._recover(run)
+
+    def _take(self, channel: str, message: dict[str, Any], run: _Run | None) -> None:
+        """Sort one message: to the running cell, to an earlier one, to the widgets, or away."""
+        kind = message["header"].get("msg_type")
+        parent = message["parent_header"].get("msg_id")
+        if channel == "shell":
+            if run is not None and parent == run.msg_id and kind == "execute_reply" and run.reply is None:
+                run.reply = message["content"]
+            return
+        if self.widgets.add(message):
+            return
+        if run is not None and parent == run.msg_id:
+            if kind == "status":
+                run.idle |= message["content"].get("execution_state") == "idle"
+            else:
+                self._show(run.cell, run.outputs.add(message))
+        elif parent in self._recent and kind != "status":
+            cell, outputs = self._recent[parent]
+            for change in outputs.add(message):
+                if isinstance(change, Added):
+                    self._notify(LateOutput(cell=cell, output=change.output))
+                else:
+                    self._show(cell, [change])
+
+    def _show(self, cell: int, changes: list[Change]) -> None:
+        for change in changes:
+            if isinstance(change, Added):
+                self._notify(OutputAdded(cell=cell, output=change.output))
+            elif isinstance(change, Updated):
+                self._notify(
+                    OutputUpdated(
+                        cell=cell, display_id=change.display_id, data=change.data, metadata=change.metadata
+                    )
+                )
+            else:
+                self._notify(OutputsCleared(cell=cell))
+
+    async def _watch(self, run: _Run, limit: float) -> None:
+        """Look at the clock and at the process: stop what takes too long, notice what died."""
+        now = time.monotonic()
+        if run.done:
+            return
+        if await self.provisioner.poll() is not None:
+            self._bury(run)
+        elif run.kill_at is not None and now >= run.kill_at:
+            run.died = "was killed, since it did not stop when interrupted"
+        elif run.kill_at is None and (self._stop or now - run.started >= limit):
+            run.stopped = self._stop or "timeout"
+            run.kill_at = now + self.spec.trust.limits.grace
+            self._alive().interrupt()
+        elif run.reply is not None or run.idle:
+            run.half_done_at = run.half_done_at or now
+            if now - run.half_done_at > HALF_DONE:
+                run.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
+                run.reply, run.idle = run.reply or {"status": "ok"}, True
+
+    def _bury(self, run: _Run) -> None:
+        """The kernel's process ended: say how, with what the engine knows of it."""
+        provisioner = self.provisioner
+        ended = provisioner.last_exit
+        run.died = str(ended) if ended else "is gone"
+        limit = self.spec.trust.limits.memory_mb
+        if ended is not None and ended.out_of_memory:
+            peak = f", {ended.memory_peak // MIB:,} MB at its peak" if ended.memory_peak else ""
+            run.died += f" (limit {limit:,} MB{peak}); raise it with --memory or Limits(memory_mb=…)"
+
+    async def _recover(self, run: _Run) -> str:
+        """After a stop or a death: get the kernel back; returns why its state is lost, or nothing."""
+        limits = self.spec.trust.limits
+        why = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped", None: ""}[run.stopped]
+        if not run.died:
+            self._deaths = 0 if _status(run) == "ok" else self._deaths
+            if run.stopped and (run.reply or {}).get("status") != "ok":
+                run.notes.append(f"{why} and was interrupted; variables are kept.")
+                await self._settle()
+            return ""
+        reason = f"{why} and the kernel {run.died}." if why else f"The kernel {run.died}."
+        if run.stopped:
+            reason = f"{why}, did not stop within {limits.grace:g} s of the interrupt, and the kernel was killed."
+        content = {"ename": "KernelDied", "evalue": reason, "traceback": [f"KernelDied: {reason}"]}
+        self._show(run.cell, run.outputs.add({"header": {"msg_type": "error"}, "content": content}))
+        self._deaths += 1
+        lost = f"{reason} Variables, imports and files of the sandbox are lost."
+        run.notes.append(lost)
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._deaths <= MAX_RESTARTS:
+            await self.restart(lost, cell=run.cell)
+        return lost
+
+    async def _revive(self, cell: int) -> None:
+        """Bring back a kernel that died too often to be restarted by itself: once, because a person asked again.
+
+        Raises:
+            KernelDied: It did not come up.
+        """
+        try:
+            await self.restart("The kernel had died.", cell=cell)
+        except NbagentError as error:
+            raise KernelDied(f"The kernel died {self._deaths} times in a row and could not be restarted: {error}") from error
+
+    async def _settle(self) -> None:
+        """After an interrupt ipykernel refuses the next request or two: ask until one is taken."""
+        end = time.monotonic() + self.spec.trust.limits.grace
+        while time.monotonic() < end:
+            reply = await self._ask("", expressions={}, seconds=1.0)
+            if reply is not None and reply.get("status") == "ok":
+                return
+
+    def _alive(self) -> Connection:
+        if self._connection is None:
+            raise KernelDied("The kernel is not running.")
+        return self._connection
+
+    # -- questions to the kernel that are no cells ------------------------------------------------------------
+
+    async def _ask(self, code: str, *, expressions: dict[str, str], seconds: float) -> dict[str, Any] | None:
+        """Run code silently and return the reply's content; None if none came in time. The caller holds the lock."""
+        connection = self._alive()
+        msg_id = connection.execute(code, silent=True, store_history=False, expressions=expressions)
+        end = time.monotonic() + seconds
+        reply: dict[str, Any] | None = None
+        while reply is None and time.monotonic() < end:
+            if await connection.wait(TICK):
+                for channel, message in connection.read():
+                    if channel == "shell" and message["parent_header"].get("msg_id") == msg_id:
+                        reply = message["content"]
+                    else:
+                        self._take(channel, message, None)
+            if await self.provisioner.poll() is not None:
+                return None
+        if reply is None:
+            connection.interrupt()
+        return reply
+
+    async def evaluate(self, code: str, expression: str, *, seconds: float = 20.0) -> Any:
+        """Run code of nbagent's own in the kernel, silently, and fetch one value as JSON.
+
+        Args:
+            code: Defines what the expression needs; names should start with `_nbagent`.
+            expression: A Python expression whose value is a JSON text.
+            seconds: After which it is interrupted.
+
+        Returns:
+            The decoded value, which is untrusted; None if there is none: code of the session's may have changed
+            anything in there.
+        """
+        async with self._busy:
+            reply = await self._ask(code, expressions={"value": expression}, seconds=seconds)
+        try:
+            shown = (reply or {})["user_expressions"]["value"]["data"]["text/plain"]
+            return json.loads(ast.literal_eval(shown))
+        except (KeyError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+
+    # -- packages -----------------------------------------------------------------------------------------------
+
+    @property
+    def installer(self) -> Installer:
+        """What fills this session's site folder."""
+        if self._installer is None:
+            provisioner = self.provisioner
+            self._installer = Installer(provisioner.site, target=provisioner.target(), policy=self.policy)
+        return self._installer
+
+    @property
+    def policy(self) -> InstallPolicy:
+        """What may be installed."""
+        return self.spec.install
+
+    async def install(self, requirements: list[str], *, reason: str = "") -> list[Package]:
+        """Install distributions for this kernel; importable at once.
+
+        Raises:
+            InstallRefused: Policy or the form of the request forbids it.
+            InstallError: It failed; the environment is as it was.
+        """
+        added = await self._add(0, requirements, self.installer.install(requirements), reason=reason)
+        async with self._busy:
+            if self._connection is not None:
+                await self._see_new_packages()
+        return added
+
+    async def _install_module(self, cell: int, module: str) -> tuple[list[Package], str]:
+        """Install what has the module; returns what was added, or why not."""
+        try:
+            work = self.installer.install_module(module)
+            added = await self._add(cell, [module], work, reason=f"No module named {module!r}")
+        except InstallError as error:
+            return [], f"Not installed: {error}"
+        await self._see_new_packages()
+        return added, ""
+
+    async def _add(self, cell: int, asked: list[str], work: Any, *, reason: str) -> list[Package]:
+        try:
+            added: list[Package] = await work
+        except InstallError as error:
+            refused = isinstance(error, InstallRefused)
+            self._notify(InstallFailed(cell=cell, requirements=asked, reason=str(error), refused=refused))
+            raise
+        if added:
+            self._notify(PackagesInstalled(cell=cell, packages=added, reason=reason))
+        return added
+
+    async def _see_new_packages(self) -> None:
+        await self._ask("import importlib as _nbagent; _nbagent.invalidate_caches(); del _nbagent", expressions={}, seconds=5)
+
+    def _install_from_inside(self, wanted: list[str]) -> list[dict[str, Any]]:
+        """Serve `%pip install` in a cell: called on the sandbox's own thread, answered on the session's loop."""
+        assert self._loop is not None  # noqa: S101 - set by start
+        work = self._add(self.cells, wanted, self.installer.install(wanted), reason="%pip install")
+        added = asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=120)
+        return [{"name": each.name, "version": each.version} for each in added]
+
+
+def _status(run: _Run) -> CellStatus:
+    if run.stopped and (run.died or (run.reply or {}).get("status") != "ok"):
+        return run.stopped
+    if run.died:
+        return "died"
+    return "ok" if (run.reply or {}).get("status") == "ok" else "error"
+
+
+def _missing_module(run: _Run) -> str | None:
+    reply = run.reply or {}
+    if run.died or run.stopped or reply.get("status") != "error" or reply.get("ename") != "ModuleNotFoundError":
+        return None
+    found = _MISSING.search(str(reply.get("evalue", "")))
+    return found[1] if found else None
+
+
+def clean_code(code: str) -> str:
+    """Code as a kernel can take it.
+
+    Raises:
+        UsageError: It has NUL characters, which Python doesn't take.
+    """
+    if "\0" in code:
+        raise UsageError("The code has NUL characters.", mend="Is it a binary file?")
+    return clean_text(code)
+

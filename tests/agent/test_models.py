@@ -1,0 +1,207 @@
+"""Naming, opening and finding a model."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent.stub import Kernel, Provider, Say
+
+from nbagent.agent import models
+from nbagent.agent.build import answer, build_agent
+from nbagent.agent.models import PROVIDERS, check_name, find_model, open_model
+from nbagent.errors import ModelError, ReplayError, StoreError
+
+
+@pytest.fixture(autouse=True)
+def _no_ollama(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Ollama on the machine that runs the tests must not decide them."""
+    monkeypatch.setattr(models, "OLLAMA", ("127.0.0.1", 9))
+
+
+@pytest.fixture
+def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """Something that answers where Ollama would, with what stands in the list."""
+    answers: list[bytes] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/api/tags" else 404)
+            self.end_headers()
+            self.wfile.write(answers[0])
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    monkeypatch.setattr(models, "OLLAMA", ("127.0.0.1", server.server_port))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield answers
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "", "openai:", ":gpt", "  "])
+def test_a_name_without_its_form(name: str) -> None:
+    """It says which form a name has, and lists providers."""
+    with pytest.raises(ModelError, match=r"PROVIDER:MODEL, or replay:FILE.*anthropic, openai") as caught:
+        check_name(name)
+    assert caught.value.exit_code == 2
+
+
+def test_an_unknown_provider() -> None:
+    """It lists those that LangChain knows, beside our own."""
+    with pytest.raises(ModelError, match=r"no provider 'acme'.*anthropic.*bedrock.*ollama"):
+        check_name("acme:model")
+
+
+def test_a_missing_extra_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mend is the command that installs it."""
+    monkeypatch.setitem(PROVIDERS, "groq", PROVIDERS["groq"]._replace(module="langchain_groq_is_missing"))
+    with pytest.raises(ModelError, match=r"pip install 'nbagent\[groq\]'"):
+        check_name("groq:llama")
+
+
+def test_a_provider_that_only_langchain_knows() -> None:
+    """The mend names LangChain's own distribution."""
+    with pytest.raises(ModelError, match="pip install langchain-upstage"):
+        check_name("upstage:solar")
+
+
+@pytest.mark.parametrize(("name", "key"), [("openai:m", "OPENAI_API_KEY"), ("anthropic:m", "ANTHROPIC_API_KEY")])
+def test_a_missing_key(name: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found before any call, and names the variable; an empty one is none."""
+    monkeypatch.setenv(key, "")
+    with pytest.raises(ModelError, match=rf"Set {key}\."):
+        check_name(name)
+    monkeypatch.setenv(key, "k")
+    assert check_name(name) == tuple(name.split(":"))
+
+
+def test_an_address_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of one's own has an address and often no key."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    assert check_name("openai:qwen3:8b") == ("openai", "qwen3:8b")
+
+
+def test_checking_a_name_imports_no_langchain() -> None:
+    """A face can check a name at once: LangChain takes a second to import."""
+    code = (
+        "import sys; from nbagent.agent.models import check_name; check_name('replay:x'); check_name('openai:x');"
+        "sys.exit(any(name.startswith(('langchain', 'langgraph', 'openai', 'pydantic')) for name in sys.modules))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"OPENAI_API_KEY": "k"})
+
+
+async def test_openai_compatible_address(provider: Provider, kernel: Kernel) -> None:
+    """It is spoken to by chat completions, streamed, with usage asked for."""
+    model = open_model("openai:gpt-5-pro")
+    assert (model.name, model.is_replay, model.recorder) == ("openai:gpt-5-pro", False, None)
+    provider.say(Say(text="hi"))
+    await answer(build_agent(model, kernel, system_prompt="s"), "q", on_reply=lambda _: None, turn=1)
+    request = provider.requests[0]
+    assert (request["model"], request["stream"]) == ("gpt-5-pro", True)
+    assert request["stream_options"] == {"include_usage": True}
+    await model.aclose()
+    assert model.chat.root_async_client.is_closed()  # type: ignore[attr-defined]  # ChatOpenAI's own
+
+
+def test_each_model_has_connections_of_its_own(provider: Provider) -> None:
+    """Two models never share a client: it belongs to one event loop."""
+    assert provider.url
+    one, two = open_model("openai:m"), open_model("openai:m")
+    clients = [model.chat.root_async_client._client for model in (one, two)]  # type: ignore[attr-defined]  # as above
+    assert clients[0] is not clients[1]
+
+
+def test_anthropic_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a key, Claude is opened without a call, streams, and takes figures in results."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    model = open_model("anthropic:claude-sonnet-4-5")
+    assert (model.name, model.images) == ("anthropic:claude-sonnet-4-5", "in results")
+    assert getattr(model.chat, "streaming", None) is True
+
+
+def test_settings_that_a_provider_rejects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the integration raises becomes one line."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setattr(models, "_options", lambda _: {"temperature": "hot"})
+    with pytest.raises(ModelError, match=r"openai:m can't be opened: .*temperature") as caught:
+        open_model("openai:m")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_replay(tmp_path: Path) -> None:
+    """It is labelled as one, by its file, and sees no figures."""
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"content": "hi"}\n')
+    model = open_model(f"replay:{file}")
+    assert (model.name, model.is_replay, model.images) == (f"replay:{file}", True, "no")
+
+
+def test_a_replay_that_is_not_there() -> None:
+    """The error is the replay's, found at once."""
+    with pytest.raises(ReplayError, match="no such file"):
+        open_model("replay:/nowhere/r.jsonl")
+
+
+def test_a_replay_is_not_recorded_over(tmp_path: Path) -> None:
+    """`--record` into the file that is replayed is refused before anything is lost."""
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"content": "hi"}\n')
+    with pytest.raises(StoreError, match="exists already"):
+        open_model(f"replay:{file}", record=file)
+    assert file.read_text() == '{"content": "hi"}\n'
+
+
+@pytest.mark.parametrize(("key", "provider"), [("OPENAI_API_KEY", "openai"), ("ANTHROPIC_API_KEY", "anthropic")])
+def test_found_by_a_key(key: str, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key in the environment names the provider, and the name that is found can be opened."""
+    monkeypatch.setenv(key, "k")
+    name = find_model()
+    assert name.startswith(f"{provider}:")
+    assert open_model(name).images != "no"
+
+
+def test_an_address_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No default fits a server of one's own, so the person is asked to name its model."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    with pytest.raises(ModelError, match=r"http://127\.0\.0\.1:1/v1.*openai:MODEL"):
+        find_model()
+
+
+def test_found_in_ollama(ollama: list[bytes]) -> None:
+    """Without a key, the model that a local Ollama changed last is taken, but none for embeddings."""
+    tags = [("old", "2025-01-01"), ("qwen3:8b", "2026-01-01"), ("nomic-embed-text", "2026-06-01")]
+    ollama.append(json.dumps({"models": [{"name": name, "modified_at": at} for name, at in tags]}).encode())
+    assert find_model() == "ollama:qwen3:8b"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"models": null}', b'{"models": [1]}', b'{"models": []}'])
+def test_something_else_on_ollamas_port(ollama: list[bytes], body: bytes) -> None:
+    """It is taken for no Ollama."""
+    ollama.append(body)
+    with pytest.raises(ModelError, match="none was found"):
+        find_model()
+
+
+def test_none_found() -> None:
+    """The error says the three ways out."""
+    with pytest.raises(ModelError, match=r"OPENAI_API_KEY.*Ollama.*replay:FILE"):
+        find_model()
+
+
+def test_a_key_whose_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says that the key was seen, and what it needs."""
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    monkeypatch.setitem(PROVIDERS, "groq", PROVIDERS["groq"]._replace(module="langchain_groq_is_missing"))
+    with pytest.raises(ModelError, match=r"GROQ_API_KEY is set; for it, run: pip install 'nbagent\[groq\]'"):
+        find_model()
