@@ -120,6 +120,7 @@ class Kernel:
         self._deaths = 0
         self._stop: Why | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._widgets_changed = False
 
     async def __aenter__(self) -> Kernel:
         await self.start()
@@ -160,6 +161,16 @@ class Kernel:
             await provisioner.kill()
             await provisioner.wait()
             await manager.cleanup_resources()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it takes cells; false after it died too often, until the next cell brings it back."""
+        return self._connection is not None
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """The versions of what the kernel has from the start, by normalised name."""
+        return dict(self.installer.pins)
 
     @property
     def provisioner(self) -> SandboxProvisioner:
@@ -355,6 +366,7 @@ class Kernel:
                 run.reply = message["content"]
             return
         if self.widgets.add(message):
+            self._widgets_changed = True
             return
         if run is not None and parent == run.msg_id:
             if kind == "status":
@@ -460,41 +472,61 @@ class Kernel:
             raise KernelDied("The kernel is not running.")
         return self._connection
 
+    def take_widget_state(self) -> dict[str, Any] | None:
+        """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""
+        if not self._widgets_changed:
+            return None
+        self._widgets_changed = False
+        return self.widgets.state()
+
     # -- questions to the kernel that are no cells ------------------------------------------------------------
 
-    async def _ask(self, code: str, *, expressions: dict[str, str], seconds: float) -> dict[str, Any] | None:
+    async def _ask(
+        self, code: str, *, expressions: dict[str, str], seconds: float, chunks: Callable[[bytes], None] | None = None
+    ) -> dict[str, Any] | None:
         """Run code silently and return the reply's content; None if none came in time. The caller holds the lock."""
         connection = self._alive()
         msg_id = connection.execute(code, silent=True, store_history=False, expressions=expressions)
         end = time.monotonic() + seconds
         reply: dict[str, Any] | None = None
-        while reply is None and time.monotonic() < end:
+        idle = chunks is None
+        while (reply is None or not idle) and time.monotonic() < end:
             if await connection.wait(TICK):
                 for channel, message in connection.read():
-                    if channel == "shell" and message["parent_header"].get("msg_id") == msg_id:
-                        reply = message["content"]
-                    else:
+                    if message["parent_header"].get("msg_id") != msg_id:
                         self._take(channel, message, None)
+                    elif channel == "shell":
+                        reply = message["content"]
+                    elif chunks is not None and message["header"].get("msg_type") == "nbagent_chunk":
+                        for buffer in message.get("buffers") or []:
+                            chunks(bytes(buffer))
+                    elif message["content"].get("execution_state") == "idle":
+                        idle = True
             if await self.provisioner.poll() is not None:
                 return None
         if reply is None:
             connection.interrupt()
         return reply
 
-    async def evaluate(self, code: str, expression: str, *, seconds: float = 20.0) -> Any:
-        """Run code of nbagent's own in the kernel, silently, and fetch one value as JSON.
+    async def evaluate(
+        self, source: str, arguments: list[Any], *, seconds: float = 20.0, chunks: Callable[[bytes], None] | None = None
+    ) -> Any:
+        """Run nbagent's own code in the kernel, silently and without a trace in its namespace.
 
         Args:
-            code: Defines what the expression needs; names should start with `_nbagent`.
-            expression: A Python expression whose value is a JSON text.
+            source: A module that defines `main(*arguments)`, whose result JSON can hold.
+            arguments: What JSON can hold.
             seconds: After which it is interrupted.
+            chunks: Gets the buffers of `nbagent_chunk` messages that the code publishes.
 
         Returns:
-            The decoded value, which is untrusted; None if there is none: code of the session's may have changed
-            anything in there.
+            What `main` returned, which is untrusted: the session's own code may have changed anything in there. None
+            if there was nothing.
         """
+        call = f"(lambda space: (exec({source!r}, space), space['main'](*{arguments!r}))[1])({{'__name__': 'nbagent'}})"
+        expression = f"__import__('json').dumps({call})"
         async with self._busy:
-            reply = await self._ask(code, expressions={"value": expression}, seconds=seconds)
+            reply = await self._ask("", expressions={"value": expression}, seconds=seconds, chunks=chunks)
         try:
             shown = (reply or {})["user_expressions"]["value"]["data"]["text/plain"]
             return json.loads(ast.literal_eval(shown))

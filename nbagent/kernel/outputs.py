@@ -49,7 +49,7 @@ class OutputLimits:
     """All stream outputs together; at most two tails come on top."""
     streams: int = 1_000
     """Stream outputs. A cell that switches between stdout and stderr more often gets one more of each."""
-    edits: int = 4_000_000
+    edits: int = 2_000_000
     """Carriage returns and backspaces that are obeyed, see `LineFold`."""
     displays: int = 1_000
     """Outputs of type display_data."""

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
+from nbagent import store
 from nbagent.errors import DataError, EngineUnavailable, KernelStartError, LimitUnenforceable, SandboxError
 from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
 from nbagent.sandbox import environment, packages, seccomp
@@ -203,6 +204,20 @@ class SandboxProvisioner(KernelProvisionerBase):  # type: ignore[misc]  # traitl
     @abc.abstractmethod
     def target(self) -> packages.Target:
         """What packages must fit to be importable inside."""
+
+    @property
+    @abc.abstractmethod
+    def environment_digest(self) -> str:
+        """What the kernel is made of: the digest of its image or environment."""
+
+    @property
+    def output_folder(self) -> str:
+        """Where code leaves its results, as it sees it."""
+        return OUTPUT
+
+    def data_path(self, mount: Mount) -> str:
+        """Where code sees a mount."""
+        return mount.target
 
     # -- what jupyter_client calls ------------------------------------------------------------------------------
 
@@ -403,7 +418,22 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
     if not wanted or not folder.is_dir() or folder in (home, *home.parents):
         return SandboxSpec(trust=trust)
-    return SandboxSpec(trust=trust, data=(Mount(folder, DATA),))
+    return SandboxSpec(trust=trust, data=(*_beside(folder),))
+
+
+def _beside(folder: Path) -> list[Mount]:
+    """The folder itself; and where notebooks were exported to it, the data they need that lies somewhere else."""
+    override = os.environ.get("NBAGENT_STATE_DIR")
+    known = store.recall_exports(store.state_root(Path(override) if override else None), folder)
+    elsewhere = [
+        Mount(Path(source), path)
+        for path, source in known.items()
+        if not (folder / path.removeprefix(DATA).lstrip("/")).exists() and Path(source).exists()
+    ]
+    if not elsewhere:
+        return [Mount(folder, DATA)]
+    # Nothing can be mounted inside of a folder that is itself mounted read-only.
+    return [*(Mount(entry, f"{DATA}/{entry.name}") for entry in sorted(folder.iterdir())), *elsewhere]
 
 
 def readable(mounts: Sequence[Mount], *, uid: int, scratch: Path) -> tuple[Mount, ...]:

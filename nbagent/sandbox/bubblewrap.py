@@ -195,6 +195,11 @@ class BubblewrapProvisioner(SandboxProvisioner):
         """The environment's own Python."""
         return environment.describe().target
 
+    @property
+    def environment_digest(self) -> str:
+        """Of the requirements, the Python and the platform."""
+        return environment.describe().digest
+
 
 def _namespaces(*, network: bool) -> list[str]:
     """Every namespace but the network's if that is granted, and no capabilities."""

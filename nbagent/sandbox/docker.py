@@ -252,6 +252,11 @@ class DockerProvisioner(SandboxProvisioner):
             return ""
         return text.decode(errors="replace").strip()
 
+    @property
+    def environment_digest(self) -> str:
+        """The image's own."""
+        return str(self._image["Id"]) if self._image else ""
+
     def target(self) -> packages.Target:
         """The image's Python, as its labels tell."""
         found = self._image or _inspect(_client(), self.spec.image or image.default_tag())

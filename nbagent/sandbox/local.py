@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from nbagent.errors import SandboxError, UsageError
 from nbagent.policy import TrustLevel
 from nbagent.sandbox import environment, packages
-from nbagent.sandbox.base import Control, Engine, Exit, Report, SandboxProvisioner
+from nbagent.sandbox.base import Control, Engine, Exit, Mount, Report, SandboxProvisioner
 from nbagent.sandbox.handoff import Handoff
 
 
@@ -41,7 +41,7 @@ class LocalProvisioner(SandboxProvisioner):
     _process: subprocess.Popen[bytes] | None = None
 
     def _inside(self) -> dict[str, Any]:
-        folders = [str(self.scratch / "workspace")]
+        folders = [str(self.scratch / "workspace"), self.output_folder]
         return {
             **super()._inside(),
             "uid": None,
@@ -78,6 +78,20 @@ class LocalProvisioner(SandboxProvisioner):
         await self._stop(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
+
+    @property
+    def environment_digest(self) -> str:
+        """Nothing is known of it."""
+        return ""
+
+    @property
+    def output_folder(self) -> str:
+        """In the session's own scratch folder."""
+        return str(self.scratch / "output")
+
+    def data_path(self, mount: Mount) -> str:
+        """Where it lies."""
+        return str(mount.source)
 
     def target(self) -> packages.Target:
         """This Python. Its own packages come first on the path, so nothing of them is replaced."""

@@ -1,0 +1,192 @@
+"""Describes data files, inside the sandbox: `describe.py` sends this source there. Never imported on the host."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+FILES = 60
+COUNT_BELOW = 300 * 1024 * 1024
+"""Bytes of a text table up to which its rows are counted."""
+OPEN_BELOW = 60 * 1024 * 1024
+"""Bytes up to which a format is read whole that can't be read in part."""
+TEXT = frozenset(".txt .md .log .py .ini .cfg .toml .yaml .yml .xml .html .rst .sql".split())
+PICTURES = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
+
+
+def main(paths: list[str], seconds: float) -> list[dict[str, Any]]:
+    """Describe each file, and each file in each folder, until time is up."""
+    end = time.monotonic() + seconds
+    found = []
+    files = [file for path in paths for file in walk(path)]
+    for path in files[:FILES]:
+        described: dict[str, Any] = {"path": path}
+        try:
+            described["note"] = size_of(os.path.getsize(path))
+            if time.monotonic() < end:
+                described.update(describe(path, os.path.getsize(path)))
+        except Exception as error:  # noqa: BLE001 - anything can be wrong with a file, and it's told
+            described["note"] = f"can't be read: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+        found.append(described)
+    if len(files) > FILES:
+        found[-1]["note"] = f"{found[-1].get('note', '')}; {len(files) - FILES} more files are not described"
+    return found
+
+
+def walk(path: str) -> list[str]:
+    """A file itself, or the files below a folder, three levels deep, without hidden ones."""
+    if not os.path.isdir(path):
+        return [path]
+    found = []
+    for folder, folders, names in os.walk(path):
+        depth = folder[len(path) :].count(os.sep)
+        folders[:] = [] if depth >= 3 else sorted(name for name in folders if not name.startswith("."))
+        found += [os.path.join(folder, name) for name in sorted(names) if not name.startswith(".")]
+        if len(found) > 1000:
+            break
+    return found
+
+
+def describe(path: str, size: int) -> dict[str, Any]:
+    """What there is to know of one file, by its ending; then by its first bytes."""
+    ending = os.path.splitext(path)[1].lower()
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    if not start:
+        return {"kind": "empty file", "note": "0 bytes"}
+    if start.startswith(b"SQLite format 3\0"):
+        return database(path)
+    if start.startswith(b"PAR1"):
+        return table("Parquet", path, size)
+    if ending in (".csv", ".tsv", ".tab") and b"\0" not in start:
+        return table("CSV", path, size, start)
+    if ending in (".ndjson", ".jsonl") and b"\0" not in start:
+        return table("JSON Lines", path, size)
+    if ending in (".arrow", ".feather", ".ipc"):
+        return table("Arrow", path, size)
+    if ending in (".xlsx", ".xls", ".xlsb", ".ods") and size < OPEN_BELOW:
+        return workbook(path)
+    if ending == ".json" and b"\0" not in start:
+        return json_file(path, size)
+    if ending in PICTURES:
+        return picture(path)
+    if b"\0" in start:
+        return {"kind": "binary file", "note": f"{size_of(size)}, begins with {start[:8]!r}"}
+    text = start.decode("utf-8", "replace")
+    return {"kind": "text", "note": f"{size_of(size)}, begins with: {text[:200]}"}
+
+
+def table(kind: str, path: str, size: int, start: bytes = b"") -> dict[str, Any]:
+    """A table that Polars can scan."""
+    import polars as pl
+
+    note = size_of(size)
+    if kind == "CSV":
+        options: dict[str, Any] = {"separator": separator_of(start), "try_parse_dates": True}
+        try:
+            start.decode("utf-8")
+        except UnicodeDecodeError as error:
+            # A character may be cut at the end of what was read.
+            if error.start < len(start) - 4:
+                options["encoding"] = "utf8-lossy"
+                note += ", not UTF-8: read it with encoding='latin1' or another"
+        if options["separator"] != ",":
+            note += f", separated by {options['separator']!r}"
+        frame = pl.scan_csv(path, infer_schema_length=1000, ignore_errors=True, **options)
+    else:
+        scan = {"Parquet": pl.scan_parquet, "JSON Lines": pl.scan_ndjson, "Arrow": pl.scan_ipc}[kind]
+        frame = scan(path)
+    described = columns_of(frame.head(3).collect(), frame.collect_schema())
+    if kind == "Parquet" or size < COUNT_BELOW:
+        described["rows"] = int(frame.select(pl.len()).collect().item())
+    return {"kind": kind, "note": note, **described}
+
+
+def separator_of(start: bytes) -> str:
+    """The character that separates the fields of the first line."""
+    line = start.split(b"\n", 1)[0]
+    return max(",;\t|", key=lambda each: line.count(each.encode()))
+
+
+def columns_of(sample: Any, schema: Any) -> dict[str, Any]:
+    """Names, types and sample values of a frame's columns."""
+    rows = sample.rows()
+    columns = []
+    for number, (name, dtype) in enumerate(schema.items()):
+        values = [plain(row[number]) for row in rows]
+        columns.append({"name": name, "dtype": str(dtype), "sample": [value for value in values if value is not None]})
+    return {"columns": columns[:500]}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    return str(value)[:100]
+
+
+def workbook(path: str) -> dict[str, Any]:
+    """The first sheet of a workbook, and the names of the others."""
+    import fastexcel
+    import polars as pl
+
+    names = fastexcel.read_excel(path).sheet_names
+    frame = pl.read_excel(path, sheet_name=names[0])
+    note = f"sheet {names[0]!r}" + (f"; other sheets: {', '.join(names[1:20])}" if names[1:] else "")
+    return {"kind": "Excel", "rows": frame.height, "note": note, **columns_of(frame.head(3), frame.schema)}
+
+
+def database(path: str) -> dict[str, Any]:
+    """The tables of an SQLite database."""
+    import sqlite3
+    from urllib.parse import quote
+
+    with sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True) as connection:
+        names = [row[0] for row in connection.execute("select name from sqlite_master where type in ('table', 'view')")]
+        columns = []
+        for name in names[:50]:
+            quoted = '"' + name.replace('"', '""') + '"'
+            for row in connection.execute(f"pragma table_info({quoted})").fetchall():
+                columns.append({"name": f"{name}.{row[1]}", "dtype": row[2]})
+    return {"kind": "SQLite database", "note": f"tables: {', '.join(names[:50])}", "columns": columns[:500]}
+
+
+def json_file(path: str, size: int) -> dict[str, Any]:
+    """The shape of a JSON document, and its columns if it is a list of records."""
+    import json
+
+    if size >= OPEN_BELOW:
+        return {"kind": "JSON", "note": size_of(size)}
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        value = json.load(file)
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value[:100]):
+        import polars as pl
+
+        try:
+            frame = pl.DataFrame(value[:1000], infer_schema_length=None)
+            return {"kind": "JSON", "rows": len(value), "note": "a list of records", **columns_of(frame[:3], frame.schema)}
+        except (pl.exceptions.PolarsError, TypeError):
+            return {"kind": "JSON", "rows": len(value), "note": f"a list of records, keys {list(value[0])[:50]}"}
+    if isinstance(value, dict):
+        return {"kind": "JSON", "note": f"an object with the keys {list(value)[:50]}"}
+    return {"kind": "JSON", "note": f"a {type(value).__name__}"}
+
+
+def picture(path: str) -> dict[str, Any]:
+    """The size of a picture."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return {"kind": f"{image.format} picture", "note": f"{image.width}×{image.height} pixels"}
+
+
+def size_of(size: int) -> str:
+    """Bytes for people."""
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size} {unit}"
+        size = size / 1000  # type: ignore[assignment]
+    return f"{size:.3g} GB"

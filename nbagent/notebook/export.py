@@ -1,0 +1,228 @@
+"""Writes a recorded session as a notebook that runs again.
+
+Its first code cell names the packages in PEP 723's form, with exact versions, which `juv`, `uv` and nbagent's own
+kernels act on. A cell that failed is marked `raises-exception`, so that a re-run goes on where the session went on. A
+cell that had to be stopped, or that took its kernel with it, would do so again, and stands as text.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat.notebooknode import NotebookNode
+from packaging.utils import canonicalize_name
+
+from nbagent import __version__, store
+from nbagent.errors import InstallRefused, StoreError
+from nbagent.events import Output
+from nbagent.notebook.record import RecordedCell, RecordedTurn, Recording
+from nbagent.sandbox.modules import distribution_for
+
+KERNELS = {
+    "docker": "Python (sandboxed, Docker)",
+    "bubblewrap": "Python (sandboxed, bubblewrap)",
+    "local": "Python (not sandboxed)",
+}
+RUNS_AGAIN = frozenset({"ok", "error"})
+CORE = ("ipykernel", "polars", "matplotlib")
+"""What every notebook of ours needs to run in a plain environment."""
+
+
+def export(recording: Recording, path: Path, *, pins: dict[str, str]) -> Path:
+    """Write the notebook.
+
+    Args:
+        recording: The session so far.
+        path: Where; a file that is there is replaced, whole or not at all.
+        pins: Versions of what the kernel has, by distribution.
+
+    Returns:
+        The absolute path.
+
+    Raises:
+        StoreError: It can't be written.
+    """
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder.", mend="Name a file, for example answer.ipynb.")
+    notebook = build(recording, pins=pins)
+    nbformat.validate(notebook)
+    text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    store.write_atomically(path, text.encode())
+    return path.resolve()
+
+
+def build(recording: Recording, *, pins: dict[str, str]) -> NotebookNode:
+    """The notebook as nbformat 4.5 has it. Arguments as for `export`."""
+    cells: list[NotebookNode] = []
+    if recording.cells:
+        cells.append(_requirements(recording, pins))
+    open_turn: RecordedTurn | None = None
+    for item in recording.items:
+        if isinstance(item, RecordedTurn) or item.turn != (open_turn.turn if open_turn else 0):
+            cells += _answer(open_turn)
+            open_turn = None
+        if isinstance(item, RecordedTurn):
+            cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
+            open_turn = item
+        elif item.status in RUNS_AGAIN:
+            cells.append(_code(item))
+        else:
+            cells.append(_stopped(item))
+    cells += _answer(open_turn)
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording))
+    # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
+    return nbformat.from_dict(notebook)
+
+
+def _requirements(recording: Recording, pins: dict[str, str]) -> NotebookNode:
+    """The cell that names the packages: those that were installed, and those of the kernel that the code imports."""
+    wanted = {name: pins[name] for name in CORE if name in pins}
+    for module in {module for cell in recording.cells for module in imports(cell.code)}:
+        if (name := _distribution(module)) in pins:
+            wanted[name] = pins[name]
+    wanted |= {package.name: package.version for package in recording.packages.values()}
+    lines = [f'#     "{name}=={version}",' for name, version in sorted(wanted.items())]
+    python = recording.started.python if recording.started else ".".join(map(str, sys.version_info[:2]))
+    source = "\n".join(
+        ["# /// script", f'# requires-python = ">={".".join(python.split(".")[:2])}"', "# dependencies = ["]
+        + [*lines, "# ]", "# ///"]
+    )
+    cell = nbformat.v4.new_code_cell(source, id="requirements")
+    cell.metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
+    return cell
+
+
+def _distribution(module: str) -> str:
+    try:
+        return canonicalize_name(distribution_for(module))
+    except InstallRefused:
+        # Of the standard library, or of the session itself.
+        return ""
+
+
+def imports(code: str) -> set[str]:
+    """The top-level modules that a cell imports; none if it isn't plain Python."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def _question(turn: RecordedTurn) -> str:
+    return f"**Question {turn.turn}**\n\n{turn.question}"
+
+
+def _answer(turn: RecordedTurn | None) -> list[NotebookNode]:
+    if turn is None or turn.answer is None:
+        return []
+    note = "" if turn.success else "\n\n*(This turn did not come to a successful end.)*"
+    return [_markdown(f"answer-{turn.turn}", turn.answer + note, {"role": "answer", "turn": turn.turn})]
+
+
+def _markdown(name: str, source: str, metadata: dict[str, Any]) -> NotebookNode:
+    return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
+
+
+def _code(cell: RecordedCell) -> NotebookNode:
+    made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
+    made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in cell.outputs]
+    made.metadata = {"nbagent": _facts(cell)}
+    if cell.status == "error":
+        made.metadata["tags"] = ["raises-exception"]
+    return made
+
+
+def _numbered(output: Output, count: int | None) -> Output:
+    if output["output_type"] == "execute_result" and output.get("execution_count") is None:
+        return {**output, "execution_count": count}
+    return output
+
+
+def _stopped(cell: RecordedCell) -> NotebookNode:
+    """A cell that can't be run again without harm: its code and what it said, as text."""
+    why = cell.note or "It was still running when this notebook was written."
+    fence = "`" * max(3, _longest(cell.code, "`") + 1)
+    source = f"{fence}python\n{cell.code}\n{fence}\n\n*Not part of a re-run: {why}*"
+    return _markdown(f"cell-{cell.cell}", source, {**_facts(cell), "role": "stopped", "outputs": cell.outputs})
+
+
+def _longest(text: str, character: str) -> int:
+    longest = run = 0
+    for each in text:
+        run = run + 1 if each == character else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _facts(cell: RecordedCell) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "role": "cell",
+        "cell": cell.cell,
+        "turn": cell.turn,
+        "status": cell.status,
+        "seconds": round(cell.duration, 3),
+    }
+    if cell.note:
+        facts["note"] = cell.note
+    if cell.installed:
+        facts["installed"] = [{"name": p.name, "version": p.version, "sha256": p.sha256} for p in cell.installed]
+    return facts
+
+
+def _metadata(recording: Recording) -> dict[str, Any]:
+    started = recording.started
+    engine = started.engine if started else "bubblewrap"
+    metadata: dict[str, Any] = {
+        "kernelspec": {
+            "name": f"nbagent-{engine}",
+            "display_name": KERNELS.get(engine, f"Python ({engine})"),
+            "language": "python",
+        },
+        "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
+        "nbagent": {"version": __version__, **_provenance(recording)},
+    }
+    if started:
+        metadata["language_info"]["version"] = started.python
+    if recording.widgets.get("state"):
+        metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": recording.widgets}
+    return metadata
+
+
+def _provenance(recording: Recording) -> dict[str, Any]:
+    """Where every part of the notebook came from."""
+    started = recording.started
+    packages = sorted(recording.packages.values(), key=lambda each: each.name)
+    return {
+        "session": started.session if started else "",
+        "engine": started.engine if started else "",
+        "trust": started.trust if started else "",
+        "environment": started.environment if started else "",
+        "data": [{"path": each.path, "size": each.size} for each in recording.data],
+        "packages": [
+            {"name": p.name, "version": p.version, "sha256": p.sha256, "requested": p.requested} for p in packages
+        ],
+        "turns": [
+            {
+                "turn": turn.turn,
+                "model": turn.model,
+                "replay": turn.replay,
+                "success": turn.success,
+                "usage": turn.usage,
+                "seconds": round(turn.seconds, 3),
+            }
+            for turn in recording.turns
+        ],
+    }
+

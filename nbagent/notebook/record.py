@@ -1,0 +1,167 @@
+"""Folds a session's events into what its notebook shows. Pure: records in, plain data out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbagent.events import (
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    DataSeen,
+    FileSaved,
+    LateOutput,
+    Output,
+    OutputAdded,
+    OutputsCleared,
+    OutputUpdated,
+    Package,
+    PackagesInstalled,
+    Record,
+    SessionStarted,
+    WidgetState,
+)
+
+
+@dataclass
+class RecordedCell:
+    """A cell as it stands in the log; `status` is `running` while nothing tells of its end."""
+
+    cell: int
+    turn: int
+    code: str
+    status: str = "running"
+    outputs: list[Output] = field(default_factory=list)
+    execution_count: int | None = None
+    duration: float = 0.0
+    note: str = ""
+    installed: list[Package] = field(default_factory=list)
+
+
+@dataclass
+class RecordedTurn:
+    """A question and what became of it."""
+
+    turn: int
+    question: str
+    model: str
+    replay: bool
+    answer: str | None = None
+    success: bool = False
+    usage: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass
+class Recording:
+    """A session so far.
+
+    Attributes:
+        started: How it was started, None for an empty log.
+        items: Turns and cells in the order in which they began; a turn's answer stands after its last cell.
+        packages: All that was installed, by name.
+        data: What the sandbox sees read-only.
+        files: What reached the host, by path.
+        widgets: The state of the widgets, empty if there are none.
+    """
+
+    started: SessionStarted | None = None
+    items: list[RecordedTurn | RecordedCell] = field(default_factory=list)
+    packages: dict[str, Package] = field(default_factory=dict)
+    data: list[DataSeen] = field(default_factory=list)
+    files: dict[str, FileSaved] = field(default_factory=dict)
+    widgets: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._cells: dict[int, RecordedCell] = {}
+        self._turns: dict[int, RecordedTurn] = {}
+        self._shown: dict[str, list[Output]] = {}
+
+    @property
+    def cells(self) -> list[RecordedCell]:
+        """All cells, in order."""
+        return [item for item in self.items if isinstance(item, RecordedCell)]
+
+    @property
+    def turns(self) -> list[RecordedTurn]:
+        """All turns, in order."""
+        return [item for item in self.items if isinstance(item, RecordedTurn)]
+
+    def add(self, record: Record) -> None:
+        """Take in the next record."""
+        match record.event:
+            case SessionStarted() as started:
+                self.started = started
+                self.data = list(started.data)
+            case Asked(turn=turn) as asked:
+                self._turns[turn] = RecordedTurn(turn, asked.question, asked.model, asked.replay)
+                self.items.append(self._turns[turn])
+            case Answered(turn=turn) as answered if turn in self._turns:
+                self._answer(self._turns[turn], answered)
+            case CellStarted(cell=number) as started_cell:
+                self._cells[number] = RecordedCell(number, started_cell.turn, started_cell.code)
+                self.items.append(self._cells[number])
+            case PackagesInstalled(cell=number, packages=packages):
+                self.packages.update({each.name: each for each in packages})
+                if number in self._cells:
+                    self._cells[number].installed += packages
+            case FileSaved(path=path) as saved:
+                self.files[path] = saved
+            case WidgetState(state=state):
+                self.widgets = state
+            case event:
+                self._add_output(event)
+
+    @staticmethod
+    def _answer(turn: RecordedTurn, answered: Answered) -> None:
+        turn.answer, turn.success, turn.seconds = answered.text, answered.success, answered.seconds
+        usage = answered.usage
+        turn.usage = {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "calls": usage.calls,
+        }
+
+    def _add_output(self, event: Any) -> None:
+        cell = self._cells.get(getattr(event, "cell", 0))
+        match event:
+            case OutputAdded(output=output) if cell and cell.status == "running":
+                _append(cell.outputs, output)
+            case OutputsCleared() if cell and cell.status == "running":
+                cell.outputs.clear()
+            case LateOutput(output=output) if cell:
+                _append(cell.outputs, output)
+            case OutputUpdated(display_id=name, data=data, metadata=metadata):
+                for output in self._shown.get(name, []):
+                    output["data"], output["metadata"] = data, metadata
+            case CellFinished() as finished if cell:
+                self._finish(cell, finished)
+
+    def _finish(self, cell: RecordedCell, finished: CellFinished) -> None:
+        cell.status, cell.duration, cell.note = finished.status, finished.duration, finished.note
+        cell.execution_count = finished.execution_count
+        # The kernel goes on changing its own dicts when displays are updated; the record follows by events.
+        cell.outputs = [copy.copy(output) for output in finished.outputs]
+        for name, output in zip(finished.display_ids, cell.outputs, strict=False):
+            if name:
+                self._shown.setdefault(name, []).append(output)
+
+
+def _append(outputs: list[Output], output: Output) -> None:
+    last = outputs[-1] if outputs else None
+    if last and output["output_type"] == "stream" == last["output_type"] and output["name"] == last["name"]:
+        outputs[-1] = {**last, "text": last["text"] + output["text"]}
+    else:
+        outputs.append(dict(output))
+
+
+def record(records: Iterable[Record]) -> Recording:
+    """A recording of a whole log."""
+    recording = Recording()
+    for each in records:
+        recording.add(each)
+    return recording

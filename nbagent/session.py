@@ -1,0 +1,632 @@
+"""A session: questions in, a stream of events out, a notebook at the end.
+
+It owns the sandboxed kernel, the agent and the log, and is the one place where they meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from nbagent import __version__, settings, store
+from nbagent.errors import DataError, NbagentError, UsageError
+from nbagent.events import (
+    Answered,
+    Asked,
+    DataSeen,
+    Event,
+    FileSaved,
+    Package,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    Usage,
+    WidgetState,
+)
+from nbagent.kernel.cell import Cell
+from nbagent.kernel.describe import describe
+from nbagent.kernel.files import Collector
+from nbagent.kernel.kernel import Kernel
+from nbagent.notebook.record import Recording
+from nbagent.policy import Limits, TrustLevel, trust_for
+from nbagent.sandbox import base
+
+if TYPE_CHECKING:
+    from nbagent.agent.build import Agent
+    from nbagent.agent.models import Model
+
+Status = Literal["new", "starting", "running", "stopped"]
+MAX_QUESTION = 200_000
+"""Characters."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of a question.
+
+    Attributes:
+        text: The answer in words.
+        cells: The cells that ran for it, in order.
+        files: What its cells left in /tmp/output, on the host.
+        usage: Tokens and calls of the model.
+        success: Whether the model came to an end by itself and its last cell ran without an error.
+        attempts: One, and one more for each cell that failed.
+        installed: Packages that were installed for it.
+        turn: The question's number.
+    """
+
+    text: str
+    cells: list[Cell] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    success: bool = True
+    attempts: int = 1
+    installed: list[Package] = field(default_factory=list)
+    turn: int = 1
+
+
+class Session:
+    """A conversation about data, whose code runs in a sandboxed kernel.
+
+    Use it as an asynchronous context manager. What is None is taken from the person's settings.
+
+    Args:
+        model: `provider:model` or `replay:FILE`; found by itself when the first question comes, if it isn't named.
+        data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`.
+        engine: `docker`, `bubblewrap` or `local`; the best that works here by default.
+        trust: `isolated`, `sandboxed`, `untrusted` or `trusted`.
+        limits: Bounds that replace the trust level's own, whole.
+        timeout: Seconds a cell may run.
+        memory_mb: Memory of the sandbox in MiB.
+        image: The Docker image of the kernel.
+        accept: Names of limits that may stay unenforced.
+        record: A file to which the model's replies are written, in the form that `replay:` reads.
+        session: An id for a new session; made up by default.
+        state_dir: Where sessions are kept.
+
+    Raises:
+        UsageError: Something of this is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        data: Iterable[str | Path] | str | Path = (),
+        engine: str | None = None,
+        trust: str | None = None,
+        limits: Limits | None = None,
+        timeout: float | None = None,
+        memory_mb: int | None = None,
+        image: str | None = None,
+        accept: Sequence[str] = (),
+        record: str | Path | None = None,
+        session: str | None = None,
+        state_dir: str | Path | None = None,
+    ) -> None:
+        chosen = settings.load()
+        self._engine_name = engine or chosen.engine
+        self._model_name = model or chosen.model
+        self._record = Path(record) if record else None
+        mounts = resolve_data([data] if isinstance(data, str | Path) else data)
+        level = TrustLevel.parse(trust or chosen.trust)
+        size = sum(_size(mount.source) for mount in mounts)
+        row = trust_for(
+            level,
+            data_bytes=size,
+            timeout=timeout or chosen.timeout,
+            memory_mb=memory_mb or chosen.memory_mb,
+            cpus=chosen.cpus,
+        )
+        self.id = session or store.new_session_id()
+        self._spec = base.SandboxSpec(
+            trust=row if limits is None else replace(row, limits=limits),
+            data=tuple(mounts),
+            accept=frozenset([*chosen.accept, *accept]),
+            install=chosen.install_policy,
+            image=image or chosen.image,
+            owner=self.id,
+        )
+        self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
+        self.status: Status = "new"
+        self.history: list[Answer] = []
+        self._recording = Recording()
+        self._journal: store.Journal | None = None
+        self._kernel: Kernel | None = None
+        self._model: Model | None = None
+        self._agent: Agent | None = None
+        self._collector: Collector | None = None
+        self._turn = 0
+        self._cells: list[Cell] = []
+        self._files: list[Path] = []
+        self._asking: asyncio.Task[Any] | None = None
+
+    # -- its life -----------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Session:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.stop()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether cells can run and questions be asked."""
+        return self.status == "running"
+
+    @property
+    def engine(self) -> str:
+        """The engine's name; empty before the start if it is chosen by itself."""
+        return self._kernel.engine.name if self._kernel else self._engine_name or ""
+
+    @property
+    def trust(self) -> str:
+        """The trust level's name."""
+        return self._spec.trust.level.value
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the model's replies are recorded ones."""
+        return (self._model_name or "").startswith("replay:")
+
+    @property
+    def folder(self) -> Path:
+        """The session's own folder on the host."""
+        return self._running_journal().folder
+
+    async def start(self) -> None:
+        """Start the sandbox; a model that was named is opened, so that what is wrong with it shows first.
+
+        Raises:
+            UsageError: The session was started before, or the model can't be had.
+            SandboxError: No engine works here, or the sandbox can't be started.
+            StoreError: The session's folder can't be written.
+        """
+        if self.status != "new":
+            raise UsageError(f"This session is {self.status}.", mend="Make a new one.")
+        self.status = "starting"
+        try:
+            if self._model_name:
+                _check_model(self._model_name)
+            engine = await base.choose(self._engine_name, image=self._spec.image)
+            self._journal = store.Journal(self._root, self.id)
+            self._journal.follow(self._recording.add)
+            spill = self._journal.spill
+            self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=spill)
+            opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
+            await self._both(self._kernel.start(), opening)
+            self._collector = Collector(
+                self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
+            )
+            await self._tell_start(engine)
+        except BaseException:
+            await self.stop()
+            raise
+        self.status = "running"
+
+    @staticmethod
+    async def _both(start: Awaitable[None], opening: asyncio.Task[None] | None) -> None:
+        """Start the kernel while the model's library is imported; the model's complaint comes first."""
+        starting = asyncio.ensure_future(start)
+        try:
+            if opening is not None:
+                await opening
+            await starting
+        except BaseException:
+            starting.cancel()
+            with contextlib.suppress(BaseException):
+                await starting
+            raise
+
+    async def _tell_start(self, engine: base.Engine) -> None:
+        provisioner = self._running_kernel().provisioner
+        seen = [
+            DataSeen(provisioner.data_path(mount), str(mount.source), _size(mount.source)) for mount in self._spec.data
+        ]
+        self._emit(
+            SessionStarted(
+                session=self.id,
+                engine=engine.name,
+                trust=self.trust,
+                environment=provisioner.environment_digest,
+                python=provisioner.target().python,
+                nbagent=__version__,
+                data=seen,
+            )
+        )
+
+    async def stop(self, reason: str = "") -> None:
+        """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
+        if self._asking is not None and self._asking is not asyncio.current_task():
+            self._asking.cancel()
+        was, self.status = self.status, "stopped"
+        if self._kernel is not None:
+            await self._kernel.stop()
+        if self._model is not None:
+            await self._model.aclose()
+            self._model = None
+        if self._journal is not None:
+            if was == "running":
+                with contextlib.suppress(NbagentError):
+                    self._emit(SessionEnded(reason=reason))
+            self._journal.close()
+
+    def interrupt(self) -> None:
+        """Stop what runs: the cell if one does, and the question it runs for."""
+        if self._kernel is not None:
+            self._kernel.interrupt()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    async def ask(self, question: str) -> Answer:
+        """Ask a question, and wait for the answer.
+
+        Raises:
+            UsageError: There is no question, another one is being answered, or there is no model.
+            ModelCallError: The model's provider failed; the cells that ran are kept.
+            ReplayError: The recorded replies ran out.
+            SandboxError: The sandbox failed.
+        """
+        self._running_kernel()
+        text = clean_question(question)
+        if self._asking is not None:
+            raise UsageError("Another question is being answered.", mend="Wait for it, or interrupt it.")
+        self._asking = asyncio.ensure_future(self._ask(text))
+        try:
+            return await self._asking
+        except asyncio.CancelledError:
+            self._asking.cancel()
+            raise
+        finally:
+            self._asking = None
+
+    async def stream(self, question: str) -> AsyncIterator[Record]:
+        """Ask a question, and yield each event as it happens; the last one is `Answered`.
+
+        Raises:
+            NbagentError: As for `ask`, after the events that came before.
+        """
+        queue: asyncio.Queue[Record | None] = asyncio.Queue()
+        unfollow = self._running_journal().follow(queue.put_nowait)
+        asking = asyncio.ensure_future(self.ask(question))
+        asking.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (record := await queue.get()) is not None:
+                yield record
+            await asking
+        finally:
+            unfollow()
+            asking.cancel()
+
+    async def _ask(self, question: str) -> Answer:
+        from nbagent.agent import build
+
+        agent = await self._ready_agent()
+        self._turn += 1
+        turn, started = self._turn, time.monotonic()
+        self._cells, self._files = [], []
+        self._emit(Asked(turn=turn, question=question, model=agent.model.name, replay=agent.model.is_replay))
+        text, usage, ended = "", Usage(), False
+        try:
+            found = await build.answer(agent, question, on_reply=self._emit, turn=turn)
+            text, usage, ended = found.text, found.usage, not found.stopped
+        except asyncio.CancelledError:
+            text = "Stopped."
+            raise
+        except NbagentError as error:
+            text = str(error)
+            raise
+        finally:
+            answer = self._answer(text, usage, ended=ended, turn=turn)
+            self._emit(
+                Answered(
+                    turn=turn,
+                    text=text,
+                    success=answer.success,
+                    attempts=answer.attempts,
+                    usage=usage,
+                    seconds=time.monotonic() - started,
+                )
+            )
+        self.history.append(answer)
+        return answer
+
+    def _answer(self, text: str, usage: Usage, *, ended: bool, turn: int) -> Answer:
+        cells = list(self._cells)
+        return Answer(
+            text=text,
+            cells=cells,
+            files=list(dict.fromkeys(self._files)),
+            usage=usage,
+            success=ended and bool(text) and (not cells or cells[-1].success),
+            attempts=1 + sum(not cell.success for cell in cells),
+            installed=[package for cell in cells for package in cell.installed],
+            turn=turn,
+        )
+
+    async def _ready_agent(self) -> Agent:
+        """The agent, made for the first question: only then the data's description is paid for."""
+        if self._agent is None:
+            from nbagent.agent import build, prompts
+
+            if self._model is None:
+                await asyncio.to_thread(self._open_model)
+            assert self._model is not None  # noqa: S101 - opened just now
+            kernel = self._running_kernel()
+            seen = await describe(kernel, [each.path for each in self._recording.data])
+            prompt = prompts.system_prompt(seen, timeout=self._spec.trust.limits.timeout)
+            self._agent = build.build_agent(self._model, _Tools(self), system_prompt=prompt)
+        return self._agent
+
+    def _open_model(self) -> None:
+        from nbagent.agent import models
+
+        self._model_name = self._model_name or models.find_model()
+        self._model = models.open_model(self._model_name, record=self._record)
+        # What the first question needs takes seconds to import, and now there is time.
+        from nbagent.agent import build  # noqa: F401
+
+    # -- cells, packages, files ---------------------------------------------------------------------------------
+
+    async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
+        """Run a cell without the model.
+
+        Raises:
+            UsageError: The code can't be run at all.
+            SandboxError: The sandbox failed.
+        """
+        return await self._run(code, timeout=timeout, turn=0)
+
+    async def _run(self, code: str, *, timeout: float | None, turn: int) -> Cell:  # noqa: ASYNC109
+        kernel = self._running_kernel()
+        cell = await kernel.run(code, timeout=timeout, turn=turn)
+        notes: list[str] = []
+        if kernel.is_alive and self._collector is not None:
+            try:
+                saved, note = await self._collector.collect()
+            except OSError as error:
+                raise store.cannot_write(self.folder / "output", error) from error
+            notes += [note] if note else []
+            for one in saved:
+                self._files.append(one.path)
+                self._emit(FileSaved(path=str(one.path), size=one.size, sha256=one.sha256, cell=cell.cell))
+            cell = replace(cell, files=[one.name for one in saved])
+        if (state := kernel.take_widget_state()) is not None:
+            self._emit(WidgetState(state=state))
+        if notes:
+            cell = replace(cell, note=" ".join([cell.note, *notes]).strip())
+        self._cells.append(cell)
+        return cell
+
+    async def install(self, requirements: list[str]) -> list[Package]:
+        """Install distributions for this session.
+
+        Raises:
+            InstallRefused: Policy or the form of the request forbids it.
+            InstallError: It failed; the environment is as it was.
+        """
+        return await self._running_kernel().install(requirements)
+
+    def export(self, path: str | Path) -> Path:
+        """Write the session's notebook; returns its absolute path.
+
+        Raises:
+            StoreError: It can't be written; a file that was there is intact.
+        """
+        from nbagent.notebook import export
+
+        kernel = self._kernel
+        pins = kernel.pins if kernel else {}
+        written = export.export(self._recording, Path(path).expanduser(), pins=pins)
+        store.remember_export(self._root, written, self._recording.data)
+        if self.status == "running":
+            digest = hashlib.sha256(written.read_bytes()).hexdigest()
+            self._emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
+        return written
+
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
+        """Call `reader` with each event from now on, as it happens; returns what ends that."""
+        return self._running_journal().follow(reader)
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def _emit(self, event: Event) -> None:
+        self._running_journal().emit(event)
+
+    def _running_journal(self) -> store.Journal:
+        if self._journal is None:
+            raise UsageError("This session was not started.", mend="Use it in `async with`, or call start().")
+        return self._journal
+
+    def _running_kernel(self) -> Kernel:
+        if self._kernel is None or self.status == "stopped":
+            state = "was stopped" if self.status == "stopped" else "was not started"
+            raise UsageError(f"This session {state}.", mend="Use it in `async with`, or call start() first.")
+        return self._kernel
+
+
+class _Tools:
+    """The session as the agent's tools see it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109
+        return await self._session._run(code, timeout=timeout, turn=self._session._turn)
+
+    async def install(self, requirements: list[str]) -> list[Package]:
+        return await self._session.install(requirements)
+
+
+class BlockingSession:
+    """A `Session` for scripts: the same calls, each of which waits.
+
+    with BlockingSession(model="openai:gpt-5", data="sales.csv") as session:
+        print(session.ask("Which region grew fastest?").text)
+
+    Ctrl-C during a call stops the cell and the question, and raises KeyboardInterrupt; the session goes on.
+    Arguments are those of `Session`.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        self._session = Session(**arguments)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="nbagent-session", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> BlockingSession:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """See `Session.start`."""
+        try:
+            self._wait(self._session.start())
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def ask(self, question: str) -> Answer:
+        """See `Session.ask`."""
+        return self._wait(self._session.ask(question))
+
+    def run(self, code: str, *, timeout: float | None = None) -> Cell:
+        """See `Session.run`."""
+        return self._wait(self._session.run(code, timeout=timeout))
+
+    def install(self, requirements: list[str]) -> list[Package]:
+        """See `Session.install`."""
+        return self._wait(self._session.install(requirements))
+
+    def export(self, path: str | Path) -> Path:
+        """See `Session.export`."""
+
+        async def work() -> Path:
+            return self._session.export(path)
+
+        return self._wait(work())
+
+    def stop(self) -> None:
+        """See `Session.stop`."""
+        if self._loop.is_closed():
+            return
+        try:
+            self._wait(self._session.stop())
+        finally:
+            self._end_loop()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._session, name)
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise UsageError("This session was stopped.", mend="Make a new one.")
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self._loop.call_soon_threadsafe(self._session.interrupt)
+            with contextlib.suppress(BaseException):
+                future.result(timeout=self._session._spec.trust.limits.grace + 5)
+            raise
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+def resolve_data(paths: Iterable[str | Path]) -> list[base.Mount]:
+    """Where the sandbox will see each file and folder.
+
+    Raises:
+        DataError: One is missing, unreadable or special, or two have the same name.
+    """
+    mounts: dict[str, base.Mount] = {}
+    for given in paths:
+        source = _existing(given)
+        if source.name in mounts:
+            other = mounts[source.name].source
+            if other == source:
+                continue
+            raise DataError(
+                f"{other} and {source} have the same name, and the sandbox sees both in one folder.",
+                mend="Rename one, or give the folder that holds both.",
+            )
+        mounts[source.name] = base.Mount(source, f"{base.DATA}/{source.name}")
+    return list(mounts.values())
+
+
+def _existing(given: str | Path) -> Path:
+    shown = str(given) if len(str(given)) <= 120 else f"{str(given)[:120]}…"
+    try:
+        source = Path(given).expanduser().resolve(strict=True)
+    except FileNotFoundError:
+        raise DataError(f"There is no file or folder {shown!r}.", mend="Check the name and where you are.") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"The data {shown!r} can't be used: {reason}.") from error
+    if not source.is_file() and not source.is_dir():
+        raise DataError(f"{shown!r} is neither a file nor a folder.", mend="Give a plain file or a folder.")
+    if source == Path(source.anchor):
+        raise DataError("The root of the file system can't be data.", mend="Give the folder that you mean.")
+    try:
+        with source.open("rb") if source.is_file() else contextlib.nullcontext():
+            if source.is_dir():
+                next(source.iterdir(), None)
+    except OSError as error:
+        raise DataError(f"{shown!r} can't be read: {error.strerror}.", mend="Check its permissions.") from error
+    return source
+
+
+def _size(source: Path) -> int:
+    """Bytes of a file, or of all files below a folder; counting stops at 100,000 files."""
+    if source.is_file():
+        return source.stat().st_size
+    total = 0
+    for number, path in enumerate(source.rglob("*")):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_size if path.is_file() and not path.is_symlink() else 0
+        if number > 100_000:
+            break
+    return total
+
+
+def _check_model(name: str) -> None:
+    """Complain of a model's name before anything is started, which is cheap for a replay and a wrong form."""
+    from nbagent.agent.models import check_name
+
+    check_name(name)
+
+
+def clean_question(question: str) -> str:
+    """The question as it can be sent and kept.
+
+    Raises:
+        UsageError: There is nothing to ask, or too much.
+    """
+    text = question.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    if not text:
+        raise UsageError("The question is empty.", mend="Ask something, for example: What is in this data?")
+    if len(text) > MAX_QUESTION:
+        raise UsageError(f"The question has {len(text):,} characters.", mend="Put long material into a file: --data.")
+    return text

@@ -1,0 +1,85 @@
+"""A person's own settings: the environment (`NBAGENT_…`), and a file in their configuration folder.
+
+    ~/.config/nbagent/config.toml      engine = "docker"
+                                       memory_mb = 4096
+                                       install_deny = ["leftpad"]
+
+The environment wins over the file, an option on the command line or in Python over both. Nothing is read from the
+current folder: a project that somebody else wrote must not weaken the sandbox that it will run in.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from nbagent.errors import UsageError
+from nbagent.policy import InstallPolicy
+
+
+def config_file() -> Path:
+    """Where the settings file is looked for."""
+    return platformdirs.user_config_path("nbagent") / "config.toml"
+
+
+class Settings(BaseSettings):
+    """What can be set once and for all. Each has an environment variable, `NBAGENT_` and its name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="NBAGENT_", extra="ignore")
+
+    model: str | None = Field(default=None, description="The model, as provider:model.")
+    engine: str | None = Field(default=None, description="The engine; the best that works here by default.")
+    trust: str = Field(default="isolated", description="The trust level.")
+    image: str | None = Field(default=None, description="The kernel image of the docker engine.")
+    timeout: float | None = Field(default=None, description="Seconds a cell may run.")
+    memory_mb: int | None = Field(default=None, description="Memory of a sandbox in MiB.")
+    cpus: float | None = Field(default=None, description="Cores of a sandbox.")
+    accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
+    install: bool = Field(default=True, description="Whether packages may be installed.")
+    install_allow: list[str] = Field(default_factory=list, description="If not empty, only these distributions.")
+    install_deny: list[str] = Field(default_factory=list, description="Never these distributions.")
+    install_min_age_days: float = Field(default=3.0, description="Days that a release must be old.")
+    state_dir: Path | None = Field(default=None, description="Where sessions are kept.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        **_: Any,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+
+    @property
+    def install_policy(self) -> InstallPolicy:
+        """What may be installed."""
+        return InstallPolicy(
+            enabled=self.install,
+            allow=frozenset(self.install_allow),
+            deny=frozenset(self.install_deny),
+            min_age_days=self.install_min_age_days,
+        )
+
+
+def load() -> Settings:
+    """This person's settings.
+
+    Raises:
+        UsageError: One is wrong; the message names it.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"The setting {name} is wrong: {first['msg']}.", mend=f"See NBAGENT_{name.upper()} and {config_file()}."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The settings in {config_file()} can't be read: {error}") from error

@@ -1,0 +1,228 @@
+"""Where a session's truth is kept: a private folder with an append-only log of its events.
+
+    SESSIONS/ID/log.jsonl     one `events.Record` a line, in order, without gaps
+    SESSIONS/ID/output/       files that its cells left in /tmp/output
+    SESSIONS/ID/spilled/      stream text that was too much for the notebook
+
+A record is in the log before anyone is shown it, so a process that is killed loses at most what its running cell had
+not said yet. Reading tolerates a last line that was cut off.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import platformdirs
+
+from nbagent.errors import StoreError, UsageError
+from nbagent.events import DataSeen, Event, Record
+
+Reader = Callable[[Record], None]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def state_root(override: Path | None = None) -> Path:
+    """The folder of all that nbagent remembers for this person."""
+    return override or platformdirs.user_state_path("nbagent")
+
+
+def new_session_id() -> str:
+    """A name that sorts by time and that nobody else has: `20261121-064512-3fa9`."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+
+
+class Journal:
+    """One session's folder and log; one process at a time holds it.
+
+    Args:
+        root: The folder of all sessions' state, see `state_root`.
+        session: The session's id; letters, digits, dots, dashes and underscores, at most 64.
+
+    Attributes:
+        folder: The session's own.
+        last: The number of the last record, 0 before the first.
+
+    Raises:
+        UsageError: The id can't be a folder's name.
+        StoreError: The folder can't be made or written, or another process holds it.
+    """
+
+    def __init__(self, root: Path, session: str) -> None:
+        if not _NAME.fullmatch(session):
+            raise UsageError(
+                f"A session can't be called {session[:80]!r}.",
+                mend="Use up to 64 letters, digits, dots, dashes and underscores.",
+            )
+        self.session = session
+        self.folder = root / "sessions" / session
+        self.last = 0
+        self._readers: list[Reader] = []
+        self._encoder = msgspec.json.Encoder()
+        self._lock: IO[str] | None = None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = (self.folder / "lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._truncate_cut_line()
+            self._log = (self.folder / "log.jsonl").open("ab", buffering=0)
+        except BlockingIOError:
+            self.close()
+            raise StoreError(f"The session {session} is in use by another process.") from None
+        except OSError as error:
+            self.close()
+            raise cannot_write(self.folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
+
+    def _truncate_cut_line(self) -> None:
+        """Drop what a killed process left half written, and go on counting after the last whole record."""
+        log = self.folder / "log.jsonl"
+        if not log.exists():
+            return
+        whole = 0
+        with log.open("rb+") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                whole += len(line)
+                self.last += 1
+            file.truncate(whole)
+
+    def emit(self, event: Event) -> Record:
+        """Write an event to the log, then show it to every reader.
+
+        Raises:
+            StoreError: It can't be written; then nobody has seen it.
+        """
+        record = Record(self.last + 1, time.time(), event)
+        line = self._encoder.encode(record) + b"\n"
+        try:
+            end = os.fstat(self._log.fileno()).st_size
+            if self._log.write(line) != len(line):
+                # Half a line would hide all that follows.
+                self._log.truncate(end)
+                raise OSError("the disk is full")
+        except (OSError, ValueError) as error:
+            raise cannot_write(self.folder, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
+        self.last = record.seq
+        for reader in list(self._readers):
+            reader(record)
+        return record
+
+    def follow(self, reader: Reader) -> Callable[[], None]:
+        """Call `reader` with each record from now on; returns what ends that."""
+        self._readers.append(reader)
+        return lambda: self._readers.remove(reader)
+
+    def since(self, seq: int = 0) -> Iterator[Record]:
+        """The records after number `seq`, from the log."""
+        yield from read_log(self.folder, since=seq)
+
+    def spill(self, cell: int) -> Callable[[str, str], None]:
+        """What takes the stream text of a cell that is too much for the notebook: files beside the log."""
+
+        def take(stream: str, text: str) -> None:
+            folder = self.folder / "spilled"
+            folder.mkdir(exist_ok=True)
+            path = folder / f"cell-{cell}.{stream}.txt"
+            try:
+                size = path.stat().st_size if path.exists() else 0
+                if size < SPILL_LIMIT:
+                    with path.open("a", encoding="utf-8", errors="replace") as file:
+                        file.write(text[: SPILL_LIMIT - size])
+            except OSError as error:
+                raise cannot_write(path, error) from error
+
+        return take
+
+    def close(self) -> None:
+        """Let go of the session; what follows needs a new `Journal`."""
+        for name in ("_log", "_lock"):
+            file = getattr(self, name, None)
+            if file is not None:
+                file.close()
+
+
+SPILL_LIMIT = 256 * 1024 * 1024
+"""Characters a cell may spill of each stream; what is more is counted in the notebook and gone."""
+
+
+def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
+    """The records of a session's log after number `since`.
+
+    Raises:
+        StoreError: A line that isn't the last one is broken.
+    """
+    decoder = msgspec.json.Decoder(Record)
+    path = folder / "log.jsonl"
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                if number > since:
+                    yield decoder.decode(line)
+    except (OSError, msgspec.DecodeError) as error:
+        raise StoreError(f"The log {path} can't be read: {error}") from error
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: the old one stays until the new one is complete.
+
+    Raises:
+        StoreError: It can't be written; the old file is intact.
+    """
+    staged: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".nbagent-", dir=path.parent)
+        staged = Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        staged.chmod((path.stat().st_mode & 0o777) if path.exists() else 0o666 & ~mask)
+        staged.replace(path)
+    except OSError as error:
+        if staged is not None:
+            staged.unlink(missing_ok=True)
+        raise cannot_write(path, error, mend="Choose another place.") from error
+
+
+def cannot_write(path: Path, error: Exception, *, mend: str = "") -> StoreError:
+    """The error for a file or folder that can't be written."""
+    reason = getattr(error, "strerror", None) or error
+    return StoreError(f"{path} can't be written: {reason}.", mend=mend)
+
+
+def remember_export(root: Path, notebook: Path, data: list[DataSeen]) -> None:
+    """Remember which data the notebooks in a folder need, so that a kernel that any client starts there sees it."""
+    path = _exports(root, notebook.parent)
+    known = recall_exports(root, notebook.parent)
+    known.update({each.path: each.source for each in data})
+    write_atomically(path, json.dumps(known, indent=1).encode())
+
+
+def recall_exports(root: Path, folder: Path) -> dict[str, str]:
+    """Where the sandbox sees it → where it lies, for the data of the notebooks that were exported to a folder."""
+    try:
+        known: Any = json.loads(_exports(root, folder).read_text())
+    except (OSError, ValueError):
+        return {}
+    return {str(path): str(source) for path, source in known.items()} if isinstance(known, dict) else {}
+
+
+def _exports(root: Path, folder: Path) -> Path:
+    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:24]
+    return root / "exports" / f"{digest}.json"
