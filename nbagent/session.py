@@ -93,6 +93,12 @@ class Session:
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
 
+    Attributes:
+        id: The session's name, also of its folder.
+        status: Where it is in its life.
+        history: The answers so far.
+        unfinished: What a turn that failed or was stopped had done; None after one that ended.
+
     Raises:
         UsageError: Something of this is wrong.
     """
@@ -139,6 +145,7 @@ class Session:
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self.status: Status = "new"
         self.history: list[Answer] = []
+        self.unfinished: Answer | None = None
         self._recording = Recording()
         self._journal: store.Journal | None = None
         self._kernel: Kernel | None = None
@@ -270,6 +277,15 @@ class Session:
 
     # -- questions ----------------------------------------------------------------------------------------------
 
+    def interrupt_cell(self) -> bool:
+        """Stop the running cell only: the model is told, and goes on. Returns whether one was running."""
+        return self._kernel is not None and self._kernel.interrupt()
+
+    @property
+    def turns(self) -> int:
+        """Questions asked so far."""
+        return self._turn
+
     async def ask(self, question: str) -> Answer:
         """Ask a question, and wait for the answer.
 
@@ -318,6 +334,7 @@ class Session:
         turn, started = self._turn, time.monotonic()
         self._cells, self._files = [], []
         self._emit(Asked(turn=turn, question=question, model=agent.model.name, replay=agent.model.is_replay))
+        self.unfinished = None
         text, usage, ended = "", Usage(), False
         try:
             found = await build.answer(agent, question, on_reply=self._emit, turn=turn)
@@ -329,7 +346,7 @@ class Session:
             text = str(error)
             raise
         finally:
-            answer = self._answer(text, usage, ended=ended, turn=turn)
+            self.unfinished = answer = self._answer(text, usage, ended=ended, turn=turn)
             self._emit(
                 Answered(
                     turn=turn,
@@ -340,6 +357,7 @@ class Session:
                     seconds=time.monotonic() - started,
                 )
             )
+        self.unfinished = None
         self.history.append(answer)
         return answer
 

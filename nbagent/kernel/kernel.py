@@ -119,6 +119,7 @@ class Kernel:
         self._busy = asyncio.Lock()
         self._deaths = 0
         self._stop: Why | None = None
+        self._running = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._widgets_changed = False
 
@@ -256,16 +257,21 @@ class Kernel:
             started = time.monotonic()
             if self._connection is None:
                 await self._revive(number)
-            return await self._run_with_installs(number, code, limit, started)
+            self._running = True
+            try:
+                return await self._run_with_installs(number, code, limit, started)
+            finally:
+                self._running = False
 
     async def run_codebox(self, code: str) -> CodeBoxOutput:
         """Run a cell and return its small form."""
         return (await self.run(code)).to_codebox()
 
-    def interrupt(self) -> None:
-        """Stop the running cell: interrupt, grace, kill. Does nothing when none runs."""
-        if self._busy.locked():
+    def interrupt(self) -> bool:
+        """Stop the running cell: interrupt, grace, kill. Returns whether one was running."""
+        if self._running:
             self._stop = "interrupted"
+        return self._running
 
     async def _run_with_installs(self, number: int, code: str, limit: float, started: float) -> Cell:
         """Run, and as long as a module is missing that can be had, install it and run again."""

@@ -353,7 +353,10 @@ def test_clean_within_finds_out_what_is_too_large(value: object, room: int) -> N
     [
         ({"text/plain": ["a\n", "b"]}, {"text/plain": "a\nb"}),
         ({"text/plain": None, "text/html": {"a": math.nan}}, {"text/plain": "null", "text/html": '{"a": null}'}),
-        ({"application/json": [math.nan], "application/x+json": None}, {"application/json": [None], "application/x+json": None}),
+        (
+            {"application/json": [math.nan], "application/x+json": None},
+            {"application/json": [None], "application/x+json": None},
+        ),
         ({"image/png": b"\x00\x01"}, {"image/png": "AAE="}),
         ({"application/json\n": {"a": 1}}, {"application/json\n": '{"a": 1}'}),
         ({3: "x"}, {"3": "x"}),
@@ -376,9 +379,7 @@ def test_wrong_execution_counts_become_null(count: object) -> None:
 def test_errors_are_repaired() -> None:
     """An error with wrong or missing fields is still an error output, all text."""
     outputs = cell([message("error", ename=None, evalue={"a": math.nan}, traceback=["\ud800", 3, None])]).outputs()
-    assert outputs == [
-        {"output_type": "error", "ename": "", "evalue": '{"a": null}', "traceback": ["\ufffd", "3", ""]}
-    ]
+    assert outputs == [{"output_type": "error", "ename": "", "evalue": '{"a": null}', "traceback": ["\ufffd", "3", ""]}]
     validate(outputs + cell([message("error")]).outputs())
 
 

@@ -113,9 +113,7 @@ def test_hostile_cursor_movement_is_bounded(pattern: str) -> None:
     assert time.perf_counter() - start < 4
 
 
-@given(
-    chunks=st.lists(st.text("ab\u6f22\n", max_size=12), max_size=12), head=st.integers(0, 9), tail=st.integers(0, 9)
-)
+@given(chunks=st.lists(st.text("ab\u6f22\n", max_size=12), max_size=12), head=st.integers(0, 9), tail=st.integers(0, 9))
 def test_head_tail_and_spill_are_the_whole(chunks: list[str], head: int, tail: int) -> None:
     """Head, spilled text and tail are the text that came; the marker counts exactly what was spilled."""
     spilled: list[str] = []
@@ -145,7 +143,9 @@ def test_clean_text_can_be_written(text: str) -> None:
     cleaned = clean_text(text)
     cleaned.encode()
     assert len(cleaned) == len(text)
-    assert all(new == ("\ufffd" if "\ud800" <= old <= "\udfff" else old) for old, new in zip(text, cleaned, strict=True))
+    assert all(
+        new == ("\ufffd" if "\ud800" <= old <= "\udfff" else old) for old, new in zip(text, cleaned, strict=True)
+    )
 
 
 def test_clean_text_does_not_copy() -> None:

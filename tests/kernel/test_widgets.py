@@ -121,7 +121,9 @@ def test_state_is_that_of_nbclient(recorded: Recorder) -> None:
         del theirs["state"][model_id]
     for model in theirs["state"].values():
         # What a buffer replaced; nbclient keeps what the attribute was before, under the buffer.
-        model["state"] = {key: value for key, value in model["state"].items() if key != "value" or "buffers" not in model}
+        model["state"] = {
+            key: value for key, value in model["state"].items() if key != "value" or "buffers" not in model
+        }
     assert ours == theirs
     assert len(ours["state"]) > 10
 
@@ -152,7 +154,11 @@ def test_output_widgets_capture(recorded: Recorder) -> None:
     widgets, cells = replay(recorded)
     captured = cells["captured"].outputs()
     assert [output.get("text") for output in captured] == ["before\n", None, "after\n"]
-    (interact,) = [model["state"]["outputs"] for model in models(widgets, "OutputModel") if len(model["state"]["outputs"]) == 1 and "text" in model["state"]["outputs"][0]]
+    (interact,) = [
+        model["state"]["outputs"]
+        for model in models(widgets, "OutputModel")
+        if len(model["state"]["outputs"]) == 1 and "text" in model["state"]["outputs"][0]
+    ]
     assert interact == [{"output_type": "stream", "name": "stdout", "text": "n is 4\n"}]
     assert [output.get("text") for output in cells["interact"].outputs()] == ["stays\n", None]
 
@@ -274,7 +280,9 @@ datas = st.fixed_dictionaries(
 )
 names = {"_model_name": "OutputModel", "_model_module": "@jupyter-widgets/output", "_model_module_version": "1"}
 comms = st.builds(
-    lambda kind, model_id, data, buffers: comm(kind, model_id, data=data, buffers=buffers, target_name="jupyter.widget"),
+    lambda kind, model_id, data, buffers: comm(
+        kind, model_id, data=data, buffers=buffers, target_name="jupyter.widget"
+    ),
     st.sampled_from(["comm_open", "comm_msg", "comm_msg", "comm_close", "stream"]),
     st.one_of(st.sampled_from(["m", "n", "\ud800"]), junk),
     st.one_of(datas, datas.map(lambda data: data | {"state": names | {"x": data.get("state")}}), junk),

@@ -1,0 +1,210 @@
+"""The command line. It holds no logic of its own: each command makes a session, shows its events, and ends with a code.
+
+Exit codes: 0 done, 1 the code failed (or the model came to no end), 2 wrong use, 3 the sandbox failed, 130 stopped.
+Imports of what a command needs stand in the command: `nbagent --help` must not wait for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from nbagent import __version__
+from nbagent.errors import NbagentError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from nbagent.session import Session
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="Ask questions of data. The code runs in a sandboxed kernel, and every answer is a notebook.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+image_app = typer.Typer(help="The Docker image of the kernel.", no_args_is_help=True)
+env_app = typer.Typer(help="The kernel environment of the bubblewrap engine.", no_args_is_help=True)
+app.add_typer(image_app, name="image")
+app.add_typer(env_app, name="env")
+
+Data = Annotated[
+    list[str] | None, typer.Option("--data", "-d", help="A file or folder that the code sees. May be repeated.")
+]
+Model = Annotated[str | None, typer.Option("--model", "-m", help="provider:model, or replay:FILE.")]
+Engine = Annotated[str | None, typer.Option("--engine", "-e", help="docker, bubblewrap or local.")]
+Trust = Annotated[str | None, typer.Option("--trust", help="isolated, sandboxed, untrusted or trusted.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds a cell may run.")]
+Memory = Annotated[int | None, typer.Option("--memory", help="Memory of the sandbox in MB.")]
+Accept = Annotated[
+    list[str] | None, typer.Option("--accept", help="A limit that may stay unenforced: memory, cpu. May be repeated.")
+]
+Image = Annotated[str | None, typer.Option("--image", help="The Docker image of the kernel.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the notebook goes.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """What holds for all commands."""
+
+
+@app.command()
+def run(
+    question: Annotated[str, typer.Argument(help="The question, in words.")],
+    data: Data = None,
+    model: Model = None,
+    out: Out = None,
+    engine: Engine = None,
+    trust: Trust = None,
+    timeout: Timeout = None,
+    memory: Memory = None,
+    accept: Accept = None,
+    image: Image = None,
+    record: Annotated[Path | None, typer.Option("--record", help="Write the model's replies to this file.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Ask a question; the answer is text and a notebook."""
+    from nbagent import commands
+
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image)
+    asking = commands.ask(
+        question, lambda: _session(**arguments, model=model, record=record), out=out, as_json=as_json, quiet=quiet
+    )
+    raise typer.Exit(_finish(asking))
+
+
+@app.command("exec")
+def execute(
+    source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
+    code: Annotated[str | None, typer.Option("--code", "-c", help="Code instead of a file.")] = None,
+    data: Data = None,
+    out: Out = None,
+    engine: Engine = None,
+    trust: Trust = None,
+    timeout: Timeout = None,
+    memory: Memory = None,
+    accept: Accept = None,
+    image: Image = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run code in the sandbox, without a model."""
+    from nbagent import commands
+
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image)
+    running = commands.execute(
+        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet
+    )
+    raise typer.Exit(_finish(running))
+
+
+@app.command()
+def demo(
+    out: Out = None,
+    engine: Engine = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
+    from nbagent import commands
+
+    raise typer.Exit(_finish(commands.demo(_session, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json)))
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """What each engine can and cannot enforce on this machine."""
+    from nbagent import commands
+
+    raise typer.Exit(commands.doctor(as_json=as_json))
+
+
+@image_app.command("build")
+def image_build(
+    base: Annotated[str | None, typer.Option("--base", help="An image with Python 3.11 or newer.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="The image's name; nbagent's own by default.")] = None,
+) -> None:
+    """Build the kernel's image, with no network in the build."""
+    from nbagent.sandbox import image
+
+    _finish(image.build(base=base or image.DEFAULT_BASE, tag=tag))
+
+
+@env_app.command("build")
+def env_build() -> None:
+    """Make the kernel's environment if it isn't there."""
+    from nbagent.sandbox import environment
+
+    made = _finish(environment.build())
+    print(f"The kernel environment is in {made.folder}.")
+
+
+def _arguments(
+    data: list[str] | None,
+    engine: str | None,
+    trust: str | None,
+    timeout: float | None,
+    memory: int | None,
+    accept: list[str] | None,
+    image: str | None,
+) -> dict[str, Any]:
+    return {
+        "data": data or (),
+        "engine": engine,
+        "trust": trust,
+        "timeout": timeout,
+        "memory_mb": memory,
+        "accept": accept or (),
+        "image": image,
+    }
+
+
+def _session(**arguments: Any) -> Session:
+    from nbagent.session import Session
+
+    return Session(**arguments)
+
+
+def _finish(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
+    return asyncio.run(work)
+
+
+def main() -> None:
+    """The program `nbagent`: errors of ours become a sentence and an exit code."""
+    debug = "--debug" in sys.argv
+    try:
+        app(args=[each for each in sys.argv[1:] if each != "--debug"], prog_name="nbagent")
+    except NbagentError as error:
+        if debug:
+            raise
+        from nbagent.terminal import complain
+
+        complain(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away, as `| head` does; there is nobody left to tell.
+        sys.stderr.close()
+        sys.exit(0)
+

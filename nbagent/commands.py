@@ -1,0 +1,325 @@
+"""What the commands do, once their options are read: sessions in, what is printed and the exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from nbagent.errors import NbagentError, UsageError
+from nbagent.events import Output, Package
+from nbagent.kernel.cell import Cell
+from nbagent.session import Answer, Session
+from nbagent.terminal import View, complain, safe
+
+MAX_SOURCE = 20 * 1024 * 1024
+"""Bytes of a script or notebook."""
+STOPPED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+
+
+async def ask(
+    question: str, make: Callable[[], Session], *, out: Path | None, as_json: bool, quiet: bool = False
+) -> int:
+    """Ask one question and show what comes of it.
+
+    Returns:
+        The exit code.
+    """
+    answer: Answer | None = None
+    error: NbagentError | None = None
+    stopped = False
+    session: Session | None = None
+    notebook: Path | None = None
+    try:
+        session = make()
+        check_writable(out)
+        async with _shown(session, quiet=quiet or as_json):
+            try:
+                answer = await session.ask(question)
+            except asyncio.CancelledError:
+                stopped = True
+            except NbagentError as caught:
+                error = caught
+            if session.turns:
+                notebook = session.export(out or session.folder / "notebook.ipynb")
+    except NbagentError as caught:
+        error = error or caught
+    if as_json:
+        print(json.dumps(_answer_json(answer, session, notebook, error), ensure_ascii=False))
+    elif answer is not None:
+        print(safe(answer.text, colours=False))
+    if notebook is not None and not as_json:
+        print(f"notebook: {notebook}", file=sys.stderr)
+    if error is not None:
+        complain(error)
+        return error.exit_code
+    if stopped or answer is None:
+        return STOPPED
+    return 0 if answer.success else 1
+
+
+async def execute(
+    source: str | None,
+    code: str | None,
+    make: Callable[[], Session],
+    *,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool = False,
+) -> int:
+    """Run a script, a notebook's cells or a piece of code, and show the outputs.
+
+    Returns:
+        The exit code.
+    """
+    cells: list[Cell] = []
+    error: NbagentError | None = None
+    started = time.monotonic()
+    try:
+        sources = read_sources(source, code)
+        check_writable(out)
+        session = make()
+        async with _shown(session, quiet=quiet or as_json, own=sys.stdout):
+            for text, may_fail in sources:
+                cells.append(await session.run(text))
+                if not cells[-1].success and not may_fail:
+                    break
+            if out is not None:
+                session.export(out)
+    except asyncio.CancelledError:
+        return STOPPED
+    except NbagentError as caught:
+        error = caught
+    if as_json:
+        print(json.dumps(_cells_json(cells, time.monotonic() - started, error), ensure_ascii=False))
+    elif quiet:
+        print(safe("\n".join(cell.text for cell in cells if cell.text), colours=False))
+    if error is not None:
+        complain(error)
+        return error.exit_code
+    return 0 if _status(cells) == "ok" else 1
+
+
+async def demo(make: Callable[..., Session], *, out: Path, engine: str | None, as_json: bool) -> int:
+    """Ask the demo's question of the demo's data, with recorded replies."""
+    folder = resources.files("nbagent") / "demo"
+    with resources.as_file(folder / "penguins.csv") as data, resources.as_file(folder / "replies.jsonl") as replies:
+        question = (folder / "question.txt").read_text(encoding="utf-8").strip()
+        if not as_json:
+            print("The model's replies are a recording, so no key is needed. Everything else is live: the sandbox,")
+            print(f"the code that runs in it, the package it installs, the figure and the notebook.\n\n> {question}\n")
+            sys.stdout.flush()
+        return await ask(
+            question,
+            lambda: make(model=f"replay:{replies}", data=[data], engine=engine),
+            out=out,
+            as_json=as_json,
+        )
+
+
+def doctor(*, as_json: bool) -> int:
+    """Print what each engine can and can't enforce here; 0 if any of them isolates, else 3."""
+    from nbagent.sandbox.base import engines
+
+    reports = {name: each.check() for name, each in sorted(engines().items())}
+    works = [name for name in reports if reports[name].available and engines()[name].isolates]
+    if as_json:
+        print(json.dumps({name: _report_json(report) for name, report in reports.items()}))
+        return 0 if works else 3
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    names = list(dict.fromkeys(control.name for report in reports.values() for control in report.controls))
+    table = Table(title="What each engine enforces here")
+    table.add_column("")
+    for name in reports:
+        table.add_column(name)
+    table.add_row("works here", *("yes" if report.available else "no" for report in reports.values()))
+    for control in names:
+        table.add_row(control, *(_cell(report, control) for report in reports.values()))
+    console.print(table)
+    for name, report in reports.items():
+        if not report.available:
+            console.print(f"{name}: {report.reason} {report.mend}", markup=False)
+    chosen = "docker" if "docker" in works else works[0] if works else None
+    console.print(f"Chosen by itself: {chosen or 'none; nbagent never runs code unisolated by itself'}.", markup=False)
+    return 0 if works else 3
+
+
+def _cell(report: Any, control: str) -> str:
+    found = [each for each in report.controls if each.name == control]
+    if not found:
+        return ""
+    return f"yes: {found[0].how}" if found[0].enforced else f"NO {found[0].how}".strip()
+
+
+def _report_json(report: Any) -> dict[str, Any]:
+    return {
+        "available": report.available,
+        "reason": report.reason,
+        "mend": report.mend,
+        "environment": report.environment,
+        "controls": {each.name: {"enforced": each.enforced, "how": each.how} for each in report.controls},
+    }
+
+
+@contextlib.asynccontextmanager
+async def _shown(session: Session, *, quiet: bool, own: Any = None) -> AsyncIterator[View]:
+    """A running session whose events are shown, and which Ctrl-C stops: first the cell, then all."""
+    view = View(folder=lambda: session.folder, quiet=quiet, out=own)
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    pressed = 0
+
+    def stop() -> None:
+        nonlocal pressed
+        pressed += 1
+        if pressed == 1 and session.interrupt_cell():
+            return
+        if task is not None:
+            task.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        view.wait("starting the sandbox")
+        await session.start()
+        session.follow(view.show)
+        yield view
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        view.idle()
+        await session.stop()
+
+
+def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]:
+    """The cells to run, each with whether it may fail.
+
+    Raises:
+        UsageError: There is none, both are named, or the file can't be read as what it should be.
+    """
+    if (source is None) == (code is None):
+        raise UsageError("Name one thing to run.", mend="A script, a notebook, - for standard input, or -c CODE.")
+    if code is not None:
+        return [(code, False)]
+    assert source is not None  # noqa: S101 - one of the two is there
+    name = "standard input" if source == "-" else source
+    try:
+        raw = sys.stdin.buffer.read(MAX_SOURCE + 1) if source == "-" else _read(Path(source))
+        text = raw.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(f"{name[:200]!r} can't be read: {reason}.") from error
+    if len(raw) > MAX_SOURCE:
+        raise UsageError(f"{name} has more than {MAX_SOURCE // 1024 // 1024} MB.", mend="Give large data with --data.")
+    return _notebook_cells(name, text) if name.endswith(".ipynb") else [(text, False)]
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_SOURCE + 1)
+
+
+def _notebook_cells(name: str, text: str) -> list[tuple[str, bool]]:
+    import nbformat
+
+    try:
+        notebook = nbformat.reads(text, as_version=4)
+        cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    except Exception as error:
+        raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error
+    return [(cell.source, "raises-exception" in cell.metadata.get("tags", [])) for cell in cells]
+
+
+def check_writable(out: Path | None) -> None:
+    """Complain of a place for the notebook before any work is done for it.
+
+    Raises:
+        StoreError: It is a folder, or nothing can be written there.
+    """
+    if out is None:
+        return
+    import tempfile
+
+    from nbagent.errors import StoreError
+    from nbagent.store import cannot_write
+
+    if out.is_dir():
+        raise StoreError(f"{out} is a folder.", mend="Name a file, for example answer.ipynb.")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out.parent):
+            pass
+        out.exists()
+    except OSError as error:
+        raise cannot_write(out, error, mend="Choose another place with --out.") from error
+
+
+def _answer_json(
+    answer: Answer | None, session: Session | None, notebook: Path | None, error: NbagentError | None
+) -> dict[str, Any]:
+    # A turn that failed has no answer, but what it did is not lost.
+    found = answer or (session.unfinished if session else None)
+    value: dict[str, Any] = {
+        "success": bool(answer and answer.success),
+        "answer": answer.text if answer else "",
+        "notebook": str(notebook) if notebook else None,
+        "cells": [_cell_json(cell) for cell in found.cells] if found else [],
+        "installed": [_package_json(package) for package in found.installed] if found else [],
+        "files": [str(path) for path in found.files] if found else [],
+        "attempts": found.attempts if found else 0,
+        "usage": _usage_json(found),
+        "engine": session.engine if session else None,
+        "trust": session.trust if session else None,
+        "replay": session.is_replay if session else False,
+    }
+    return value | ({"error": str(error)} if error else {})
+
+
+def _usage_json(answer: Answer | None) -> dict[str, int]:
+    usage = answer.usage if answer else None
+    return {
+        "input_tokens": usage.input_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+        "calls": usage.calls if usage else 0,
+    }
+
+
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    return {
+        "cell": cell.cell,
+        "code": cell.code,
+        "status": cell.status,
+        "outputs": cell.outputs,
+        "execution_count": cell.execution_count,
+        "execution_time": round(cell.duration, 4),
+        "note": cell.note,
+    }
+
+
+def _package_json(package: Package) -> dict[str, Any]:
+    return {"name": package.name, "version": package.version, "sha256": package.sha256}
+
+
+def _status(cells: list[Cell]) -> str:
+    return next((cell.status for cell in cells if not cell.success), "ok") if cells else "ok"
+
+
+def _cells_json(cells: list[Cell], seconds: float, error: NbagentError | None) -> dict[str, Any]:
+    outputs: list[Output] = [output for cell in cells for output in cell.outputs]
+    value: dict[str, Any] = {
+        "status": "failed" if error else _status(cells),
+        "outputs": outputs,
+        "execution_time": round(sum(cell.duration for cell in cells) or seconds, 4),
+        "state": "lost" if any(cell.state_lost for cell in cells) else "kept",
+    }
+    notes = " ".join(cell.note for cell in cells if cell.note)
+    return value | ({"note": notes} if notes else {}) | ({"error": str(error)} if error else {})

@@ -1,0 +1,224 @@
+"""What a terminal shows of a session: events in, text out.
+
+Text from a sandbox may try to steer the terminal. All it may do here is colour itself: other escape sequences and
+control characters are made visible or dropped.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from nbagent.errors import NbagentError
+from nbagent.events import (
+    Asked,
+    CellFinished,
+    CellStarted,
+    FileSaved,
+    InstallFailed,
+    LateOutput,
+    ModelReplied,
+    Output,
+    OutputAdded,
+    PackagesInstalled,
+    Record,
+    StateLost,
+)
+from nbagent.kernel.cell import text_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_ESCAPE = re.compile(
+    r"\x1b\[[0-9;:]*m"  # colours, the only ones that are kept
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # operating system commands and other strings: titles, links, the clipboard
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moving, clearing, reporting
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]",
+    re.DOTALL,
+)
+PICTURES = {"image/png": "png", "image/jpeg": "jpg"}
+STOPPED = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
+
+
+def safe(text: str, *, colours: bool = True) -> str:
+    """Text that can't do more to a terminal than show itself, in colours."""
+
+    def keep(found: re.Match[str]) -> str:
+        sequence = found[0]
+        if sequence.startswith("\x1b[") and sequence.endswith("m"):
+            return sequence if colours else ""
+        return "" if sequence.startswith("\x1b") else "\ufffd"
+
+    return _ESCAPE.sub(keep, text.replace("\r\n", "\n"))
+
+
+class View:
+    """Shows a session on a terminal as it happens.
+
+    Args:
+        folder: Where pictures go.
+        quiet: Show no cells, only what must be known.
+        out: Where it is shown.
+    """
+
+    def __init__(self, *, folder: Callable[[], Path], quiet: bool = False, out: IO[str] | None = None) -> None:
+        from rich.console import Console
+
+        self.console: Console = Console(file=out or sys.stderr, highlight=False, soft_wrap=True)
+        self._folder = folder
+        self._quiet = quiet
+        self._colours = self.console.is_terminal and not self.console.no_color
+        self._status: Any = None
+        self._since = time.monotonic()
+        self._streamed: dict[int, bool] = {}
+        self._pictures = 0
+        self._line_open = False
+
+    def wait(self, what: str) -> None:
+        """Show that something takes its time; on a terminal only."""
+        if self._quiet or not self.console.is_terminal:
+            return
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self.idle()
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self._status = Progress(*columns, console=self.console, transient=True)
+        self._status.add_task(what)
+        self._status.start()
+
+    def idle(self) -> None:
+        """Take the spinner away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def show(self, record: Record) -> None:
+        """Show one event."""
+        event = record.event
+        if self._quiet and not isinstance(event, StateLost | InstallFailed):
+            return
+        self.idle()
+        match event:
+            case Asked(model=model, replay=replay):
+                self._say(f"model: {model}" + (" (recorded replies; everything else is live)" if replay else ""))
+                self.wait("thinking")
+            case ModelReplied(text=text, tools=tools):
+                if tools and text:
+                    self._say(safe(text, colours=False), style="italic")
+                self.wait("working" if tools else "finishing")
+            case CellStarted(cell=cell, code=code):
+                self._code(cell, code)
+                self.wait(f"cell {cell} runs")
+            case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
+                self._output(cell, output)
+                self.wait(f"cell {cell} runs")
+            case CellFinished():
+                self._finished(event)
+                self.wait("thinking")
+            case PackagesInstalled(packages=packages):
+                names = ", ".join(f"{each.name} {each.version}" for each in packages)
+                self._say(f"installed {names}", style="green")
+                self.wait("running again")
+            case InstallFailed(reason=reason):
+                self._say(f"not installed: {safe(reason, colours=False)}", style="yellow")
+            case StateLost(reason=reason):
+                self._say(safe(reason, colours=False), style="yellow")
+            case FileSaved(path=path, cell=cell) if cell:
+                self._say(f"file: {path}", style="cyan")
+
+    def _say(self, text: str, *, style: str = "dim") -> None:
+        self._end_line()
+        self.console.print(text, style=style, markup=False)
+
+    def _code(self, cell: int, code: str) -> None:
+        self._end_line()
+        self.console.print(f"In [{cell}]", style="bold blue", markup=False)
+        if not self.console.is_terminal:
+            # A file has no width at which to fold or crop.
+            self._write(safe(code, colours=False).rstrip() + "\n")
+            return
+        from rich.syntax import Syntax
+
+        self.console.print(Syntax(safe(code, colours=False), "python", background_color="default", word_wrap=True))
+
+    def _output(self, cell: int, output: Output) -> None:
+        """A stream as it comes, a result as text, a picture as a file; an error only when it is final."""
+        kind = output["output_type"]
+        if kind == "stream":
+            self._write(output["text"])
+        elif kind != "error":
+            self._streamed[cell] = True
+            self._picture(cell, output)
+            if not any(mime in output["data"] for mime in PICTURES):
+                self._write(text_of([output]) + "\n")
+
+    def _finished(self, event: CellFinished) -> None:
+        for output in event.outputs:
+            if output["output_type"] == "error":
+                self._write("\n".join(output["traceback"]) + "\n")
+        self._end_line()
+        if event.note:
+            self._say(safe(event.note, colours=False), style="yellow" if event.status != "ok" else "dim")
+        if event.status in STOPPED:
+            self._say(f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s", style="red")
+
+    def _write(self, text: str) -> None:
+        shown = safe(text, colours=self._colours)
+        if not shown:
+            return
+        self.console.file.write(shown)
+        self.console.file.flush()
+        self._line_open = not shown.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._line_open:
+            self.console.file.write("\n")
+            self._line_open = False
+
+    def _picture(self, cell: int, output: Output) -> None:
+        for mime, ending in PICTURES.items():
+            data = output["data"].get(mime)
+            if not isinstance(data, str):
+                continue
+            self._pictures += 1
+            try:
+                content = base64.b64decode(data)
+                folder = self._folder() / "figures"
+                folder.mkdir(exist_ok=True)
+                path = folder / f"cell-{cell}-{self._pictures}.{ending}"
+                path.write_bytes(content)
+            except (OSError, ValueError):
+                return
+            self._say(f"figure: {path}", style="cyan")
+            self._inline(data)
+
+    def _inline(self, data: str) -> None:
+        """The picture itself, where the terminal is known to show some: iTerm2's and kitty's protocols."""
+        if not self.console.is_terminal:
+            return
+        file = self.console.file
+        if os.environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm"):
+            file.write(f"\x1b]1337;File=inline=1;width=60%:{data}\x07\n")
+        elif os.environ.get("KITTY_WINDOW_ID"):
+            pieces = [data[start : start + 4096] for start in range(0, len(data), 4096)]
+            for number, piece in enumerate(pieces):
+                head = "a=T,f=100," if number == 0 else ""
+                file.write(f"\x1b_G{head}m={int(number < len(pieces) - 1)};{piece}\x1b\\")
+            file.write("\n")
+
+
+def complain(error: NbagentError) -> None:
+    """An error as a person reads it: what happened, and the mend."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(safe(error.message, colours=False), style="red", markup=False)
+    if error.mend:
+        console.print(safe(error.mend, colours=False), markup=False)
