@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nbagent.errors import NbagentError
     from nbagent.events import Event, Package, Record, Usage
-    from nbagent.kernel.kernel import Cell, CodeBoxOutput, Kernel
+    from nbagent.kernel.cell import Cell, CodeBoxOutput
+    from nbagent.kernel.kernel import Kernel
     from nbagent.policy import InstallPolicy, Limits, TrustLevel
     from nbagent.session import Answer, BlockingSession, Session
 
@@ -23,8 +24,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "Answer": "nbagent.session",
     "BlockingSession": "nbagent.session",
-    "Cell": "nbagent.kernel.kernel",
-    "CodeBoxOutput": "nbagent.kernel.kernel",
+    "Cell": "nbagent.kernel.cell",
+    "CodeBoxOutput": "nbagent.kernel.cell",
     "Event": "nbagent.events",
     "InstallPolicy": "nbagent.policy",
     "Kernel": "nbagent.kernel.kernel",

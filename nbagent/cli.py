@@ -111,9 +111,7 @@ def execute(
     from nbagent import commands
 
     arguments = _arguments(data, engine, trust, timeout, memory, accept, image)
-    running = commands.execute(
-        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet
-    )
+    running = commands.execute(source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet)
     raise typer.Exit(_finish(running))
 
 
@@ -126,7 +124,9 @@ def demo(
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
     from nbagent import commands
 
-    raise typer.Exit(_finish(commands.demo(_session, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json)))
+    raise typer.Exit(
+        _finish(commands.demo(_session, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
+    )
 
 
 @app.command()
@@ -207,4 +207,3 @@ def main() -> None:
         # The reader went away, as `| head` does; there is nobody left to tell.
         sys.stderr.close()
         sys.exit(0)
-

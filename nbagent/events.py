@@ -67,7 +67,7 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
 
-class SessionStarted(Fact):
+class SessionStarted(Fact, frozen=True, kw_only=True):
     """A sandbox was chosen and its kernel is up."""
 
     session: str
@@ -80,7 +80,7 @@ class SessionStarted(Fact):
     data: list[DataSeen] = []
 
 
-class Asked(Fact):
+class Asked(Fact, frozen=True, kw_only=True):
     """A person asked a question; `turn` counts from 1."""
 
     turn: int
@@ -89,7 +89,7 @@ class Asked(Fact):
     replay: bool = False
 
 
-class ModelReplied(Fact):
+class ModelReplied(Fact, frozen=True, kw_only=True):
     """One reply of the model: its words, and the tools that it calls by name."""
 
     turn: int
@@ -98,7 +98,7 @@ class ModelReplied(Fact):
     usage: Usage = Usage()
 
 
-class CellStarted(Fact):
+class CellStarted(Fact, frozen=True, kw_only=True):
     """A cell began to run; `cell` counts from 1 within the session, `turn` is 0 for a cell a person ran."""
 
     cell: int
@@ -106,14 +106,14 @@ class CellStarted(Fact):
     code: str
 
 
-class OutputAdded(Fact):
+class OutputAdded(Fact, frozen=True, kw_only=True):
     """An output as it arrived. For a stream it is only the new text: join them, or wait for `CellFinished`."""
 
     cell: int
     output: Output
 
 
-class OutputUpdated(Fact):
+class OutputUpdated(Fact, frozen=True, kw_only=True):
     """Every display that carries this `display_id`, in any cell, now shows this data."""
 
     cell: int
@@ -122,13 +122,13 @@ class OutputUpdated(Fact):
     metadata: dict[str, Any] = {}
 
 
-class OutputsCleared(Fact):
+class OutputsCleared(Fact, frozen=True, kw_only=True):
     """`clear_output()` took effect: what the cell showed so far is gone."""
 
     cell: int
 
 
-class PackagesInstalled(Fact):
+class PackagesInstalled(Fact, frozen=True, kw_only=True):
     """Packages were added to the session's site folder. `cell` is 0 outside of a cell."""
 
     cell: int
@@ -136,7 +136,7 @@ class PackagesInstalled(Fact):
     reason: str = ""
 
 
-class InstallFailed(Fact):
+class InstallFailed(Fact, frozen=True, kw_only=True):
     """Packages were asked for and not installed; the environment is as it was."""
 
     cell: int
@@ -145,7 +145,7 @@ class InstallFailed(Fact):
     refused: bool = False
 
 
-class CellFinished(Fact):
+class CellFinished(Fact, frozen=True, kw_only=True):
     """A cell ended. `outputs` are whole (within the limits that the outputs themselves name) and final."""
 
     cell: int
@@ -160,27 +160,27 @@ class CellFinished(Fact):
     """For each output the name by which updates reach it, or an empty string; empty if there is no such name."""
 
 
-class LateOutput(Fact):
+class LateOutput(Fact, frozen=True, kw_only=True):
     """Output that arrived after its cell had ended; it belongs to `cell`."""
 
     cell: int
     output: Output
 
 
-class StateLost(Fact):
+class StateLost(Fact, frozen=True, kw_only=True):
     """The kernel was replaced: variables and imports are gone; files under /workspace and /tmp too."""
 
     cell: int
     reason: str
 
 
-class WidgetState(Fact):
+class WidgetState(Fact, frozen=True, kw_only=True):
     """The state of all live ipywidgets models, in the form that a notebook's metadata takes."""
 
     state: dict[str, Any]
 
 
-class FileSaved(Fact):
+class FileSaved(Fact, frozen=True, kw_only=True):
     """A file reached the host: from `/tmp/output` after a run, or the exported notebook."""
 
     path: str
@@ -189,7 +189,7 @@ class FileSaved(Fact):
     cell: int = 0
 
 
-class Answered(Fact):
+class Answered(Fact, frozen=True, kw_only=True):
     """A turn ended. `success` is false when the model gave up, failed, or was stopped."""
 
     turn: int
@@ -201,7 +201,7 @@ class Answered(Fact):
     seconds: float = 0.0
 
 
-class SessionEnded(Fact):
+class SessionEnded(Fact, frozen=True, kw_only=True):
     """The sandbox was stopped on purpose."""
 
     reason: str = ""

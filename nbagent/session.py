@@ -155,7 +155,7 @@ class Session:
         self._turn = 0
         self._cells: list[Cell] = []
         self._files: list[Path] = []
-        self._asking: asyncio.Task[Any] | None = None
+        self._asking: asyncio.Task[Answer] | None = None
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class Session:
         text = clean_question(question)
         if self._asking is not None:
             raise UsageError("Another question is being answered.", mend="Wait for it, or interrupt it.")
-        self._asking = asyncio.ensure_future(self._ask(text))
+        self._asking = asyncio.create_task(self._ask(text))
         try:
             return await self._asking
         except asyncio.CancelledError:

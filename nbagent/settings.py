@@ -11,7 +11,6 @@ current folder: a project that somebody else wrote must not weaken the sandbox t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 from pydantic import Field, ValidationError
@@ -51,7 +50,8 @@ class Settings(BaseSettings):
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        **_: Any,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, then the environment, then the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())

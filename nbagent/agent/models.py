@@ -68,7 +68,7 @@ PROVIDERS = {
     ),
     "openai": Provider("langchain_openai", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "", "gpt-5.1"),
     "google_genai": Provider(
-        "langchain_google_genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), (), "google", "gemini-2.5-flash"
+        "langchain_google_genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), (), "google", "gemini-flash-latest"
     ),
     "groq": Provider("langchain_groq", ("GROQ_API_KEY",), (), "groq", "openai/gpt-oss-120b"),
     "openrouter": Provider("langchain_openrouter", ("OPENROUTER_API_KEY",), (), "openrouter", "openrouter/auto"),

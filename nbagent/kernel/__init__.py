@@ -1,0 +1,1 @@
+"""Runs a cell, whatever the engine."""

@@ -6,14 +6,13 @@ what is written is a plain file in a folder of the session's.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import tempfile
 import unicodedata
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from nbagent.kernel.kernel import Kernel
@@ -113,18 +112,17 @@ class Collector:
                 return None
             Path(staged).chmod(0o644)
             path = self._folder / self._place(name)
-            os.replace(staged, path)
+            Path(staged).replace(path)
             return Saved(path.name, path, size, digest.hexdigest())
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(staged)
+            Path(staged).unlink(missing_ok=True)
 
     def _place(self, name: str) -> str:
         """The name on the host: the same for the same file, and no other's, whatever the case."""
         if name not in self._names:
             wanted = safe_name(name)
             taken = {other.casefold() for other in self._names.values()}
-            stem, ending = os.path.splitext(wanted)
+            stem, ending = PurePath(wanted).stem, PurePath(wanted).suffix
             number = 1
             while wanted.casefold() in taken:
                 number += 1
@@ -142,5 +140,5 @@ def safe_name(name: str) -> str:
     # Control and format characters: newlines, escapes, and those that turn the direction of writing.
     text = "".join("_" if unicodedata.category(each)[0] == "C" else each for each in text)
     text = re.sub(r'[/\\:*?"<>|]+', "_", text).strip(" .") or "file"
-    stem, ending = os.path.splitext(text)
+    stem, ending = PurePath(text).stem, PurePath(text).suffix
     return stem.encode()[:150].decode(errors="ignore") + ending.encode()[:20].decode(errors="ignore")

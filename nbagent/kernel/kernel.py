@@ -206,9 +206,8 @@ class Kernel:
         if time.monotonic() > deadline:
             seconds = self.spec.trust.limits.start_timeout
             said = await provisioner.tail()
-            raise SandboxError(
-                f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{' It said: ' + said if said else ''}"
-            )
+            more = f" It said: {said}" if said else ""
+            raise SandboxError(f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}")
 
     async def restart(self, reason: str = "It was restarted.", *, cell: int = 0) -> None:
         """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay.
@@ -393,9 +392,7 @@ class Kernel:
                 self._notify(OutputAdded(cell=cell, output=change.output))
             elif isinstance(change, Updated):
                 self._notify(
-                    OutputUpdated(
-                        cell=cell, display_id=change.display_id, data=change.data, metadata=change.metadata
-                    )
+                    OutputUpdated(cell=cell, display_id=change.display_id, data=change.data, metadata=change.metadata)
                 )
             else:
                 self._notify(OutputsCleared(cell=cell))
@@ -463,7 +460,9 @@ class Kernel:
         try:
             await self.restart("The kernel had died.", cell=cell)
         except NbagentError as error:
-            raise KernelDied(f"The kernel died {self._deaths} times in a row and could not be restarted: {error}") from error
+            raise KernelDied(
+                f"The kernel died {self._deaths} times in a row and could not be restarted: {error}"
+            ) from error
 
     async def _settle(self) -> None:
         """After an interrupt ipykernel refuses the next request or two: ask until one is taken."""
@@ -589,7 +588,9 @@ class Kernel:
         return added
 
     async def _see_new_packages(self) -> None:
-        await self._ask("import importlib as _nbagent; _nbagent.invalidate_caches(); del _nbagent", expressions={}, seconds=5)
+        await self._ask(
+            "import importlib as _nbagent; _nbagent.invalidate_caches(); del _nbagent", expressions={}, seconds=5
+        )
 
     def _install_from_inside(self, wanted: list[str]) -> list[dict[str, Any]]:
         """Serve `%pip install` in a cell: called on the sandbox's own thread, answered on the session's loop."""
@@ -624,4 +625,3 @@ def clean_code(code: str) -> str:
     if "\0" in code:
         raise UsageError("The code has NUL characters.", mend="Is it a binary file?")
     return clean_text(code)
-

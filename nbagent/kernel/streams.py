@@ -93,6 +93,11 @@ class LineFold:
             start = end + 1
         return "".join(final) + self._plain(text[start:])
 
+    @property
+    def open(self) -> int:
+        """Characters of the open line, which `flush` would return."""
+        return self._length
+
     def flush(self) -> str:
         """Return the open line as it stands, and begin a new one."""
         row = "".join(self._row)
@@ -271,8 +276,8 @@ class Stream:
 
     @property
     def left_out(self) -> int:
-        """Characters that are not in the output."""
-        return self._kept.left_out
+        """Characters that are not in the output once it is closed."""
+        return max(0, self._added + self._fold.open - self._bound)
 
     def output(self) -> Output:
         """The nbformat output, up to the last line that is final (see `close`)."""

@@ -1,0 +1,1 @@
+"""Remembers what ran, and writes it down."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat.notebooknode import NotebookNode
 from packaging.utils import canonicalize_name
 
 from nbagent import __version__, store
@@ -56,9 +55,9 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str]) -> Path:
     return path.resolve()
 
 
-def build(recording: Recording, *, pins: dict[str, str]) -> NotebookNode:
-    """The notebook as nbformat 4.5 has it. Arguments as for `export`."""
-    cells: list[NotebookNode] = []
+def build(recording: Recording, *, pins: dict[str, str]) -> Any:
+    """The notebook as an nbformat 4.5 node. Arguments as for `export`."""
+    cells: list[Any] = []
     if recording.cells:
         cells.append(_requirements(recording, pins))
     open_turn: RecordedTurn | None = None
@@ -79,7 +78,7 @@ def build(recording: Recording, *, pins: dict[str, str]) -> NotebookNode:
     return nbformat.from_dict(notebook)
 
 
-def _requirements(recording: Recording, pins: dict[str, str]) -> NotebookNode:
+def _requirements(recording: Recording, pins: dict[str, str]) -> Any:
     """The cell that names the packages: those that were installed, and those of the kernel that the code imports."""
     wanted = {name: pins[name] for name in CORE if name in pins}
     for module in {module for cell in recording.cells for module in imports(cell.code)}:
@@ -88,10 +87,8 @@ def _requirements(recording: Recording, pins: dict[str, str]) -> NotebookNode:
     wanted |= {package.name: package.version for package in recording.packages.values()}
     lines = [f'#     "{name}=={version}",' for name, version in sorted(wanted.items())]
     python = recording.started.python if recording.started else ".".join(map(str, sys.version_info[:2]))
-    source = "\n".join(
-        ["# /// script", f'# requires-python = ">={".".join(python.split(".")[:2])}"', "# dependencies = ["]
-        + [*lines, "# ]", "# ///"]
-    )
+    wants = f'# requires-python = ">={".".join(python.split(".")[:2])}"'
+    source = "\n".join(["# /// script", wants, "# dependencies = [", *lines, "# ]", "# ///"])
     cell = nbformat.v4.new_code_cell(source, id="requirements")
     cell.metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
     return cell
@@ -124,18 +121,18 @@ def _question(turn: RecordedTurn) -> str:
     return f"**Question {turn.turn}**\n\n{turn.question}"
 
 
-def _answer(turn: RecordedTurn | None) -> list[NotebookNode]:
+def _answer(turn: RecordedTurn | None) -> list[Any]:
     if turn is None or turn.answer is None:
         return []
     note = "" if turn.success else "\n\n*(This turn did not come to a successful end.)*"
     return [_markdown(f"answer-{turn.turn}", turn.answer + note, {"role": "answer", "turn": turn.turn})]
 
 
-def _markdown(name: str, source: str, metadata: dict[str, Any]) -> NotebookNode:
+def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
     return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
-def _code(cell: RecordedCell) -> NotebookNode:
+def _code(cell: RecordedCell) -> Any:
     made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
     made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in cell.outputs]
     made.metadata = {"nbagent": _facts(cell)}
@@ -150,7 +147,7 @@ def _numbered(output: Output, count: int | None) -> Output:
     return output
 
 
-def _stopped(cell: RecordedCell) -> NotebookNode:
+def _stopped(cell: RecordedCell) -> Any:
     """A cell that can't be run again without harm: its code and what it said, as text."""
     why = cell.note or "It was still running when this notebook was written."
     fence = "`" * max(3, _longest(cell.code, "`") + 1)
@@ -225,4 +222,3 @@ def _provenance(recording: Recording) -> dict[str, Any]:
             for turn in recording.turns
         ],
     }
-

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
@@ -156,7 +157,7 @@ class Exit:
         return f"exited with code {self.code}"
 
 
-class SandboxProvisioner(KernelProvisionerBase):  # type: ignore[misc]  # traitlets' metaclass is untyped
+class SandboxProvisioner(KernelProvisionerBase):
     """What all engines have in common: the hand-over, the connection, and kernels that other clients start.
 
     An engine adds `_start`, `_poll` and `_stop`.
@@ -234,7 +235,7 @@ class SandboxProvisioner(KernelProvisionerBase):  # type: ignore[misc]  # traitl
         self.spec = spec or spec_for_client(kwargs.get("cwd"), config=self._config())
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
-    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002 - the interface's
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002 - the interface's
         """Start the sandbox; the connection is usable at once, the kernel answers when it is up.
 
         Raises:
@@ -291,15 +292,15 @@ class SandboxProvisioner(KernelProvisionerBase):  # type: ignore[misc]  # traitl
         if self._running and signum:
             await self._stop(signum)
 
-    async def kill(self, restart: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the interface's
+    async def kill(self, restart: bool = False) -> None:  # noqa: ARG002 - the interface's
         """Kill the sandbox."""
         await self.send_signal(signal.SIGKILL)
 
-    async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+    async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002
         """Ask the kernel to end."""
         await self.send_signal(signal.SIGTERM)
 
-    async def cleanup(self, restart: bool = False) -> None:  # noqa: FBT001, FBT002
+    async def cleanup(self, restart: bool = False) -> None:
         """Remove all that the sandbox had on the host, but over a restart what the next kernel needs too."""
         await self._clean()
         if self.handoff is None:
@@ -496,7 +497,7 @@ async def choose(name: str | None, *, image: str | None = None) -> Engine:
     )
 
 
-class _Specs(KernelSpecManager):  # type: ignore[misc]  # traitlets' metaclass is untyped
+class _Specs(KernelSpecManager):
     """The kernelspecs that nbagent brings, wherever Jupyter would look for installed ones."""
 
     engine: Engine

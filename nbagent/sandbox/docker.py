@@ -63,7 +63,7 @@ class Docker(Engine):
 ENGINE = Docker()
 
 
-def connect(*, timeout: float = 60) -> APIClient:
+def connect(*, timeout: int = 60) -> APIClient:
     """A client of the daemon that DOCKER_HOST names, or of the usual socket.
 
     Raises:

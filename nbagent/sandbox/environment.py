@@ -110,6 +110,8 @@ def describe() -> Environment:
     )
 
 
+COMPILE = ("-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash")
+"""Byte code that is never compared with its source: nothing can change either."""
 LAYOUT = 1
 """Counts up when an environment of the same requirements is made in another way."""
 
@@ -161,8 +163,7 @@ async def _make(staging: Path, wanted: Environment) -> None:
     for arguments in (
         ["-B", "-c", "import matplotlib.font_manager"],
         # The paths that tracebacks show are those inside.
-        ["-m", "compileall", "-q", "-j", "0", "-s", str(staging), "-p", KERNEL]
-        + ["--invalidation-mode", "unchecked-hash", str(site)],
+        [*COMPILE, "-s", str(staging), "-p", KERNEL, str(site)],
     ):
         await asyncio.to_thread(_run, [str(executable), *arguments], environment)
     _make_readable(staging)
@@ -180,7 +181,7 @@ def make_venv(folder: Path, *, version: str) -> None:
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
     # Single files of third parties that don't compile (templates, tests) are no reason to stop.
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode and "compileall" not in command:
         raise EnvironmentMissing(f"The kernel environment could not be made: {done.stderr.strip()[-500:]}")
 

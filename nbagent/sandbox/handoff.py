@@ -22,7 +22,9 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from jupyter_client.connect import KernelConnectionInfo
 
 from nbagent.errors import NbagentError, SandboxError
 
@@ -82,15 +84,16 @@ class Handoff:
         (self.shared / "inside.py").chmod(0o644)
 
     @property
-    def connection_info(self) -> dict[str, Any]:
+    def connection_info(self) -> KernelConnectionInfo:
         """What a client needs to connect: paths on the host."""
-        return {
+        info = {
             "transport": "ipc",
             "ip": str(self.folder / "k"),
             "key": self.key.encode(),
             "signature_scheme": "hmac-sha256",
             **PORTS,
         }
+        return cast("KernelConnectionInfo", info)
 
     def open(self, config: dict[str, Any], *, output: int | None = None) -> None:
         """Make the sockets for one start of the kernel, and serve them from now on.

@@ -133,4 +133,3 @@ def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uname = entry.gname = "root"
     entry.mode |= 0o555 if entry.isdir() or entry.mode & 0o100 else 0o444
     return entry
-

@@ -56,7 +56,7 @@ class LocalProvisioner(SandboxProvisioner):
         if self.spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - a list, no shell reads it
+            self._process = subprocess.Popen(
                 [sys.executable, str(handoff.shared / "inside.py"), str(handoff.shared / "host.sock")],
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,

@@ -18,6 +18,7 @@ What was installed is kept beside the site folder (`NAME.json`), so that a resum
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import filecmp
 import json
 import os
@@ -29,7 +30,6 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -535,20 +535,35 @@ async def run_uv(arguments: list[str], *, work: Path, deadline: float) -> tuple[
     Raises:
         IndexUnreachableError: The deadline passed.
     """
-    process = await asyncio.create_subprocess_exec(
-        uv(), *arguments, cwd=work, env=environment(), start_new_session=True, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    process = start_uv(arguments, work)
+    reading = asyncio.ensure_future(asyncio.to_thread(process.communicate))
     try:
         async with asyncio.timeout_at(deadline):
-            output, error = await process.communicate()
+            output, error = await asyncio.shield(reading)
     except TimeoutError:
         raise IndexUnreachableError("The package index did not answer in time.") from None
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    return process.returncode or 0, output.decode(errors="replace"), error.decode(errors="replace")
+        if not reading.done() or reading.cancelled():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.wait([reading])
+    return process.returncode, output.decode(errors="replace"), error.decode(errors="replace")
+
+
+def start_uv(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
+    """Start uv in a process group of its own.
+
+    Not asyncio's own subprocesses: when a loop ends while one is being started, Python 3.11's waits for ever.
+    """
+    return subprocess.Popen(
+        [uv(), *arguments],
+        cwd=work,
+        env=environment(),
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def read_lock(text: str) -> list[Wheel]:
@@ -630,7 +645,7 @@ def shorten(error: str) -> str:
 # -- folders
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
     """A private folder on the same file system, gone afterwards.
 

@@ -45,7 +45,7 @@ CLONE_THREAD = 0x00010000
 ADDRESS_FAMILIES = (1, 2, 10, 16)
 """AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: not AF_VSOCK (it reaches the hypervisor), AF_ALG, AF_PACKET and the rest."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
-"""The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Only the low 32 bits count, so only those are compared."""
+"""The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
 
 
 @functools.cache

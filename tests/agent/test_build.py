@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.messages.tool import tool_call
 
 from nbagent.agent import build
-from nbagent.agent.build import Agent, Answer, answer, build_agent, images_after_results, mend
+from nbagent.agent.build import Agent, Answer, answer, build_agent, mend
 from nbagent.agent.models import Model, open_model
 from nbagent.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
 from nbagent.events import ModelReplied, Usage
@@ -198,6 +198,15 @@ async def test_one_conversation(agent: Agent, provider: Provider) -> None:
     await ask(agent, "First?")
     await ask(agent, "Second?", turn=2)
     assert [message["content"].strip() for message in provider.sent()] == ["First?", "one", "Second?"]
+
+
+async def test_checkpoints_do_not_pile_up(agent: Agent, provider: Provider) -> None:
+    """A conversation of many cells and questions is kept once, not once a step."""
+    for turn in range(1, 4):
+        provider.say(Say(calls=(python("1"),)), Say(calls=(python("2"),)), Say(text="ok"))
+        await ask(agent, turn=turn)
+    assert len(list(agent.graph.checkpointer.list(build.THREAD))) == 1
+    assert len(provider.sent()) == 3 * 6 - 1
 
 
 async def test_the_limit_of_calls(agent: Agent, provider: Provider, kernel: Kernel) -> None:
@@ -427,16 +436,6 @@ def test_mend_keeps_the_results_that_are_there() -> None:
     mended = mend(broken)
     assert {message.tool_call_id for message in mended if isinstance(message, ToolMessage)} == {"1", "2"}
     assert isinstance(mended[-1], AIMessage)
-
-
-def test_images_stay_in_order_behind_their_results() -> None:
-    """Each batch of results keeps its own figures, and the conversation given is not changed."""
-    image = {"type": "image", "base64": PNG, "mime_type": "image/png"}
-    result = ToolMessage([{"type": "text", "text": "t"}, image], tool_call_id="1")
-    moved = images_after_results([HumanMessage("q"), result, AIMessage("a"), result])
-    assert [message.type for message in moved] == ["human", "tool", "human", "ai", "tool", "human"]
-    assert isinstance(result.content, list)
-    assert len(result.content) == 2
 
 
 def _assert_each_call_answered(messages: list[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ import math
 import time
 import tracemalloc
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import nbformat
@@ -31,6 +31,9 @@ from nbagent.kernel.outputs import (
     clean_within,
 )
 from nbagent.kernel.streams import LineFold, left_out
+
+v4: Any = nbformat.v4
+coalesce: Any = cast("Any", CoalesceStreamsPreprocessor)()
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -86,6 +89,7 @@ class Recorder(NotebookClient):
         self.messages: list[tuple[int, dict[str, Any]]] = []
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
+        """Take one message down before nbclient sees it."""
         self.messages.append((cell_index, copy.deepcopy(msg)))
         return super().process_message(msg, cell, cell_index)
 
@@ -93,7 +97,7 @@ class Recorder(NotebookClient):
 @pytest.fixture(scope="session")
 def recorded() -> Recorder:
     """All CELLS, run in a real ipykernel."""
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in CELLS.values()])
+    nb = v4.new_notebook(cells=[v4.new_code_cell(code) for code in CELLS.values()])
     recorder = Recorder(nb)
     recorder.execute()
     return recorder
@@ -110,18 +114,22 @@ def replayed(recorded: Recorder) -> dict[str, CellOutputs]:
 
 
 def message(kind: object, **content: Any) -> dict[str, Any]:
+    """A message of this type and content."""
     return {"header": {"msg_type": kind}, "parent_header": {"msg_id": "1"}, "content": content, "metadata": {}}
 
 
 def stream(text: str, name: str = "stdout") -> dict[str, Any]:
+    """A stream message."""
     return message("stream", name=name, text=text)
 
 
 def display(data: Any, display_id: str = "", kind: str = "display_data") -> dict[str, Any]:
+    """A message with a MIME bundle."""
     return message(kind, data=data, metadata={}, transient={"display_id": display_id} if display_id else {})
 
 
 def cell(messages: Iterable[Any] = (), **limits: int) -> CellOutputs:
+    """A cell of a session of its own, after these messages."""
     outputs = CellOutputs(displays=Displays(), limits=OutputLimits(**limits))
     for each in messages:
         outputs.add(each)
@@ -130,9 +138,9 @@ def cell(messages: Iterable[Any] = (), **limits: int) -> CellOutputs:
 
 def validate(outputs: list[Output]) -> None:
     """Raise unless a notebook, strict JSON in UTF-8 and the event log can all hold these outputs."""
-    code = nbformat.v4.new_code_cell()
+    code = v4.new_code_cell()
     code["outputs"] = outputs
-    nb = nbformat.v4.new_notebook()
+    nb = v4.new_notebook()
     nb["cells"] = [code]
     nbformat.validate(nb)
     json.dumps(outputs, allow_nan=False, ensure_ascii=False).encode()
@@ -164,7 +172,7 @@ def shown(changes: Iterable[Change]) -> list[Output]:
 def test_outputs_are_those_of_nbclient(name: str, recorded: Recorder, replayed: dict[str, CellOutputs]) -> None:
     """The same messages give the outputs that nbclient makes, streams merged and folded as nbconvert does."""
     theirs = copy.deepcopy(recorded.nb.cells[list(CELLS).index(name)])
-    CoalesceStreamsPreprocessor().preprocess_cell(theirs, {}, 0)
+    coalesce.preprocess_cell(theirs, {}, 0)
     # nbconvert leaves a carriage return that is the last character of an output; JupyterLab, as we, does not.
     for output in theirs.outputs:
         if output.output_type == "stream":
@@ -210,6 +218,7 @@ honest = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(honest, max_size=14))
 def test_live_display_ends_as_the_outputs_for_any_messages(messages: list[dict[str, Any]]) -> None:
     """The changes and the outputs agree, whatever order streams, displays, updates and clears come in."""
@@ -275,7 +284,7 @@ broken = st.one_of(
         lambda kind, content: {"header": {"msg_type": kind}, "content": content},
         kinds,
         st.fixed_dictionaries(
-            {}, optional={name: junk for name in fields} | {"transient": st.fixed_dictionaries({"display_id": junk})}
+            {}, optional=dict.fromkeys(fields, junk) | {"transient": st.fixed_dictionaries({"display_id": junk})}
         ),
     ),
     honest,
@@ -337,6 +346,7 @@ def test_clean_of_big_text_is_free() -> None:
     assert time.perf_counter() - start < 0.1
 
 
+@settings(deadline=None)
 @given(junk, st.integers(0, 60))
 def test_clean_within_finds_out_what_is_too_large(value: object, room: int) -> None:
     """A value is cleaned to the same result, or refused, and its size is within the room."""

@@ -7,7 +7,7 @@ import tracemalloc
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nbagent.kernel.streams import CellStreams, HeadTail, LineFold, Stream, clean_text, cut, left_out
@@ -35,11 +35,13 @@ def as_jupyterlab(text: str) -> str:
 
 
 def fold(*chunks: str, width: int = 8192, edits: int = 10**6) -> str:
+    """What these chunks, one after the other, fold to."""
     folder = LineFold(width=width, edits=edits)
     return "".join(folder.feed(chunk) for chunk in chunks) + folder.flush()
 
 
 def pieces(text: str, cuts: list[int]) -> list[str]:
+    """A text cut at these places."""
     borders = [0, *sorted(min(place, len(text)) for place in cuts), len(text)]
     return [text[start:end] for start, end in pairwise(borders)]
 
@@ -65,6 +67,7 @@ def test_fold_shows_what_jupyterlab_shows(text: str, shown: str) -> None:
     assert fold(text) == shown
 
 
+@settings(deadline=None)
 @given(text=terminal_text, cuts=st.lists(st.integers(0, 60), max_size=8))
 @example(text="50%\r\n60%", cuts=[4])
 @example(text="50%\r60%", cuts=[4])
@@ -73,12 +76,14 @@ def test_fold_does_not_depend_on_chunks(text: str, cuts: list[int]) -> None:
     assert fold(*pieces(text, cuts)) == as_jupyterlab(text)
 
 
+@settings(deadline=None)
 @given(text=terminal_text, cuts=st.lists(st.integers(0, 60), max_size=8), width=st.integers(1, 9))
 def test_fold_of_long_lines_does_not_depend_on_chunks(text: str, cuts: list[int], width: int) -> None:
     """A line longer than the width folds in rows of that width, wherever messages begin."""
     assert fold(*pieces(text, cuts), width=width) == fold(*text, width=width)
 
 
+@settings(deadline=None)
 @given(text=st.text("ab\u00e9\n", max_size=60), cuts=st.lists(st.integers(0, 60)), width=st.integers(1, 9))
 def test_fold_keeps_text_without_cursor_movement(text: str, cuts: list[int], width: int) -> None:
     """Text without carriage return and backspace stays as it is, however long its lines."""
@@ -90,7 +95,7 @@ def test_fold_stops_obeying_after_its_edits() -> None:
     assert fold("a\rb", "c\rd\b", edits=1) == "bc\nd"
 
 
-def test_fold_of_a_million_updates_keeps_one_line() -> None:
+def test_fold_of_a_progress_bar_keeps_one_line() -> None:
     """A progress bar takes the memory of one line, however often it moves."""
     folder = LineFold()
     tracemalloc.start()
@@ -113,6 +118,7 @@ def test_hostile_cursor_movement_is_bounded(pattern: str) -> None:
     assert time.perf_counter() - start < 4
 
 
+@settings(deadline=None)
 @given(chunks=st.lists(st.text("ab\u6f22\n", max_size=12), max_size=12), head=st.integers(0, 9), tail=st.integers(0, 9))
 def test_head_tail_and_spill_are_the_whole(chunks: list[str], head: int, tail: int) -> None:
     """Head, spilled text and tail are the text that came; the marker counts exactly what was spilled."""
@@ -137,6 +143,7 @@ def test_marker_names_the_exact_count() -> None:
     )
 
 
+@settings(deadline=None)
 @given(text=st.text(st.characters()))
 def test_clean_text_can_be_written(text: str) -> None:
     """Any text can be encoded after cleaning; only lone surrogates change, each into U+FFFD."""
@@ -163,6 +170,19 @@ def test_stream_tells_its_head_only() -> None:
     assert (stream.left_out, stream.size) == (4, 7)
 
 
+@settings(deadline=None)
+@given(st.lists(st.text("ab\r\b\n", max_size=9), max_size=9))
+def test_stream_knows_what_is_missing_before_it_is_closed(texts: list[str]) -> None:
+    """The count of missing characters includes the line that is still open."""
+    stream = Stream("stdout", head=4, tail=3, edits=100)
+    for text in texts:
+        stream.add(text)
+    count = stream.left_out
+    stream.close()
+    assert stream.left_out == count
+    assert stream.output()["text"] == cut(fold(*texts), head=4, tail=3)
+
+
 def test_text_of_100_mb_leaves_memory_flat() -> None:
     """100 MB in messages of 128 KiB take well under a second and a few megabytes."""
     chunk = ("x" * 79 + "\n") * 1638
@@ -185,10 +205,12 @@ def test_text_of_100_mb_leaves_memory_flat() -> None:
 
 
 def streams(*, head: int = 100, tail: int = 10, total: int = 1000, count: int = 100) -> CellStreams:
+    """The streams of a cell with small bounds."""
     return CellStreams(head=head, tail=tail, total=total, count=count, edits=1000)
 
 
 def write(cell: CellStreams, *texts: tuple[str, str]) -> list[tuple[str, str]]:
+    """Write texts to streams by name; return the names and texts of the outputs."""
     for name, text in texts:
         stream, _ = cell.pick(name, cell.all[-1] if cell.all else None)
         stream.add(text)

@@ -17,6 +17,8 @@ from nbclient import NotebookClient
 from nbagent.kernel.outputs import CellOutputs, Displays
 from nbagent.kernel.widgets import STATE_MIME, Widgets
 
+v4: Any = nbformat.v4
+
 CELLS = {
     "prelude": "import ipywidgets as w\nfrom IPython.display import display, clear_output\nfrom traitlets import Bytes",
     "slider": "slider = w.IntSlider(3, max=9, description='é漢')\nslider.value = 5\nslider",
@@ -52,6 +54,7 @@ class Recorder(NotebookClient):
         self.messages: list[tuple[int, dict[str, Any]]] = []
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
+        """Take one message down before nbclient sees it."""
         buffers = [bytes(buffer) for buffer in msg["buffers"]]
         copied = copy.deepcopy({**msg, "buffers": None})
         self.messages.append((cell_index, {**copied, "buffers": [memoryview(buffer) for buffer in buffers]}))
@@ -61,13 +64,14 @@ class Recorder(NotebookClient):
 @pytest.fixture(scope="session")
 def recorded() -> Recorder:
     """All CELLS, run in a real ipykernel."""
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in CELLS.values()])
+    nb = v4.new_notebook(cells=[v4.new_code_cell(code) for code in CELLS.values()])
     recorder = Recorder(nb)
     recorder.execute()
     return recorder
 
 
 def replay(recorded: Recorder, *, without: Iterable[str] = ()) -> tuple[Widgets, dict[str, CellOutputs]]:
+    """Widgets and cells after the recorded messages, but for those of some types."""
     displays = Displays()
     widgets = Widgets(displays=displays)
     cells = {name: CellOutputs(displays=displays) for name in CELLS}
@@ -78,26 +82,31 @@ def replay(recorded: Recorder, *, without: Iterable[str] = ()) -> tuple[Widgets,
 
 
 def models(widgets: Widgets, name: str) -> list[dict[str, Any]]:
+    """The models of this name."""
     return [model for model in widgets.state()["state"].values() if model["model_name"] == name]
 
 
 def comm(kind: str, model_id: Any = "m", *, buffers: Any = (), **content: Any) -> dict[str, Any]:
+    """A comm message."""
     header = {"msg_type": kind}
     return {"header": header, "content": {"comm_id": model_id, **content}, "buffers": list(buffers), "metadata": {}}
 
 
 def opened(model_id: str = "m", *, buffers: Any = (), paths: Any = (), **state: Any) -> dict[str, Any]:
+    """A message that opens a model."""
     names = {"_model_name": "Model", "_model_module": "module", "_model_module_version": "1"}
     data = {"state": names | state, "buffer_paths": list(paths)}
     return comm("comm_open", model_id, buffers=buffers, target_name="jupyter.widget", data=data)
 
 
 def update(model_id: str = "m", *, buffers: Any = (), paths: Any = (), **state: Any) -> dict[str, Any]:
+    """A message that updates a model."""
     data = {"method": "update", "state": state, "buffer_paths": list(paths)}
     return comm("comm_msg", model_id, buffers=buffers, data=data)
 
 
 def widgets_of(*messages: dict[str, Any], **bounds: int) -> Widgets:
+    """The widgets of a session of its own, after these messages."""
     widgets = Widgets(displays=Displays(), **bounds)
     for message in messages:
         widgets.add(message)
@@ -105,6 +114,7 @@ def widgets_of(*messages: dict[str, Any], **bounds: int) -> Widgets:
 
 
 def state_of(widgets: Widgets, model_id: str = "m") -> dict[str, Any]:
+    """One model's state."""
     state: dict[str, Any] = widgets.state()["state"][model_id]
     return state
 
@@ -260,7 +270,7 @@ def test_state_is_bounded() -> None:
     widgets.add(update(y="y" * 3_000))
     assert widgets.ignored == 2
     for n in range(1000):
-        widgets.add(update(**{f"a{n}": 0}))
+        widgets.add(update("m", **{f"a{n}": 0}))
     assert len(json.dumps(widgets.state())) < 20_000
 
 

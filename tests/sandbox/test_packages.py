@@ -657,6 +657,26 @@ async def test_a_cancelled_install_leaves_nothing(index: Index, make: Make, site
     assert len(await installer.install(["app"])) == 1
 
 
+def test_a_loop_that_ends_is_not_held_up(index: Index, make: Make, site: Path) -> None:
+    """Wherever an install stands when its event loop ends, it stops, and takes uv and the staging folder along."""
+    index.add("app")
+    index.slow = True
+
+    async def leave(turns: int) -> None:
+        left = asyncio.ensure_future(make().install(["app"]))
+        for _ in range(turns):
+            await asyncio.sleep(0.002 if turns > 6 else 0)
+        assert not left.done()
+
+    for turns in range(10):
+        thread = threading.Thread(target=asyncio.run, args=(leave(turns),), daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+    assert children() == []
+    assert tree(site) == {}
+
+
 # -- by module
 
 
@@ -733,6 +753,11 @@ async def test_a_projects_configuration_is_not_read(index: Index, make: Make, tm
     (tmp_path / "session" / "uv.toml").write_text("no-index = true\n")
     index.add("app")
     assert len(await make(folder=tmp_path / "session" / "deep" / "site").install(["app"])) == 1
+
+
+def test_credentials_are_not_repeated() -> None:
+    """An index's URL may carry them, and what uv says may reach a model and a notebook."""
+    assert packages.shorten("error: no\n  http://me:secret@index.test/x") == "no http://index.test/x"
 
 
 def test_pins_are_read_for_the_target(make: Make) -> None:
