@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Output, Package
@@ -87,7 +87,7 @@ async def execute(
         sources = read_sources(source, code)
         check_writable(out)
         session = make()
-        async with _shown(session, quiet=quiet or as_json, own=sys.stdout):
+        async with _shown(session, quiet=quiet or as_json, results=sys.stdout):
             for text, may_fail in sources:
                 cells.append(await session.run(text))
                 if not cells[-1].success and not may_fail:
@@ -173,9 +173,9 @@ def _report_json(report: Any) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def _shown(session: Session, *, quiet: bool, own: Any = None) -> AsyncIterator[View]:
+async def _shown(session: Session, *, quiet: bool, results: IO[str] | None = None) -> AsyncIterator[View]:
     """A running session whose events are shown, and which Ctrl-C stops: first the cell, then all."""
-    view = View(folder=lambda: session.folder, quiet=quiet, out=own)
+    view = View(folder=lambda: session.folder, quiet=quiet, results=results, code=results is None)
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     pressed = 0

@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -65,19 +63,22 @@ class View:
     Args:
         folder: Where pictures go.
         quiet: Show no cells, only what must be known.
-        out: Where it is shown.
+        results: Where the cells' own output goes; where all else goes, by default, and that is standard error.
+        code: Show the cells' code.
     """
 
-    def __init__(self, *, folder: Callable[[], Path], quiet: bool = False, out: IO[str] | None = None) -> None:
+    def __init__(
+        self, *, folder: Callable[[], Path], quiet: bool = False, results: IO[str] | None = None, code: bool = True
+    ) -> None:
         from rich.console import Console
 
-        self.console: Console = Console(file=out or sys.stderr, highlight=False, soft_wrap=True)
+        self.console: Console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._results = results or self.console.file
         self._folder = folder
         self._quiet = quiet
-        self._colours = self.console.is_terminal and not self.console.no_color
+        self._show_code = code
+        self._colours = self._results.isatty() and not self.console.no_color
         self._status: Any = None
-        self._since = time.monotonic()
-        self._streamed: dict[int, bool] = {}
         self._pictures = 0
         self._line_open = False
 
@@ -114,7 +115,8 @@ class View:
                     self._say(safe(text, colours=False), style="italic")
                 self.wait("working" if tools else "finishing")
             case CellStarted(cell=cell, code=code):
-                self._code(cell, code)
+                if self._show_code:
+                    self._code(cell, code)
                 self.wait(f"cell {cell} runs")
             case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
                 self._output(cell, output)
@@ -142,7 +144,7 @@ class View:
         self.console.print(f"In [{cell}]", style="bold blue", markup=False)
         if not self.console.is_terminal:
             # A file has no width at which to fold or crop.
-            self._write(safe(code, colours=False).rstrip() + "\n")
+            self.console.print(safe(code, colours=False).rstrip(), markup=False)
             return
         from rich.syntax import Syntax
 
@@ -154,7 +156,6 @@ class View:
         if kind == "stream":
             self._write(output["text"])
         elif kind != "error":
-            self._streamed[cell] = True
             self._picture(cell, output)
             if not any(mime in output["data"] for mime in PICTURES):
                 self._write(text_of([output]) + "\n")
@@ -162,7 +163,9 @@ class View:
     def _finished(self, event: CellFinished) -> None:
         for output in event.outputs:
             if output["output_type"] == "error":
-                self._write("\n".join(output["traceback"]) + "\n")
+                self._end_line()
+                trace = "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
+                self.console.file.write(safe(trace, colours=self.console.is_terminal) + "\n")
         self._end_line()
         if event.note:
             self._say(safe(event.note, colours=False), style="yellow" if event.status != "ok" else "dim")
@@ -173,13 +176,14 @@ class View:
         shown = safe(text, colours=self._colours)
         if not shown:
             return
-        self.console.file.write(shown)
-        self.console.file.flush()
+        self._results.write(shown)
+        self._results.flush()
         self._line_open = not shown.endswith("\n")
 
     def _end_line(self) -> None:
         if self._line_open:
-            self.console.file.write("\n")
+            self._results.write("\n")
+            self._results.flush()
             self._line_open = False
 
     def _picture(self, cell: int, output: Output) -> None:
@@ -201,9 +205,9 @@ class View:
 
     def _inline(self, data: str) -> None:
         """The picture itself, where the terminal is known to show some: iTerm2's and kitty's protocols."""
-        if not self.console.is_terminal:
+        file = self._results
+        if not file.isatty():
             return
-        file = self.console.file
         if os.environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm"):
             file.write(f"\x1b]1337;File=inline=1;width=60%:{data}\x07\n")
         elif os.environ.get("KITTY_WINDOW_ID"):

@@ -7,15 +7,14 @@ The container has no network, a read-only root, no capabilities, no new privileg
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import signal
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbagent.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
+from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB
-from nbagent.sandbox import environment, image, packages, seccomp
+from nbagent.sandbox import daemon, environment, image, packages, seccomp
 from nbagent.sandbox.base import (
     DATA,
     HOME,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from docker.api.client import APIClient
 
 LABEL = "nbagent.sandbox"
-MEND = "Start it (for example: systemctl start docker), or use --engine bubblewrap."
 
 
 class Docker(Engine):
@@ -51,8 +49,8 @@ class Docker(Engine):
 
         wanted = image or default_tag()
         try:
-            client = connect()
-            found = _inspect(client, wanted)
+            client = daemon.connect()
+            found = daemon.inspect(client, wanted)
             seccomp.outer_profile()
             info = client.info()
         except NbagentError as error:
@@ -61,44 +59,6 @@ class Docker(Engine):
 
 
 ENGINE = Docker()
-
-
-def connect(*, timeout: int = 60) -> APIClient:
-    """A client of the daemon that DOCKER_HOST names, or of the usual socket.
-
-    Raises:
-        EngineUnavailable: None answers.
-    """
-    import docker
-    from docker.errors import DockerException
-
-    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-    if host.startswith("unix://") and not os.path.exists(host.removeprefix("unix://")):  # noqa: PTH110 - a socket
-        raise EngineUnavailable("no Docker daemon runs here.", mend=MEND)
-    try:
-        base = docker.from_env(version="auto", timeout=timeout)
-    except DockerException as error:
-        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
-    return base.api
-
-
-@functools.cache
-def _client() -> APIClient:
-    return connect()
-
-
-def _inspect(client: APIClient, tag: str) -> dict[str, Any]:
-    from docker.errors import DockerException, ImageNotFound
-
-    try:
-        found: dict[str, Any] = client.inspect_image(tag)
-    except ImageNotFound as error:
-        raise EnvironmentMissing(
-            f"the kernel image {tag} isn't there.", mend="Build it with: nbagent image build"
-        ) from error
-    except DockerException as error:
-        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
-    return found
 
 
 def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
@@ -138,9 +98,9 @@ class DockerProvisioner(SandboxProvisioner):
     def _start_container(self, handoff: Handoff) -> None:
         from docker.errors import DockerException
 
-        client = _client()
+        client = daemon.shared()
         self._exit = None
-        self._image = _inspect(client, self.spec.image or image.default_tag())
+        self._image = daemon.inspect(client, self.spec.image or image.default_tag())
         limits = self.spec.trust.limits
         try:
             made = client.create_container(
@@ -196,7 +156,7 @@ class DockerProvisioner(SandboxProvisioner):
         from docker.errors import DockerException
 
         try:
-            client = connect(timeout=60 * 60 * 24 * 365)
+            client = daemon.connect(timeout=60 * 60 * 24 * 365)
             status = client.wait(container)
             state = client.inspect_container(container)["State"]
         except (DockerException, OSError, NbagentError):
@@ -219,7 +179,7 @@ class DockerProvisioner(SandboxProvisioner):
             return
         number = signal.SIGKILL if signum == signal.SIGTERM else signum
         try:
-            await asyncio.to_thread(_client().kill, self._container, number)
+            await asyncio.to_thread(daemon.shared().kill, self._container, number)
         except DockerException:
             # It has ended already, which is what was asked for; `_watch` tells how.
             return
@@ -233,7 +193,7 @@ class DockerProvisioner(SandboxProvisioner):
         container, self._container = self._container, None
         if container is not None:
             try:
-                _client().remove_container(container, force=True)
+                daemon.shared().remove_container(container, force=True)
             except DockerException:
                 return
 
@@ -247,7 +207,7 @@ class DockerProvisioner(SandboxProvisioner):
         if self._container is None:
             return ""
         try:
-            text: bytes = _client().logs(self._container, tail=40)
+            text: bytes = daemon.shared().logs(self._container, tail=40)
         except DockerException:
             return ""
         return text.decode(errors="replace").strip()
@@ -259,7 +219,7 @@ class DockerProvisioner(SandboxProvisioner):
 
     def target(self) -> packages.Target:
         """The image's Python, as its labels tell."""
-        found = self._image or _inspect(_client(), self.spec.image or image.default_tag())
+        found = self._image or daemon.inspect(daemon.shared(), self.spec.image or image.default_tag())
         labels = found["Config"].get("Labels") or {}
         try:
             return packages.Target(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent import errors
-from nbagent.sandbox import environment, packages
+from nbagent.sandbox import daemon, environment, packages
 
 DEFAULT_BASE = "python:3.13-slim-bookworm"
 ASK = (
@@ -43,9 +43,7 @@ async def build(*, base: str = DEFAULT_BASE, tag: str | None = None, say: Callab
         EngineUnavailable: No daemon answers.
         EnvironmentMissing: The base can't be had or is unfit, or the build fails.
     """
-    from nbagent.sandbox.docker import connect
-
-    client = connect(timeout=1800)
+    client = daemon.connect(timeout=1800)
     python, platform, prefix = _ask(client, base)
     say(f"{base} has Python {python} on {platform}.")
     wanted = tag or default_tag()

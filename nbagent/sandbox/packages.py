@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import filecmp
+import functools
 import json
 import os
 import re
@@ -536,14 +537,14 @@ async def run_uv(arguments: list[str], *, work: Path, deadline: float) -> tuple[
         IndexUnreachableError: The deadline passed.
     """
     process = start_uv(arguments, work)
-    reading = asyncio.ensure_future(asyncio.to_thread(process.communicate))
+    reading = asyncio.get_running_loop().run_in_executor(None, process.communicate)
     try:
         async with asyncio.timeout_at(deadline):
             output, error = await asyncio.shield(reading)
     except TimeoutError:
         raise IndexUnreachableError("The package index did not answer in time.") from None
     finally:
-        if not reading.done() or reading.cancelled():
+        if not reading.done():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.wait([reading])
@@ -660,12 +661,15 @@ async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`asyncio.to_thread` that a cancellation waits for, so that nothing works on in a folder that is being removed."""
-    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    """Run in a thread that a cancellation waits for, so that nothing works on in a folder that is being removed.
+
+    A future and no task (as in `asyncio.to_thread`), since a loop that ends cancels every task, shielded or not.
+    """
+    working = asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *args, **kwargs))
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(working)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        await asyncio.wait([working])
         raise
 
 

@@ -149,3 +149,18 @@ def outside(aims: dict[str, Any]) -> dict[str, Any]:
     copy = shutil.copytree(aims["data"], f"{aims['data']}-of-local")
     return aims | {"data_file": f"{copy}/outer.txt", "data_folder": str(copy)}
 
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def small(engine: Engine) -> AsyncIterator[Kernel]:
+    """A kernel whose limits are soon reached."""
+    trust = trust_for(TrustLevel.ISOLATED, memory_mb=512, tmp_mb=32, pids=64)
+    async with Kernel(engine, SandboxSpec(trust=trust)) as kernel:
+        yield kernel
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED])
+async def strict(engine: Engine, request: pytest.FixtureRequest) -> AsyncIterator[Kernel]:
+    """A kernel at each level that runs no programs, with the memory that Matplotlib and Polars need together."""
+    async with Kernel(engine, SandboxSpec(trust=trust_for(request.param, memory_mb=512))) as kernel:
+        yield kernel

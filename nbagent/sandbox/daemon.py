@@ -1,0 +1,63 @@
+"""The Docker daemon, or Podman's, that speaks the same interface: how it is reached, and what it says of an image."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbagent.errors import EngineUnavailable, EnvironmentMissing
+
+if TYPE_CHECKING:
+    from docker.api.client import APIClient
+
+USUAL = "unix:///var/run/docker.sock"
+MEND = "Start it (for example: systemctl start docker), or use --engine bubblewrap."
+
+
+def connect(*, timeout: int = 60) -> APIClient:
+    """A client of the daemon that DOCKER_HOST names, or of the usual socket.
+
+    Args:
+        timeout: Seconds that one request may take.
+
+    Raises:
+        EngineUnavailable: None answers.
+    """
+    host = os.environ.get("DOCKER_HOST", USUAL)
+    # The SDK takes a while to import, which is a waste where there is no daemon.
+    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
+        raise EngineUnavailable("no Docker daemon runs here.", mend=MEND)
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        return docker.from_env(version="auto", timeout=timeout).api
+    except DockerException as error:
+        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+
+
+@functools.cache
+def shared() -> APIClient:
+    """The client for short requests, one for the whole process."""
+    return connect()
+
+
+def inspect(client: APIClient, tag: str) -> dict[str, Any]:
+    """What the daemon knows of an image.
+
+    Raises:
+        EnvironmentMissing: The image isn't there.
+        EngineUnavailable: The daemon doesn't answer any more.
+    """
+    from docker.errors import DockerException, ImageNotFound
+
+    try:
+        found: dict[str, Any] = client.inspect_image(tag)
+    except ImageNotFound as error:
+        mend = "Build it with: nbagent image build"
+        raise EnvironmentMissing(f"the kernel image {tag} isn't there.", mend=mend) from error
+    except DockerException as error:
+        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+    return found

@@ -1,0 +1,85 @@
+"""What the tests ask of the machine: an engine that works, and what sandboxes have left on it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import docker
+import psutil
+
+from nbagent.sandbox import cgroup
+from nbagent.sandbox.base import Engine, engines
+from nbagent.sandbox.docker import LABEL
+
+ISOLATING = ("bubblewrap", "docker")
+
+
+def works(name: str) -> Engine:
+    """The engine of that name; a test that needs one that doesn't work here fails with its report."""
+    engine = engines()[name]
+    report = engine.check()
+    assert report.available, f"the engine {name} doesn't work here: {report.reason} {report.mend}"
+    return engine
+
+
+def wait_for_nothing(folder: Path) -> list[str]:
+    """What is left of this run's sandboxes, once what is ending has had a moment to end."""
+    end = time.monotonic() + 5
+    while (left := leftovers(folder)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
+
+
+def leftovers(folder: Path) -> list[str]:
+    """All that there is of the sandboxes of a run, each with its kind, by the run's own folder.
+
+    What other runs on this machine have at the same time is none of it: their runtime folder is another one.
+    """
+    runtime = folder / "runtime"
+    folders = [*runtime.glob("nbagent-*/*"), *(folder / "cache" / "nbagent").glob("sandboxes/*")]
+    return [
+        *(f"folder {each}" for each in folders),
+        *(f"process {each}" for each in processes(str(runtime))),
+        *(f"container {each}" for each in containers(str(runtime))),
+        *(f"control group {each}" for each in groups() - _BEFORE if not _of_others(each, runtime)),
+    ]
+
+
+def processes(runtime: str) -> list[int]:
+    """Of bubblewrap, those that were started from this runtime folder."""
+    found = []
+    for process in psutil.process_iter(["pid", "name", "cmdline"]):
+        words = process.info["cmdline"] or []
+        if process.info["name"] == "bwrap" and any(runtime in word for word in words):
+            found.append(process.info["pid"])
+    return found
+
+
+def containers(runtime: str) -> list[str]:
+    """Containers, running or not, that were started from this runtime folder."""
+    client = docker.APIClient()
+    try:
+        made = client.containers(all=True, filters={"label": LABEL})
+        return [each["Id"] for each in made if any(runtime in at.get("Source", "") for at in each["Mounts"])]
+    finally:
+        client.close()
+
+
+def groups() -> set[str]:
+    """Names of all sandboxes' control groups."""
+    hierarchy = cgroup.find()
+    if hierarchy is None:
+        return set()
+    return {each.name for folder in hierarchy.folders.values() for each in folder.iterdir() if each.is_dir()}
+
+
+def _of_others(name: str, runtime: Path) -> bool:
+    if name.startswith("probe-"):
+        return True
+    roots = (*Path(tempfile.gettempdir()).glob("nbagent-*"), *Path("/tmp").glob("nbt-*/runtime/nbagent-*"))
+    return any((root / name).exists() for root in roots if runtime not in root.parents)
+
+
+_BEFORE = groups()
