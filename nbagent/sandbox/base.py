@@ -146,6 +146,18 @@ class Exit:
     out_of_memory: bool = False
     memory_peak: int | None = None
 
+    @classmethod
+    def told(cls, status: int, *, killed: bool = False, memory_peak: int | None = None) -> Exit:
+        """From a status as a shell tells it: 128 and more for a signal.
+
+        Args:
+            status: The status; negative if the process that tells it was ended by a signal itself.
+            killed: Whether Linux has killed something of the sandbox's for its memory.
+            memory_peak: Bytes, if known.
+        """
+        code = 128 - status if 128 < status <= 128 + signal.NSIG else status
+        return cls(code, out_of_memory=killed and code == -signal.SIGKILL, memory_peak=memory_peak)
+
     def __str__(self) -> str:
         """The reason, as part of a sentence: `was killed by SIGKILL`."""
         if self.out_of_memory:
@@ -241,6 +253,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         Raises:
             SandboxError: The engine can't start it here.
         """
+        again = self.handoff is not None
         if self.handoff is None:
             self.handoff = Handoff(install=self._install)
             self.scratch = environment.scratch_folder()
@@ -260,7 +273,8 @@ class SandboxProvisioner(KernelProvisionerBase):
             finally:
                 os.close(writer)
         except BaseException:
-            await self.cleanup()
+            # What a restart keeps stays for the next attempt, and until the manager gives the kernel up.
+            await self.cleanup(restart=again)
             raise
         self._running = True
         self.connection_info = self.handoff.connection_info
@@ -446,7 +460,13 @@ def readable(mounts: Sequence[Mount], *, uid: int, scratch: Path) -> tuple[Mount
         mounts: What the sandbox is to see.
         uid: The user it runs as, on the host.
         scratch: A folder of the session's for the copies.
+
+    Raises:
+        DataError: Something isn't there, or is a folder that this user may not read.
     """
+    for mount in mounts:
+        if not mount.source.exists():
+            raise DataError(f"The data at {mount.source} isn't there any more.")
     if uid == os.getuid():
         return tuple(mounts)
     return tuple(_readable(mount, scratch) for mount in mounts)

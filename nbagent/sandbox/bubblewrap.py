@@ -172,10 +172,9 @@ class BubblewrapProvisioner(SandboxProvisioner):
         if self._process is None or (code := self._process.poll()) is None:
             return None
         # bwrap tells a signal the way a shell does, and is itself ended by one if we kill it.
-        code = 128 - code if code > 128 else code
         kills = self._group.oom_kills() if self._group else 0
         peak = self._group.memory_peak() if self._group else None
-        return Exit(code, out_of_memory=code == -signal.SIGKILL and kills > 0, memory_peak=peak)
+        return Exit.told(code, killed=kills > 0, memory_peak=peak)
 
     async def _stop(self, signum: int) -> None:
         if self._process is not None and self._process.poll() is None:

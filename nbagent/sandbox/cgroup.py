@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,8 @@ def find() -> Hierarchy | None:
             folder.mkdir(exist_ok=True)
             if unified and controller not in _words(folder / "cgroup.subtree_control"):
                 (folder / "cgroup.subtree_control").write_text(f"+{controller}")
-            probe = folder / f"probe-{os.getpid()}"
+            # Threads look at the same time when a client starts its kernels in threads.
+            probe = folder / f"probe-{os.getpid()}-{threading.get_ident()}"
             probe.mkdir(exist_ok=True)
             usable = (probe / _limit_file(version, controller)).exists()
             probe.rmdir()

@@ -58,6 +58,21 @@ def inspect(client: APIClient, tag: str) -> dict[str, Any]:
     except ImageNotFound as error:
         mend = "Build it with: nbagent image build"
         raise EnvironmentMissing(f"the kernel image {tag} isn't there.", mend=mend) from error
-    except DockerException as error:
+    except (DockerException, OSError) as error:
+        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+    return found
+
+
+def info(client: APIClient) -> dict[str, Any]:
+    """What the daemon says of itself and of this machine.
+
+    Raises:
+        EngineUnavailable: The daemon doesn't answer any more.
+    """
+    from docker.errors import DockerException
+
+    try:
+        found: dict[str, Any] = client.info()
+    except (DockerException, OSError) as error:
         raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
     return found

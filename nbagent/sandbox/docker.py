@@ -7,6 +7,7 @@ The container has no network, a read-only root, no capabilities, no new privileg
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from docker.api.client import APIClient
 
 LABEL = "nbagent.sandbox"
+CHECK_SECONDS = 5
+"""A daemon that takes longer to answer such a question hangs."""
 
 
 class Docker(Engine):
@@ -49,10 +52,10 @@ class Docker(Engine):
 
         wanted = image or default_tag()
         try:
-            client = daemon.connect()
-            found = daemon.inspect(client, wanted)
-            seccomp.outer_profile()
-            info = client.info()
+            with contextlib.closing(daemon.connect(timeout=CHECK_SECONDS)) as client:
+                found = daemon.inspect(client, wanted)
+                seccomp.outer_profile()
+                info = daemon.info(client)
         except NbagentError as error:
             return Report(available=False, reason=error.message, mend=error.mend)
         return Report(available=True, controls=_controls(info), environment=found["Id"])
@@ -93,7 +96,13 @@ class DockerProvisioner(SandboxProvisioner):
         return {**super()._inside(), "uid": None, "reap": True, "folders": [DATA, OUTPUT]}
 
     async def _start(self, handoff: Handoff) -> None:
-        await asyncio.to_thread(self._start_container, handoff)
+        work = asyncio.ensure_future(asyncio.to_thread(self._start_container, handoff))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # A thread can't be cancelled: what it makes must be there before it can be removed.
+            await asyncio.wait([work])
+            raise
 
     def _start_container(self, handoff: Handoff) -> None:
         from docker.errors import DockerException
@@ -116,7 +125,7 @@ class DockerProvisioner(SandboxProvisioner):
             )
             self._container = made["Id"]
             client.start(self._container)
-        except DockerException as error:
+        except (DockerException, OSError) as error:
             self._remove()
             explanation = getattr(error, "explanation", None) or error
             raise SandboxError(f"Docker can't start the sandbox: {explanation}") from error
@@ -156,16 +165,14 @@ class DockerProvisioner(SandboxProvisioner):
         from docker.errors import DockerException
 
         try:
-            client = daemon.connect(timeout=60 * 60 * 24 * 365)
-            status = client.wait(container)
-            state = client.inspect_container(container)["State"]
+            with contextlib.closing(daemon.connect(timeout=60 * 60 * 24 * 365)) as client:
+                status = client.wait(container)
+                state = client.inspect_container(container)["State"]
         except (DockerException, OSError, NbagentError):
             # Gone, or the daemon is: either way nothing can be said of the container but that it is lost.
             ended = Exit(-signal.SIGKILL)
         else:
-            code = int(status["StatusCode"])
-            code = 128 - code if code > 128 else code
-            ended = Exit(code, out_of_memory=bool(state.get("OOMKilled")) and code == -signal.SIGKILL)
+            ended = Exit.told(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
         if self._container == container:
             self._exit = ended
 
@@ -180,7 +187,7 @@ class DockerProvisioner(SandboxProvisioner):
         number = signal.SIGKILL if signum == signal.SIGTERM else signum
         try:
             await asyncio.to_thread(daemon.shared().kill, self._container, number)
-        except DockerException:
+        except (DockerException, OSError):
             # It has ended already, which is what was asked for; `_watch` tells how.
             return
 
@@ -194,7 +201,7 @@ class DockerProvisioner(SandboxProvisioner):
         if container is not None:
             try:
                 daemon.shared().remove_container(container, force=True)
-            except DockerException:
+            except (DockerException, OSError):
                 return
 
     async def tail(self) -> str:
@@ -208,7 +215,7 @@ class DockerProvisioner(SandboxProvisioner):
             return ""
         try:
             text: bytes = daemon.shared().logs(self._container, tail=40)
-        except DockerException:
+        except (DockerException, OSError):
             return ""
         return text.decode(errors="replace").strip()
 

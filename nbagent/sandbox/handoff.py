@@ -9,7 +9,6 @@ prints where nobody looks (its original stdout and stderr) is read and thrown aw
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 import os
@@ -20,6 +19,7 @@ import socket
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +34,8 @@ INSIDE = "/run/nbagent"
 TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
 MAX_REQUEST = 64 * 1024
+REQUEST_SECONDS = 5.0
+"""From a caller's connection to the end of its request."""
 SOCKET_PATH_LIMIT = 107
 """Bytes of a Unix socket's path, from unix(7)."""
 
@@ -77,7 +79,7 @@ class Handoff:
         self.shared.chmod(0o755)
         self.install = install
         self.key = secrets.token_hex(16)
-        self._tail: collections.deque[bytes] = collections.deque()
+        self._tail = b""
         self._thread: threading.Thread | None = None
         self._wake: socket.socket | None = None
         shutil.copyfile(Path(__file__).with_name("inside.py"), self.shared / "inside.py")
@@ -108,7 +110,7 @@ class Handoff:
         ports = {name.removesuffix("_port"): number for name, number in PORTS.items()}
         message = {"key": self.key, "ip": f"{INSIDE}/k", "ports": ports, **config}
         self._wake, woken = socket.socketpair()
-        self._tail.clear()
+        self._tail = b""
         arguments = (door, woken, output, message, listening)
         self._thread = threading.Thread(target=self._serve, args=arguments, name="nbagent-sandbox", daemon=True)
         self._thread.start()
@@ -129,7 +131,7 @@ class Handoff:
 
     def tail(self) -> str:
         """The end of what the sandbox printed to its original stdout and stderr."""
-        return b"".join(self._tail)[-TAIL:].decode(errors="replace").strip()
+        return self._tail.decode(errors="replace").strip()
 
     @staticmethod
     def _listen(path: Path, *, mode: int) -> socket.socket:
@@ -176,7 +178,7 @@ class Handoff:
         """Serve one caller. The first one is the start-up code, before any code of the person's has run."""
         caller, _ = door.accept()
         # A caller that says nothing must not hold up the next one for long.
-        caller.settimeout(5)
+        caller.settimeout(REQUEST_SECONDS)
         with caller, contextlib.suppress(OSError, ValueError):
             if handed:
                 socket.send_fds(caller, [b" "], [each.fileno() for each in handed])
@@ -188,13 +190,7 @@ class Handoff:
         return []
 
     def _handle(self, caller: socket.socket) -> dict[str, Any]:
-        request = b""
-        while not request.endswith(b"\n") and len(request) < MAX_REQUEST:
-            more = caller.recv(MAX_REQUEST)
-            if not more:
-                break
-            request += more
-        wanted = json.loads(request).get("install")
+        wanted = _wanted(caller)
         if self.install is None:
             return {"error": "This sandbox takes no installs."}
         if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
@@ -203,10 +199,32 @@ class Handoff:
             return {"installed": self.install(wanted)}
         except NbagentError as error:
             return {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - what goes wrong in there must not end this thread
+            return {"error": f"The install failed: {type(error).__name__}: {error}"}
 
     def _drain(self, output: int) -> bool:
         data = os.read(output, 65536)
-        self._tail.append(data[-TAIL:])
-        while sum(map(len, self._tail)) > 2 * TAIL and len(self._tail) > 1:
-            self._tail.popleft()
+        self._tail = (self._tail + data)[-TAIL:]
         return bool(data)
+
+
+def _wanted(caller: socket.socket) -> Any:
+    """What a caller asks to be installed, which is code of the sandbox's and may send anything.
+
+    Raises:
+        OSError: It takes too long.
+    """
+    end = time.monotonic() + REQUEST_SECONDS
+    request = b""
+    while not request.endswith(b"\n") and len(request) < MAX_REQUEST:
+        # All of it must come in time: one that sends a byte now and then would hold up the others for ever.
+        caller.settimeout(max(0.001, end - time.monotonic()))
+        more = caller.recv(MAX_REQUEST)
+        if not more:
+            break
+        request += more
+    caller.settimeout(REQUEST_SECONDS)
+    try:
+        return json.loads(request)["install"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None

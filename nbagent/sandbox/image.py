@@ -6,6 +6,7 @@ The base image needs nothing but a Python. What Python it has is asked of it fir
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import shutil
@@ -43,24 +44,24 @@ async def build(*, base: str = DEFAULT_BASE, tag: str | None = None, say: Callab
         EngineUnavailable: No daemon answers.
         EnvironmentMissing: The base can't be had or is unfit, or the build fails.
     """
-    client = daemon.connect(timeout=1800)
-    python, platform, prefix = _ask(client, base)
-    say(f"{base} has Python {python} on {platform}.")
     wanted = tag or default_tag()
-    with tempfile.TemporaryDirectory(prefix="nbagent-image-") as folder:
-        context = Path(folder)
-        version = ".".join(python.split(".")[:2])
-        kernel = context / "kernel"
-        site = kernel / "lib" / f"python{version}" / "site-packages"
-        site.mkdir(parents=True)
-        say("Fetching the kernel's packages …")
-        await asyncio.to_thread(packages.fill, site, pins=environment.requirements(), python=python, platform=platform)
-        shutil.rmtree(site / "bin", ignore_errors=True)
-        environment.make_venv(kernel, version=version)
-        shutil.copyfile(environment.kernels() / "Dockerfile", context / "Dockerfile")
-        say("Building …")
-        arguments = {"BASE": base, "PYTHON": python, "VERSION": version, "PLATFORM": platform, "PREFIX": prefix}
-        _run(client, context, tag=wanted, arguments=arguments)
+    with contextlib.closing(daemon.connect(timeout=1800)) as client:
+        python, platform, prefix = _ask(client, base)
+        say(f"{base} has Python {python} on {platform}.")
+        with tempfile.TemporaryDirectory(prefix="nbagent-image-") as folder:
+            context = Path(folder)
+            version = ".".join(python.split(".")[:2])
+            kernel = context / "kernel"
+            site = kernel / "lib" / f"python{version}" / "site-packages"
+            site.mkdir(parents=True)
+            say("Fetching the kernel's packages …")
+            await asyncio.to_thread(packages.fill, site, pins=environment.requirements(), python=python, platform=platform)
+            shutil.rmtree(site / "bin", ignore_errors=True)
+            environment.make_venv(kernel, version=version)
+            shutil.copyfile(environment.kernels() / "Dockerfile", context / "Dockerfile")
+            say("Building …")
+            arguments = {"BASE": base, "PYTHON": python, "VERSION": version, "PLATFORM": platform, "PREFIX": prefix}
+            _run(client, context, tag=wanted, arguments=arguments)
     say(f"Built {wanted}.")
     return wanted
 

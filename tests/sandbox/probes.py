@@ -349,11 +349,8 @@ def run_a_program(host):
 def run_a_shell(host):
     import os
 
-    reader, writer = os.pipe()
-    os.system(f"echo ran >&{writer} 2>/dev/null || echo ran > /proc/{os.getpid()}/fd/{writer}")
-    os.close(writer)
-    os.set_blocking(reader, False)
-    return b"ran" in os.read(reader, 100)
+    os.system("echo ran > nbagent-ran")
+    return os.path.exists("nbagent-ran")
 
 
 def fork(host):
@@ -430,4 +427,6 @@ NETWORK = [
 ]
 PROGRAMS = [run_a_program, run_a_shell, fork, spawn, replace_the_process, multiprocess]
 UNPROTECTED = [*HOST, *NETWORK, *PROGRAMS]
-UNPROTECTED.remove(read_through_descriptors)  # nothing of the host's is handed on by any engine
+# Nothing of the host's is handed on by any engine; what the machine's first process sees is not for a test to say.
+UNPROTECTED.remove(read_through_descriptors)
+UNPROTECTED.remove(read_through_root_of_process_one)
