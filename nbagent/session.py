@@ -384,7 +384,13 @@ class Session:
             assert self._model is not None  # noqa: S101 - opened just now
             kernel = self._running_kernel()
             seen = await describe(kernel, [each.path for each in self._recording.data])
-            prompt = prompts.system_prompt(seen, timeout=self._spec.trust.limits.timeout)
+            prompt = prompts.system_prompt(
+                seen,
+                timeout=self._spec.trust.limits.timeout,
+                python=kernel.provisioner.target().python,
+                versions=kernel.pins,
+                images=self._model.images != "no",
+            )
             self._agent = build.build_agent(self._model, _Tools(self), system_prompt=prompt)
         return self._agent
 

@@ -71,7 +71,9 @@ def render(cell: CellView, *, images: bool = False) -> str | list[Block]:
     if not parts:
         parts = [_nothing(cell)]
     body, _ = cut("\n".join(parts), limit=TOTAL_BYTES)
-    text = "\n".join(part for part in (body, *_remarks(cell)) if part)
+    # Before the outputs, which are those of the second run.
+    again = [f"{installed(cell.installed)} The cell was then run again:"] if cell.installed else []
+    text = "\n".join(part for part in (*again, body, *_remarks(cell)) if part)
     return [{"type": "text", "text": text}, *seen.images] if seen.images else text
 
 
@@ -107,7 +109,8 @@ def plain(text: str) -> str:
 def traceback_of(output: Output) -> str:
     """An error output as the person's frames and the error's last line.
 
-    Of each run of library frames the first (how it was called) and the last (where it failed) stay, with their count.
+    Of each run of library frames the first (how it was called) and the last (where it failed) stay, a line each: their
+    source explains little and costs much.
     """
     text = plain("\n".join(_text(line) for line in output.get("traceback", [])))
     last = plain(f"{_text(output.get('ename', 'Error'))}: {_text(output.get('evalue', ''))}").rstrip(": ")
@@ -116,8 +119,19 @@ def traceback_of(output: Output) -> str:
     start, *frames = _FRAME.split(text)
     kept: list[str] = [start.strip("\n")] if start.strip("-\n ") else []
     for own, run in _runs(frames):
-        kept.extend(_shorten(run, keep=FRAME_RUN if own else 2, what="frame" if own else "library frame"))
+        if own:
+            kept.extend(_shorten(run, keep=FRAME_RUN, what="frame"))
+        else:
+            message = _after_frame(run[-1])
+            kept.extend(_shorten([frame.partition("\n")[0] for frame in run], keep=2, what="library frame"))
+            kept.extend(message)
     return "\n".join(part for part in kept if part)
+
+
+def _after_frame(frame: str) -> list[str]:
+    """The error's own words, which IPython puts behind the last frame, divided from it by an empty line."""
+    _, gap, message = frame.partition("\n\n")
+    return [message] if gap else []
 
 
 def _runs(frames: Iterable[str]) -> list[tuple[bool, list[str]]]:
@@ -202,11 +216,9 @@ def _remarks(cell: CellView) -> list[str]:
         "interrupted": "The cell was interrupted before it ended.",
         "died": "The kernel died while the cell ran.",
     }
-    remarks = [installed(cell.installed)] if cell.installed else []
-    if cell.status in stopped:
-        remarks.append(stopped[cell.status])
-    if cell.note:
-        remarks.append(plain(cell.note))
+    remarks = [stopped[cell.status]] if cell.status in stopped else []
+    if note := cell.note.replace(cell.state_lost, "").strip():
+        remarks.append(plain(note))
     if cell.state_lost:
         remarks.append(
             f"State lost: {plain(cell.state_lost)} Variables, imports and files under /workspace and /tmp are gone; "

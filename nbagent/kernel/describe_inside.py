@@ -9,6 +9,7 @@ from typing import Any
 FILES = 60
 COUNT_BELOW = 300 * 1024 * 1024
 """Bytes of a text table up to which its rows are counted."""
+SAMPLE_ROWS = 1000
 OPEN_BELOW = 60 * 1024 * 1024
 """Bytes up to which a format is read whole that can't be read in part."""
 TEXT = frozenset(".txt .md .log .py .ini .cfg .toml .yaml .yml .xml .html .rst .sql".split())
@@ -97,7 +98,7 @@ def table(kind: str, path: str, size: int, start: bytes = b"") -> dict[str, Any]
     else:
         scan: Any = {"Parquet": pl.scan_parquet, "JSON Lines": pl.scan_ndjson, "Arrow": pl.scan_ipc}[kind]
         frame = scan(path)
-    described = columns_of(frame.head(3).collect(), frame.collect_schema())
+    described = columns_of(frame.head(SAMPLE_ROWS).collect(), frame.collect_schema())
     if kind == "Parquet" or size < COUNT_BELOW:
         described["rows"] = int(frame.select(pl.len()).collect().item())
     return {"kind": kind, "note": note, **described}
@@ -110,13 +111,27 @@ def separator_of(start: bytes) -> str:
 
 
 def columns_of(sample: Any, schema: Any) -> dict[str, Any]:
-    """Names, types and sample values of a frame's columns."""
-    rows = sample.rows()
+    """Names, types and different values of a frame's columns, by its first rows; and what is odd about them."""
     columns = []
-    for number, (name, dtype) in enumerate(schema.items()):
-        values = [plain(row[number]) for row in rows]
-        columns.append({"name": name, "dtype": str(dtype), "sample": [value for value in values if value is not None]})
-    return {"columns": columns[:500]}
+    for name, dtype in list(schema.items())[:500]:
+        values = sample.get_column(name).drop_nulls()
+        different = list(dict.fromkeys(plain(value) for value in values.head(50).to_list()))[:3]
+        columns.append({"name": name, "dtype": str(dtype) + oddity(values), "sample": different})
+    return {"columns": columns}
+
+
+def oddity(values: Any) -> str:
+    """For text that is nearly always a number: what else it is, which is how missing values are often written."""
+    import polars as pl
+
+    if values.dtype != pl.String or not len(values):
+        return ""
+    numbers = values.str.strip_chars().cast(pl.Float64, strict=False)
+    others = values.filter(numbers.is_null())
+    if not len(others) or len(others) > len(values) / 2:
+        return ""
+    seen = ", ".join(repr(value[:20]) for value in others.unique(maintain_order=True).head(3).to_list())
+    return f" (numbers, and {seen})"
 
 
 def plain(value: Any) -> Any:
@@ -136,7 +151,7 @@ def workbook(path: str) -> dict[str, Any]:
     names = fastexcel.read_excel(path).sheet_names
     frame = pl.read_excel(path, sheet_name=names[0])
     note = f"sheet {names[0]!r}" + (f"; other sheets: {', '.join(names[1:20])}" if names[1:] else "")
-    return {"kind": "Excel", "rows": frame.height, "note": note, **columns_of(frame.head(3), frame.schema)}
+    return {"kind": "Excel", "rows": frame.height, "note": note, **columns_of(frame.head(SAMPLE_ROWS), frame.schema)}
 
 
 def database(path: str) -> dict[str, Any]:
@@ -171,7 +186,7 @@ def json_file(path: str, size: int) -> dict[str, Any]:
                 "kind": "JSON",
                 "rows": len(value),
                 "note": "a list of records",
-                **columns_of(frame[:3], frame.schema),
+                **columns_of(frame, frame.schema),
             }
         except (pl.exceptions.PolarsError, TypeError):
             return {"kind": "JSON", "rows": len(value), "note": f"a list of records, keys {list(value[0])[:50]}"}

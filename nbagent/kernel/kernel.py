@@ -278,7 +278,7 @@ class Kernel:
         notes: list[str] = []
         for _ in range(MAX_INSTALLS + 1):
             run = await self._execute(number, code, limit)
-            if (module := _missing_module(run)) is None or len(installed) >= MAX_INSTALLS:
+            if (module := _missing_module(run, code)) is None or len(installed) >= MAX_INSTALLS:
                 break
             added, refusal = await self._install_module(number, module)
             if refusal:
@@ -286,8 +286,6 @@ class Kernel:
             if not added:
                 break
             installed += added
-            names = ", ".join(f"{each.name} {each.version}" for each in added if each.requested)
-            notes.append(f"Installed {names} and ran the cell again.")
             self._notify(OutputsCleared(cell=number))
         lost = await self._recover(run)
         return self._finish(run, code, time.monotonic() - started, installed, [*notes, *run.notes], lost)
@@ -608,12 +606,19 @@ def _status(run: _Run) -> CellStatus:
     return "ok" if (run.reply or {}).get("status") == "ok" else "error"
 
 
-def _missing_module(run: _Run) -> str | None:
+def _missing_module(run: _Run, code: str) -> str | None:
+    """The module that was missing, with its full dotted name where the code imports it by that.
+
+    Python names only the part that it missed first: `google` for `google.cloud.storage`.
+    """
     reply = run.reply or {}
     if run.died or run.stopped or reply.get("status") != "error" or reply.get("ename") != "ModuleNotFoundError":
         return None
     found = _MISSING.search(str(reply.get("evalue", "")))
-    return found[1] if found else None
+    if found is None:
+        return None
+    dotted = re.search(rf"(?m)^\s*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)
+    return dotted[1].rstrip(".") if dotted else found[1]
 
 
 def clean_code(code: str) -> str:

@@ -354,6 +354,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             "cwd": WORKSPACE,
             "fonts": environment.FONTS,
             "path": [environment.SITE],
+            "bounds": {},
             "filter": seccomp.inner_program(subprocess=self.spec.trust.subprocess).hex(),
         }
 

@@ -11,8 +11,10 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
+from concurrent.futures import Future
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB
@@ -68,6 +70,29 @@ class Bubblewrap(Engine):
 ENGINE = Bubblewrap()
 
 
+def _start_in_thread(command: list[str], **arguments: Any) -> subprocess.Popen[bytes]:
+    """Start bwrap from a thread of its own, which then waits for it.
+
+    bwrap dies with its parent, which to Linux is the *thread* that started it; a client's may be gone long before.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def run() -> None:
+        try:
+            process = subprocess.Popen(command, **arguments)
+        except BaseException as error:
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        process.wait()
+
+    threading.Thread(target=run, name="nbagent-bwrap", daemon=True).start()
+    return started.result()
+
+
 @functools.cache
 def _try(program: str) -> str | None:
     """Start an empty sandbox once; None if that works, else bwrap's reason."""
@@ -111,7 +136,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
         filter_ = seccomp.as_descriptor(seccomp.outer_program())
         try:
             command = [*bounds, "bwrap", *self._arguments(made, handoff, filter_), "--", *START]
-            self._process = subprocess.Popen(
+            self._process = _start_in_thread(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
@@ -130,16 +155,26 @@ class BubblewrapProvisioner(SandboxProvisioner):
         limits = self.spec.trust.limits
         hierarchy = cgroup.find()
         if hierarchy is not None:
-            self._group = cgroup.Group(hierarchy, name, limits)
+            try:
+                self._group = cgroup.Group(hierarchy, name, limits)
+            except OSError as error:
+                raise SandboxError(f"The limits can't be set: {error}.") from error
             join = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@"'
             return ["/bin/sh", "-c", join, "sh", *self._group.join_files, "--"]
         why = "this user may not make control groups"
         self.unenforced("memory", reason=why)
         if limits.cpus is not None and limits.cpus < (os.cpu_count() or 1):
             self.unenforced("cpu", reason=why)
-        # Bytes of data a process, which is no bound on the whole, and processes in the sandbox's user namespace.
-        bound = f'ulimit -d {limits.memory_mb * 1024} && ulimit -u {limits.pids} && exec "$@"'
-        return ["/bin/sh", "-c", bound, "sh"]
+        return []
+
+    def _inside(self) -> dict[str, Any]:
+        limits = self.spec.trust.limits
+        if cgroup.find() is not None:
+            return super()._inside()
+        # Bytes of data a process, which is no bound on the whole, and processes of this user: set inside, in the
+        # sandbox's user namespace, where those outside of it don't count.
+        bounds = {"RLIMIT_DATA": limits.memory_mb * MIB, "RLIMIT_NPROC": limits.pids}
+        return {**super()._inside(), "bounds": bounds}
 
     def _arguments(self, made: environment.Environment, handoff: Handoff, filter_: int) -> list[str]:
         trust = self.spec.trust

@@ -89,6 +89,13 @@ class Group:
     def __init__(self, hierarchy: Hierarchy, name: str, limits: Limits) -> None:
         self._version = hierarchy.version
         self._folders = {controller: folder / name for controller, folder in hierarchy.folders.items()}
+        try:
+            self._set(limits)
+        except OSError:
+            self.remove()
+            raise
+
+    def _set(self, limits: Limits) -> None:
         for folder in set(self._folders.values()):
             folder.mkdir(exist_ok=True)
         memory = self._folders["memory"]

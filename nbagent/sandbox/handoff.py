@@ -199,7 +199,7 @@ class Handoff:
             return {"installed": self.install(wanted)}
         except NbagentError as error:
             return {"error": str(error)}
-        except Exception as error:  # noqa: BLE001 - what goes wrong in there must not end this thread
+        except Exception as error:  # what goes wrong in there must not end this thread
             return {"error": f"The install failed: {type(error).__name__}: {error}"}
 
     def _drain(self, output: int) -> bool:

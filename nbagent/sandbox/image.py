@@ -55,7 +55,9 @@ async def build(*, base: str = DEFAULT_BASE, tag: str | None = None, say: Callab
             site = kernel / "lib" / f"python{version}" / "site-packages"
             site.mkdir(parents=True)
             say("Fetching the kernel's packages …")
-            await asyncio.to_thread(packages.fill, site, pins=environment.requirements(), python=python, platform=platform)
+            await asyncio.to_thread(
+                packages.fill, site, pins=environment.requirements(), python=python, platform=platform
+            )
             shutil.rmtree(site / "bin", ignore_errors=True)
             environment.make_venv(kernel, version=version)
             shutil.copyfile(environment.kernels() / "Dockerfile", context / "Dockerfile")

@@ -34,6 +34,7 @@ def main() -> None:
     if config["reap"]:
         reap_orphans()
     become_unprivileged(config)
+    bound(config["bounds"])
     prepare_folders(config)
     app = make_app(config, descriptors)
     if config["filter"]:
@@ -104,6 +105,15 @@ def become_unprivileged(config: dict[str, Any]) -> None:
     libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
     # Changing ids clears it, and then /proc/self belongs to root and can't be read.
     libc.prctl(set_dumpable, 1, 0, 0, 0)
+
+
+def bound(bounds: dict[str, int]) -> None:
+    """Set limits of Linux's on this process and its children, by their names; an engine with better ones sends none."""
+    if bounds:
+        import resource
+
+        for name, value in bounds.items():
+            resource.setrlimit(getattr(resource, name), (value, value))
 
 
 def prepare_folders(config: dict[str, Any]) -> None:

@@ -123,7 +123,7 @@ LIBRARY = "File /opt/venv/lib/python3.12/site-packages/polars/x.py:{}, in f()"
 
 
 def test_a_traceback_keeps_the_persons_frames() -> None:
-    """Cells and the person's own files stay; of a library's frames the first and the last, with the count."""
+    """Cells and the person's own files stay; of a library the first and last frame, a line each, with the count."""
     library = [frame(LIBRARY.format(number)) for number in range(5)]
     seen = traceback_of(error(frame("Cell In[3], line 2"), frame("File ~/own.py:1, in g()"), *library))
     assert "\x1b" not in seen
@@ -132,7 +132,7 @@ def test_a_traceback_keeps_the_persons_frames() -> None:
     assert "x.py:0" in seen
     assert "[… 3 library frames left out here …]" in seen
     assert "x.py:2" not in seen
-    assert seen.endswith("x.py:4, in f()\n----> 1 code\n\nValueError: bad")
+    assert seen.endswith("x.py:4, in f()\nValueError: bad")
 
 
 def test_libraries_between_the_persons_frames() -> None:
@@ -233,15 +233,17 @@ def test_html_is_text() -> None:
 
 
 def test_what_was_installed_and_lost() -> None:
-    """Both are told behind the outputs, with what to do about it."""
+    """An install is told before the outputs, which came after it; a loss behind them, with what to do about it."""
     packages = [
         Package(name="humanize", version="4.17.0", sha256=""),
         Package(name="dep", version="1", sha256="", requested=False),
     ]
     assert installed(packages[:1]) == "Installed humanize 4.17.0."
     cell = Cell(outputs=[stream("x")], installed=packages, state_lost="The kernel ran out of memory.", note="Note.")
-    assert text(cell).splitlines()[2:] == [
-        "Installed humanize 4.17.0 (and 1 that it needs).",
+    assert text(cell).splitlines() == [
+        "Installed humanize 4.17.0 (and 1 that it needs). The cell was then run again:",
+        "[stdout]",
+        "x",
         "Note.",
         "State lost: The kernel ran out of memory. Variables, imports and files under /workspace and /tmp are gone; "
         "run again what you still need.",
