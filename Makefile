@@ -37,7 +37,7 @@ demo: install  ## a question, answered in a sandbox
 	$(BIN)/nbagent demo
 
 test: install $(DONE)/tests image lint  ## everything that CI checks
-	$(BIN)/pytest --benchmark-disable
+	$(BIN)/pytest --ignore tests/bench
 
 lint: $(DONE)/tests  ## style, types and the direction of imports
 	$(BIN)/ruff check
@@ -46,7 +46,7 @@ lint: $(DONE)/tests  ## style, types and the direction of imports
 	$(BIN)/lint-imports
 
 bench: install $(DONE)/tests image  ## how long things take here
-	$(BIN)/pytest --benchmark-only
+	$(BIN)/pytest tests/bench --benchmark-only
 
 image: $(DONE)/wheel  ## the Docker image of the kernels; BASE=name:tag starts from an image of yours
 	@.ci/setup docker

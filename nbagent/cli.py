@@ -6,6 +6,7 @@ Imports of what a command needs stand in the command: `nbagent --help` must not 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from nbagent import __version__
-from nbagent.errors import NbagentError
+from nbagent.errors import NbagentError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from nbagent.session import Session
 
 T = TypeVar("T")
+
+# Click's own error, which newer versions of Typer bring with them under another name.
+_WrongUse: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     help="Ask questions of data. The code runs in a sandboxed kernel, and every answer is a notebook.",
@@ -141,11 +145,12 @@ def doctor(as_json: Json = False) -> None:
 def image_build(
     base: Annotated[str | None, typer.Option("--base", help="An image with Python 3.11 or newer.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="The image's name; nbagent's own by default.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Build it even if it is there.")] = False,
 ) -> None:
     """Build the kernel's image, with no network in the build."""
     from nbagent.sandbox import image
 
-    _finish(image.build(base=base or image.DEFAULT_BASE, tag=tag))
+    _finish(image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force))
 
 
 @env_app.command("build")
@@ -190,20 +195,42 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 def main() -> None:
-    """The program `nbagent`: errors of ours become a sentence and an exit code."""
+    """The program `nbagent`: errors of ours become a sentence and an exit code, with --json an object besides."""
     debug = "--debug" in sys.argv
+    arguments = [each for each in sys.argv[1:] if each != "--debug"]
     try:
-        app(args=[each for each in sys.argv[1:] if each != "--debug"], prog_name="nbagent")
-    except NbagentError as error:
-        if debug:
-            raise
-        from nbagent.terminal import complain
-
-        complain(error)
+        code = app(args=arguments, prog_name="nbagent", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code)
+    except _WrongUse as error:
+        error.show()
+        _refused(arguments, UsageError(error.format_message()))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         # The reader went away, as `| head` does; there is nobody left to tell.
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        from nbagent.terminal import complain
+
+        told = error if isinstance(error, NbagentError) else _unforeseen(error)
+        _refused(arguments, told)
+        complain(told)
+        sys.exit(told.exit_code)
+
+
+def _refused(arguments: list[str], error: NbagentError) -> None:
+    if "--json" in arguments:
+        from nbagent import commands
+
+        commands.refused(arguments[0], error)
+
+
+def _unforeseen(error: Exception) -> NbagentError:
+    return NbagentError(
+        f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
+    )

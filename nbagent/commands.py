@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import signal
 import sys
@@ -23,6 +24,8 @@ MAX_SOURCE = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
+PATIENCE = 1.0
+"""Seconds that a running cell has to stop once all is to end."""
 
 
 async def ask(
@@ -50,10 +53,13 @@ async def ask(
                 error = caught
             if session.turns:
                 notebook = session.export(out or session.folder / "notebook.ipynb")
+    except asyncio.CancelledError:
+        stopped = True
     except NbagentError as caught:
         error = error or caught
     if as_json:
-        print(json.dumps(_answer_json(answer, session, notebook, error), ensure_ascii=False))
+        told = error or (NbagentError("It was stopped.") if stopped else None)
+        _print_json(_answer_json(answer, session, notebook, told))
     elif answer is not None:
         print(safe(answer.text, colours=False))
     if notebook is not None and not as_json:
@@ -81,6 +87,7 @@ async def execute(
         The exit code.
     """
     cells: list[Cell] = []
+    status = "ok"
     error: NbagentError | None = None
     started = time.monotonic()
     try:
@@ -88,24 +95,30 @@ async def execute(
         check_writable(out)
         session = make()
         async with _shown(session, quiet=quiet or as_json, results=sys.stdout):
-            for text, may_fail in sources:
-                cells.append(await session.run(text))
-                if not cells[-1].success and not may_fail:
-                    break
+            try:
+                for text, may_fail in sources:
+                    cells.append(await session.run(text))
+                    if not cells[-1].success and not (may_fail and cells[-1].status == "error"):
+                        status = cells[-1].status
+                        break
+            except asyncio.CancelledError:
+                status = "interrupted"
+            except NbagentError as caught:
+                error = caught
             if out is not None:
                 session.export(out)
     except asyncio.CancelledError:
-        return STOPPED
+        status = "interrupted"
     except NbagentError as caught:
-        error = caught
+        error = error or caught
     if as_json:
-        print(json.dumps(_cells_json(cells, time.monotonic() - started, error), ensure_ascii=False))
+        _print_json(_cells_json(cells, "failed" if error else status, time.monotonic() - started, error))
     elif quiet:
         print(safe("\n".join(cell.text for cell in cells if cell.text), colours=False))
     if error is not None:
         complain(error)
         return error.exit_code
-    return 0 if _status(cells) == "ok" else 1
+    return {"ok": 0, "interrupted": STOPPED}.get(status, 1)
 
 
 async def demo(make: Callable[..., Session], *, out: Path, engine: str | None, as_json: bool) -> int:
@@ -132,12 +145,12 @@ def doctor(*, as_json: bool) -> int:
     reports = {name: each.check() for name, each in sorted(engines().items())}
     works = [name for name in reports if reports[name].available and engines()[name].isolates]
     if as_json:
-        print(json.dumps({name: _report_json(report) for name, report in reports.items()}))
+        _print_json({name: _report_json(report) for name, report in reports.items()})
         return 0 if works else 3
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False, markup=False)
     names = list(dict.fromkeys(control.name for report in reports.values() for control in report.controls))
     table = Table(title="What each engine enforces here")
     table.add_column("")
@@ -179,13 +192,19 @@ async def _shown(session: Session, *, quiet: bool, results: IO[str] | None = Non
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     pressed = 0
+    ending = False
 
     def stop() -> None:
         nonlocal pressed
         pressed += 1
         if pressed == 1 and session.interrupt_cell():
             return
-        if task is not None:
+        give_up()
+        # A cell that doesn't heed the interrupt is not waited for.
+        loop.call_later(PATIENCE, give_up)
+
+    def give_up() -> None:
+        if task is not None and not ending:
             task.cancel()
 
     loop.add_signal_handler(signal.SIGINT, stop)
@@ -195,9 +214,11 @@ async def _shown(session: Session, *, quiet: bool, results: IO[str] | None = Non
         session.follow(view.show)
         yield view
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        # Whoever goes on pressing Ctrl-C must not keep the sandbox from being put away.
+        ending = True
         view.idle()
         await session.stop()
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]:
@@ -224,6 +245,9 @@ def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]
 
 
 def _read(path: Path) -> bytes:
+    # A pipe that a shell made for `<(…)` has a writer; any other would keep us waiting for one.
+    if path.is_fifo() and path.parent != Path("/dev/fd"):
+        raise OSError(errno.EINVAL, "it is a pipe")
     with path.open("rb") as file:
         return file.read(MAX_SOURCE + 1)
 
@@ -263,6 +287,21 @@ def check_writable(out: Path | None) -> None:
         raise cannot_write(out, error, mend="Choose another place with --out.") from error
 
 
+def refused(command: str, error: NbagentError) -> None:
+    """Print the JSON object of a command that never began, because its options are wrong or nbagent itself failed."""
+    if command in ("run", "demo"):
+        _print_json(_answer_json(None, None, None, error))
+    elif command == "exec":
+        _print_json(_cells_json([], "failed", 0.0, error))
+    else:
+        _print_json({"error": str(error)})
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    # Text from a sandbox or a file's name may hold half a surrogate pair, which UTF-8 can't.
+    print(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode())
+
+
 def _answer_json(
     answer: Answer | None, session: Session | None, notebook: Path | None, error: NbagentError | None
 ) -> dict[str, Any]:
@@ -277,7 +316,7 @@ def _answer_json(
         "files": [str(path) for path in found.files] if found else [],
         "attempts": found.attempts if found else 0,
         "usage": _usage_json(found),
-        "engine": session.engine if session else None,
+        "engine": (session.engine or None) if session else None,
         "trust": session.trust if session else None,
         "replay": session.is_replay if session else False,
     }
@@ -309,14 +348,10 @@ def _package_json(package: Package) -> dict[str, Any]:
     return {"name": package.name, "version": package.version, "sha256": package.sha256}
 
 
-def _status(cells: list[Cell]) -> str:
-    return next((cell.status for cell in cells if not cell.success), "ok") if cells else "ok"
-
-
-def _cells_json(cells: list[Cell], seconds: float, error: NbagentError | None) -> dict[str, Any]:
+def _cells_json(cells: list[Cell], status: str, seconds: float, error: NbagentError | None) -> dict[str, Any]:
     outputs: list[Output] = [output for cell in cells for output in cell.outputs]
     value: dict[str, Any] = {
-        "status": "failed" if error else _status(cells),
+        "status": status,
         "outputs": outputs,
         "execution_time": round(sum(cell.duration for cell in cells) or seconds, 4),
         "state": "lost" if any(cell.state_lost for cell in cells) else "kept",

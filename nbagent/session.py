@@ -120,7 +120,7 @@ class Session:
         state_dir: str | Path | None = None,
     ) -> None:
         chosen = settings.load()
-        self._engine_name = engine or chosen.engine
+        self._engine_name = _known_engine(engine or chosen.engine)
         self._model_name = model or chosen.model
         self._record = Path(record) if record else None
         mounts = resolve_data([data] if isinstance(data, str | Path) else data)
@@ -129,8 +129,8 @@ class Session:
         row = trust_for(
             level,
             data_bytes=size,
-            timeout=timeout or chosen.timeout,
-            memory_mb=memory_mb or chosen.memory_mb,
+            timeout=chosen.timeout if timeout is None else timeout,
+            memory_mb=chosen.memory_mb if memory_mb is None else memory_mb,
             cpus=chosen.cpus,
         )
         self.id = session or store.new_session_id()
@@ -215,6 +215,8 @@ class Session:
             self._collector = Collector(
                 self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
             )
+            # The exported notebook begins with a cell of its own, and names in tracebacks count cells.
+            await self._kernel.leave_room(1)
             await self._tell_start(engine)
         except BaseException:
             await self.stop()
@@ -633,6 +635,12 @@ def _size(source: Path) -> int:
         if number > 100_000:
             break
     return total
+
+
+def _known_engine(name: str | None) -> str | None:
+    if name and name not in (known := base.engines()):
+        raise UsageError(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(known))}.")
+    return name or None
 
 
 def _check_model(name: str) -> None:

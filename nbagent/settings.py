@@ -28,7 +28,8 @@ def config_file() -> Path:
 class Settings(BaseSettings):
     """What can be set once and for all. Each has an environment variable, `NBAGENT_` and its name in capitals."""
 
-    model_config = SettingsConfigDict(env_prefix="NBAGENT_", extra="ignore")
+    # A setting that was misspelt in the file is told: it may be one that was to make the sandbox stricter.
+    model_config = SettingsConfigDict(env_prefix="NBAGENT_", extra="forbid")
 
     model: str | None = Field(default=None, description="The model, as provider:model.")
     engine: str | None = Field(default=None, description="The engine; the best that works here by default.")
@@ -82,4 +83,6 @@ def load() -> Settings:
             f"The setting {name} is wrong: {first['msg']}.", mend=f"See NBAGENT_{name.upper()} and {config_file()}."
         ) from error
     except (OSError, ValueError) as error:
-        raise UsageError(f"The settings in {config_file()} can't be read: {error}") from error
+        raise UsageError(
+            f"The settings can't be read: {error}.", mend=f"They are in {config_file()} and in variables NBAGENT_…."
+        ) from error

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 def state_root(override: Path | None = None) -> Path:
     """The folder of all that nbagent remembers for this person."""
-    return override or platformdirs.user_state_path("nbagent")
+    return override.expanduser() if override else platformdirs.user_state_path("nbagent")
 
 
 def new_session_id() -> str:

@@ -72,7 +72,7 @@ class View:
     ) -> None:
         from rich.console import Console
 
-        self.console: Console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console: Console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
         self._results = results or self.console.file
         self._folder = folder
         self._quiet = quiet
@@ -141,7 +141,7 @@ class View:
 
     def _code(self, cell: int, code: str) -> None:
         self._end_line()
-        self.console.print(f"In [{cell}]", style="bold blue", markup=False)
+        self.console.print(f"── cell {cell}", style="bold blue", markup=False)
         if not self.console.is_terminal:
             # A file has no width at which to fold or crop.
             self.console.print(safe(code, colours=False).rstrip(), markup=False)
@@ -222,7 +222,7 @@ def complain(error: NbagentError) -> None:
     """An error as a person reads it: what happened, and the mend."""
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
     console.print(safe(error.message, colours=False), style="red", markup=False)
     if error.mend:
         console.print(safe(error.mend, colours=False), markup=False)

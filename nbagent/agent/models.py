@@ -148,7 +148,8 @@ def open_model(name: str, *, record: Path | None = None) -> Model:
         chat = _open(provider, model)
     return Model(
         chat=chat,
-        name=f"{provider}:{model}",
+        # Of a recording only the file's name: notebooks carry this, and folders are nobody's business.
+        name=f"{provider}:{Path(model).name if provider == REPLAY else model}",
         is_replay=provider == REPLAY,
         images=images_of(chat),
         recorder=Recorder(record) if record else None,

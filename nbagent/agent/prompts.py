@@ -50,8 +50,8 @@ everything: long output is cut.
 - Draw with matplotlib: one figure a cell, a title, labelled axes with units, a legend if there is more than one \
 series. Figures are shown by themselves; don't save them just to show them.
 - Set a seed wherever chance plays a part, so that the notebook gives the same result again.
-- A cell that fails stays in the notebook with its error, and so does what it did before: a re-run goes the same way. \
-Don't run again what has worked.
+- A cell that fails stays in the notebook with its error, and a re-run goes on after it. In the corrected cell repeat \
+the imports and definitions of the failed one; leave out only what takes long and has worked.
 - {figures}
 - Small cells with one purpose each are better than one long script. After an error, read it and correct the cause; \
 after two attempts that fail in the same way, try another approach or say what prevents it.

@@ -46,6 +46,8 @@ TICK = 0.05
 """Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""
 HALF_DONE = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
+LAST_WORDS = 1.0
+"""Seconds for reading what a kernel that died has sent before."""
 RECENT = 20
 """Cells to which late output is still attributed."""
 MAX_RESTARTS = 3
@@ -249,14 +251,15 @@ class Kernel:
         limit = self.spec.trust.limits.timeout if timeout is None else timeout
         if not limit > 0:
             raise UsageError(f"A cell's timeout must be above 0, not {limit}.")
+        code = clean_code(code)
         async with self._busy:
             self.cells += 1
-            number, code = self.cells, clean_code(code)
+            number = self.cells
             self._notify(CellStarted(cell=number, turn=turn, code=code))
             started = time.monotonic()
             if self._connection is None:
                 await self._revive(number)
-            self._running = True
+            self._running, self._stop = True, None
             try:
                 return await self._run_with_installs(number, code, limit, started)
             finally:
@@ -286,6 +289,10 @@ class Kernel:
             if not added:
                 break
             installed += added
+            if self._stop:
+                # Stopped while it was installed: what was wanted to stop is the cell, not its first attempt.
+                run.stopped = self._stop
+                break
             self._notify(OutputsCleared(cell=number))
         lost = await self._recover(run)
         return self._finish(run, code, time.monotonic() - started, installed, [*notes, *run.notes], lost)
@@ -326,7 +333,6 @@ class Kernel:
     async def _execute(self, number: int, code: str, limit: float) -> _Run:
         """Send the code once and follow it to its end, or to the kernel's."""
         connection = self._alive()
-        self._stop = None
         spill = self._spill(number) if self._spill else None
         outputs = CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
         run = _Run(connection.execute(code), outputs, number, time.monotonic())
@@ -372,6 +378,8 @@ class Kernel:
             self._widgets_changed = True
             return
         if run is not None and parent == run.msg_id:
+            # As long as output comes, its end is only late.
+            run.half_done_at = None
             if kind == "status":
                 run.idle |= message["content"].get("execution_state") == "idle"
             else:
@@ -401,6 +409,7 @@ class Kernel:
         if run.done:
             return
         if await self.provisioner.poll() is not None:
+            await self._hear_last_words(run)
             self._bury(run)
         elif run.kill_at is not None and now >= run.kill_at:
             run.died = "was killed, since it did not stop when interrupted"
@@ -413,6 +422,14 @@ class Kernel:
             if now - run.half_done_at > HALF_DONE:
                 run.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
                 run.reply, run.idle = run.reply or {"status": "ok"}, True
+
+    async def _hear_last_words(self, run: _Run) -> None:
+        """Take what a dead kernel sent and what has not been read yet: it is the end of the cell's output."""
+        connection = self._alive()
+        end = time.monotonic() + LAST_WORDS
+        while time.monotonic() < end and await connection.wait(TICK):
+            for channel, message in connection.read():
+                self._take(channel, message, run)
 
     def _bury(self, run: _Run) -> None:
         """The kernel's process ended: say how, with what the engine knows of it."""
@@ -564,6 +581,11 @@ class Kernel:
                 await self._see_new_packages()
         return added
 
+    async def leave_room(self, cells: int) -> None:
+        """Let the kernel count on as if so many cells had run: those that a notebook has before the session's own."""
+        async with self._busy:
+            await self._count(cells)
+
     async def _install_module(self, cell: int, module: str) -> tuple[list[Package], str]:
         """Install what has the module; returns what was added, or why not."""
         try:
@@ -572,6 +594,8 @@ class Kernel:
         except InstallError as error:
             return [], f"Not installed: {error}"
         await self._see_new_packages()
+        # The cell runs again under the same number, as it will when the notebook runs again with the package there.
+        await self._count(-1)
         return added, ""
 
     async def _add(self, cell: int, asked: list[str], work: Any, *, reason: str) -> list[Package]:
@@ -586,9 +610,12 @@ class Kernel:
         return added
 
     async def _see_new_packages(self) -> None:
-        await self._ask(
-            "import importlib as _nbagent; _nbagent.invalidate_caches(); del _nbagent", expressions={}, seconds=5
-        )
+        await self._ask("", expressions={"seen": "__import__('importlib').invalidate_caches()"}, seconds=5)
+
+    async def _count(self, change: int) -> None:
+        shell = "__import__('IPython').get_ipython()"
+        count = f"setattr({shell}, 'execution_count', {shell}.execution_count + {change})"
+        await self._ask("", expressions={"count": count}, seconds=5)
 
     def _install_from_inside(self, wanted: list[str]) -> list[dict[str, Any]]:
         """Serve `%pip install` in a cell: called on the sandbox's own thread, answered on the session's loop."""

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from nbagent import __version__, store
 from nbagent.errors import InstallRefused, StoreError
 from nbagent.events import Output
-from nbagent.notebook.record import RecordedCell, RecordedTurn, Recording
+from nbagent.notebook.record import RecordedCell, RecordedTurn, Recording, Remark
 from nbagent.sandbox.modules import distribution_for
 
 KERNELS = {
@@ -61,6 +61,7 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
     if recording.cells:
         cells.append(_requirements(recording, pins))
     open_turn: RecordedTurn | None = None
+    remarks = 0
     for item in recording.items:
         if isinstance(item, RecordedTurn) or item.turn != (open_turn.turn if open_turn else 0):
             cells += _answer(open_turn)
@@ -68,6 +69,9 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
         if isinstance(item, RecordedTurn):
             cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
             open_turn = item
+        elif isinstance(item, Remark):
+            remarks += 1
+            cells.append(_markdown(f"remark-{remarks}", item.text, {"role": "remark", "turn": item.turn}))
         elif item.status in RUNS_AGAIN:
             cells.append(_code(item))
         else:

@@ -15,6 +15,7 @@ from nbagent.events import (
     DataSeen,
     FileSaved,
     LateOutput,
+    ModelReplied,
     Output,
     OutputAdded,
     OutputsCleared,
@@ -57,12 +58,20 @@ class RecordedTurn:
 
 
 @dataclass
+class Remark:
+    """What the model said before it ran a cell."""
+
+    turn: int
+    text: str
+
+
+@dataclass
 class Recording:
     """A session so far.
 
     Attributes:
         started: How it was started, None for an empty log.
-        items: Turns and cells in the order in which they began; a turn's answer stands after its last cell.
+        items: Turns, remarks and cells in the order in which they came; a turn's answer stands after its last item.
         packages: All that was installed, by name.
         data: What the sandbox sees read-only.
         files: What reached the host, by path.
@@ -70,7 +79,7 @@ class Recording:
     """
 
     started: SessionStarted | None = None
-    items: list[RecordedTurn | RecordedCell] = field(default_factory=list)
+    items: list[RecordedTurn | Remark | RecordedCell] = field(default_factory=list)
     packages: dict[str, Package] = field(default_factory=dict)
     data: list[DataSeen] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
@@ -102,6 +111,8 @@ class Recording:
                 self.items.append(self._turns[turn])
             case Answered(turn=turn) as answered if turn in self._turns:
                 self._answer(self._turns[turn], answered)
+            case ModelReplied(turn=turn, text=text, tools=tools) if tools and text.strip():
+                self.items.append(Remark(turn, text.strip()))
             case CellStarted(cell=number) as started_cell:
                 self._cells[number] = RecordedCell(number, started_cell.turn, started_cell.code)
                 self.items.append(self._cells[number])

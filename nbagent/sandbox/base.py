@@ -399,6 +399,8 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "IPYTHONDIR": f"{HOME}/.ipython",
         "NBAGENT": "1",
+        # Polars folds the names of columns at 80 characters, and whoever reads them as text takes them for broken.
+        "POLARS_TABLE_WIDTH": "120",
         # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
         "LOKY_MAX_CPU_COUNT": str(cores),
     }

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -130,7 +130,7 @@ async def build() -> Environment:
     """
     wanted = describe()
     cache_root().mkdir(parents=True, exist_ok=True)
-    with _only_one(cache_root() / "lock"):
+    async with _only_one(cache_root() / "lock"):
         if (made := find()) is not None:
             return made
         staging = Path(tempfile.mkdtemp(prefix="making-", dir=cache_root()))
@@ -194,8 +194,15 @@ def _make_readable(folder: Path) -> None:
             path.chmod(mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444))
 
 
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
+@contextlib.asynccontextmanager
+async def _only_one(path: Path) -> AsyncIterator[None]:
+    """Hold the lock, which others of this process and of other processes may want, too."""
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # Not by waiting in flock: whoever holds it may need this very thread to go on.
+                await asyncio.sleep(0.1)
         yield

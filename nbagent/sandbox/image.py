@@ -32,12 +32,15 @@ def default_tag() -> str:
     return f"nbagent-kernel:{hashlib.sha256(made_of).hexdigest()[:12]}"
 
 
-async def build(*, base: str = DEFAULT_BASE, tag: str | None = None, say: Callable[[str], None] = print) -> str:
-    """Build the kernel image; returns its tag.
+async def build(
+    *, base: str = DEFAULT_BASE, tag: str | None = None, force: bool = False, say: Callable[[str], None] = print
+) -> str:
+    """Build the kernel image if it isn't there; returns its tag.
 
     Args:
         base: An image with a Python 3.11 or newer and glibc.
         tag: The image's tag; nbagent's own by default, which the docker engine looks for.
+        force: Build it even if an image of that tag was built on the same base.
         say: Takes one line at a time about how it goes.
 
     Raises:
@@ -47,6 +50,9 @@ async def build(*, base: str = DEFAULT_BASE, tag: str | None = None, say: Callab
     wanted = tag or default_tag()
     with contextlib.closing(daemon.connect(timeout=1800)) as client:
         python, platform, prefix = _ask(client, base)
+        if not force and _built_on(client, wanted) == (base, python):
+            say(f"{wanted} is there already.")
+            return wanted
         say(f"{base} has Python {python} on {platform}.")
         with tempfile.TemporaryDirectory(prefix="nbagent-image-") as folder:
             context = Path(folder)
@@ -101,6 +107,17 @@ def _ask(client: Any, base: str) -> tuple[str, str, str]:
         )
     major, minor = glibc.split(".")[:2]
     return python, f"{machine}-manylinux_{major}_{minor}", prefix
+
+
+def _built_on(client: Any, tag: str) -> tuple[str, str] | None:
+    """The base that an image was built on, and the Python it had then; None if there is no such image of ours."""
+    from docker.errors import ImageNotFound
+
+    try:
+        labels = client.inspect_image(tag)["Config"].get("Labels") or {}
+    except ImageNotFound:
+        return None
+    return labels.get("nbagent.base", ""), labels.get("nbagent.python", "")
 
 
 def _name_and_tag(image: str) -> tuple[str, str]:

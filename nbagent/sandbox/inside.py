@@ -189,8 +189,12 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
             sys.path.insert(0, "")
             sys.path.extend(config["path"])
 
+    import ipykernel.compiler
     import ipykernel.iostream
 
+    # Warnings and tracebacks name the file of a cell, and by default that has the process's number in it: the same
+    # cells would never give the same outputs again.
+    ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"
     ipykernel.iostream.OutStream = Stream  # type: ignore[misc]
     settings = Config()
     settings.HistoryManager.enabled = False

@@ -466,7 +466,10 @@ def distribution_for(module: str) -> str:
                 mend="Ask for the distribution by its name on the index.",
             )
     _refuse_unpublished(parts[0])
-    return canonicalize_name(parts[0])
+    name = canonicalize_name(parts[0]).strip("-")
+    if not name:
+        raise InstallRefused(f"No distribution can be called {module[:80]!r}.")
+    return name
 
 
 def _parts(module: str) -> list[str]:

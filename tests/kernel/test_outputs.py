@@ -393,6 +393,12 @@ def test_errors_are_repaired() -> None:
     validate(outputs + cell([message("error")]).outputs())
 
 
+def test_any_stream_is_stdout_or_stderr() -> None:
+    """A stream of another name, or of none, is shown as stdout: front ends know no others."""
+    outputs = cell([stream("a", "x"), message("stream", text="b"), message("stream", name=3, text=["c", "d"])])
+    assert outputs.outputs() == [{"output_type": "stream", "name": "stdout", "text": "abcd"}]
+
+
 @pytest.mark.parametrize(
     "broken_message",
     [None, [], {}, {"header": None, "content": {}}, message("status"), message(["stream"]), message("stream", text=5)],
@@ -421,13 +427,19 @@ def test_long_streams_keep_head_and_tail() -> None:
 
 def test_many_displays_are_bounded_and_the_error_stays() -> None:
     """Displays beyond the bound are counted, and do not crowd out the result or the error that comes last."""
-    outputs = cell(displays=3)
-    for n in range(10):
+    outputs = cell(displays=20)
+    for n in range(27):
         outputs.add(display({"text/plain": str(n)}))
     outputs.add(message("execute_result", data={"text/plain": "result"}, execution_count=1))
     outputs.add(message("error", ename="E", evalue="", traceback=[]))
-    assert [output["output_type"] for output in outputs.outputs()] == ["display_data"] * 3 + ["execute_result", "error"]
+    assert [output["output_type"] for output in outputs.outputs()] == ["display_data"] * 20 + [
+        "execute_result",
+        "error",
+    ]
     assert outputs.truncated == "7 outputs left out, there were too many."
+    for _ in range(100):
+        outputs.add(message("error", ename="forged"))
+    assert len(outputs.outputs()) < 40
 
 
 def test_an_oversize_representation_is_named() -> None:
@@ -496,6 +508,15 @@ def test_live_changes_are_bounded_where_outputs_replace_each_other() -> None:
     assert outputs.outputs()[0]["text"] == "999"
 
 
+def test_live_display_that_stopped_stays_stopped() -> None:
+    """After a change that was too large to tell, small ones aren't told either: a gap would look whole."""
+    outputs = cell(live=1000)
+    assert len(outputs.add(stream("a"))) == 1
+    assert outputs.add(display({"text/plain": "x" * 2000})) == []
+    assert outputs.add(stream("b")) == []
+    assert len(outputs.outputs()) == 3
+
+
 def test_displays_let_the_oldest_go() -> None:
     """Beyond its bounds the registry forgets what was used longest ago; those outputs stay as they are."""
     displays = Displays(count=2)
@@ -507,6 +528,20 @@ def test_displays_let_the_oldest_go() -> None:
     for name in ("a", "b", "c"):
         outputs.add(display({"text/plain": "new"}, name, "update_display_data"))
     assert [output["data"]["text/plain"] for output in outputs.outputs()] == ["new", "b", "new"]
+
+
+def test_displays_count_what_they_hold() -> None:
+    """What was cleared takes no room in the registry, and an update takes the room of its new data."""
+    displays = Displays(limit=1000)
+    kept, other = CellOutputs(displays=displays), CellOutputs(displays=displays)
+    kept.add(display({"text/plain": "x" * 100}, "kept"))
+    for _ in range(20):
+        other.add(display({"text/plain": "x" * 400}, "other"))
+        other.add(message("clear_output"))
+    assert kept.add(display({"text/plain": "x" * 900}, "kept", "update_display_data"))
+    other.add(display({"text/plain": "x" * 200}, "other"))
+    assert kept.add(display({"text/plain": "too late"}, "kept", "update_display_data")) == []
+    assert len(kept.outputs()[0]["data"]["text/plain"]) == 900
 
 
 def test_an_update_that_would_grow_without_bound_is_refused() -> None:

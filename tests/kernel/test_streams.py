@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from nbagent.kernel.streams import CellStreams, HeadTail, LineFold, Stream, clean_text, cut, left_out
 
-terminal_text = st.text("ab\u00e9\u6f22\r\r\b\b\n\n\x1b ", max_size=60)
+tokens = ["a", "b", "cdefg", "\u00e9\u6f22\U0001f600", "\r", "\r", "\b", "\b\b\b", "\n", "\r\n", "\x1b[32m", " "]
+terminal_text = st.lists(st.sampled_from(tokens), max_size=25).map("".join)
 
 
 def as_jupyterlab(text: str) -> str:
@@ -78,9 +79,15 @@ def test_fold_does_not_depend_on_chunks(text: str, cuts: list[int]) -> None:
 
 @settings(deadline=None)
 @given(text=terminal_text, cuts=st.lists(st.integers(0, 60), max_size=8), width=st.integers(1, 9))
+@example(text="abc\rX", cuts=[], width=2)
 def test_fold_of_long_lines_does_not_depend_on_chunks(text: str, cuts: list[int], width: int) -> None:
     """A line longer than the width folds in rows of that width, wherever messages begin."""
     assert fold(*pieces(text, cuts), width=width) == fold(*text, width=width)
+
+
+def test_fold_goes_back_to_the_start_of_the_row() -> None:
+    """Carriage return and backspace reach no further than the row, as in a terminal of that width."""
+    assert fold("abc\rX\b\b\b", width=2) == "ab"
 
 
 @settings(deadline=None)
@@ -240,13 +247,16 @@ def test_all_streams_together_are_bounded() -> None:
     kept = sum(text.count("x") for _, text in written)
     assert kept <= 300 + 2 * 10
     assert sum(cell.left_out.values()) == 90_000 - kept
+    assert len(written) < 10
+    assert all(text.endswith("]\n" + "x" * 10) for _, text in written[-2:])
 
 
-def test_clear_gives_the_room_back() -> None:
+@pytest.mark.parametrize("count", [0, 1])
+def test_clear_gives_the_room_back(count: int) -> None:
     """After a clear, as much can be kept as before; the edits that were spent stay spent."""
-    cell = CellStreams(head=5, tail=5, total=10, count=1, edits=1)
+    cell = CellStreams(head=5, tail=5, total=10, count=count, edits=1)
     write(cell, ("stdout", "a\rb"), ("stderr", "x" * 100), ("stdout", "y"))
     assert cell.apart
     cell.clear()
     assert write(cell, ("stdout", "a\rb")) == [("stdout", "a\nb")]
-    assert not cell.apart
+    assert cell.left_out == {}

@@ -183,6 +183,46 @@ def test_clear_output_inside_clears_the_widget(recorded: Recorder) -> None:
     assert ["error"] in errors
 
 
+OUTPUT = {"_model_name": "OutputModel", "_model_module": "@jupyter-widgets/output"}
+
+
+def printed(text: str) -> dict[str, Any]:
+    """A stream message of the request `1`."""
+    content = {"name": "stdout", "text": text}
+    return {"header": {"msg_type": "stream"}, "parent_header": {"msg_id": "1"}, "content": content}
+
+
+def test_the_innermost_output_widget_captures() -> None:
+    """Of nested Output widgets the last one entered captures; when it is left or closed, the one around it does."""
+    widgets = widgets_of(opened("a", **OUTPUT), opened("b", **OUTPUT))
+    for message in (update("a", msg_id="1"), update("b", msg_id="1"), printed("in b"), update("b", msg_id="")):
+        assert widgets.add(message)
+    assert widgets.add(printed("in a"))
+    widgets.add(update("b", msg_id="1"))
+    widgets.add(comm("comm_close", "b"))
+    assert widgets.add(printed(", too"))
+    widgets.add(update("a", msg_id=""))
+    assert not widgets.add(printed("in the cell"))
+    assert [output["text"] for output in state_of(widgets, "a")["state"]["outputs"]] == ["in a, too"]
+
+
+def test_outputs_that_the_kernel_sets_replace_what_was_captured() -> None:
+    """`out.outputs = (...)` in the kernel is the new content of an Output widget, made valid."""
+    widgets = widgets_of(opened("a", **OUTPUT), update("a", msg_id="1"), printed("old"))
+    widgets.add(update("a", outputs=[{"output_type": "stream", "name": "stdout", "text": ["n", "ew"]}, 3]))
+    widgets.add(printed("er"))
+    assert state_of(widgets, "a")["state"]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "newer"}]
+
+
+def test_few_output_widgets_capture() -> None:
+    """The memory for captured outputs is bounded: what is printed in the 33rd Output widget shows in the cell."""
+    widgets = widgets_of(*[opened(f"{n}", **OUTPUT) for n in range(33)])
+    widgets.add(update("32", msg_id="1"))
+    assert not widgets.add(printed("x"))
+    widgets.add(update("31", msg_id="1"))
+    assert widgets.add(printed("x"))
+
+
 def test_every_real_message_is_understood(recorded: Recorder) -> None:
     """None of ipywidgets' own messages counts as ignored, except those for widgets that closed."""
     widgets, _ = replay(recorded)
@@ -201,6 +241,8 @@ def test_an_update_replaces_an_attribute_and_its_buffers() -> None:
     widgets.add(update(x=3))
     assert state_of(widgets)["state"]["x"] == 3
     assert "buffers" not in state_of(widgets)
+    widgets.add(update(x=4, buffers=[b"new"], paths=[["x"]]))
+    assert "x" not in state_of(widgets)["state"]
 
 
 @pytest.mark.parametrize(
@@ -212,6 +254,7 @@ def test_an_update_replaces_an_attribute_and_its_buffers() -> None:
         ["x", "a", 1],
         ["x", "a", -1],
         ["x", "a", "0"],
+        ["x", "a", False],
         ["y", "z"],
         ["x", True],
         ["x", None],

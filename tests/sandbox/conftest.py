@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
+from sandbox.index import index, make, own_uv, site  # noqa: F401 - fixtures
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for

@@ -1,0 +1,91 @@
+"""What is asked for, and what the sandbox has: the form of a request, the sandbox's Python, its list of packages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from nbagent.errors import EnvironmentMissing, InstallRefused
+
+ACCEPTED = "Give a name on the index, with extras and versions if need be, such as 'pandas[excel]>=2.2,<3'."
+"""The mend of a request whose form is wrong."""
+
+_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 <>=!~,.*+()\[\]_-]{0,199}")
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The sandbox's Python, which may differ from the host's.
+
+    Attributes:
+        python: Its version, `3.11` or `3.11.2`.
+        platform: A value for uv's `--python-platform`, for example `x86_64-manylinux_2_36`.
+        pins: A requirements file of what the sandbox already has: `name==version`, hashes and markers allowed.
+    """
+
+    python: str
+    platform: str
+    pins: Path
+
+
+def parse(text: str) -> Requirement:
+    """A request as a requirement, if its form is accepted: name, extras, versions.
+
+    Raises:
+        InstallRefused: It is anything else: an option, a URL, a path, a marker, two lines, nothing.
+    """
+    plain = text.strip(" ")
+    try:
+        requirement = Requirement(plain if _FORM.fullmatch(plain) else "")
+        if len(requirement.name) > _LONGEST_NAME:
+            raise InvalidRequirement("its name is too long")
+    except InvalidRequirement:
+        shown = text if len(text) <= 60 else f"{text[:60]}…"
+        raise InstallRefused(f"{shown!r} is not a plain package name.", mend=ACCEPTED) from None
+    return requirement
+
+
+def read_pins(target: Target) -> dict[str, str]:
+    """Normalised name → version of what the sandbox has; lines whose marker doesn't hold there are left out.
+
+    Raises:
+        EnvironmentMissing: The file can't be read, or a line is not `name==version`.
+    """
+    try:
+        lines = target.pins.read_text().replace("\\\n", " ").splitlines()
+    except OSError as error:
+        raise EnvironmentMissing(f"The list of the sandbox's packages can't be read: {error}") from error
+    pins: dict[str, str] = {}
+    for line in lines:
+        plain = re.split(r"(?:^|\s)(?:#|--)", line, maxsplit=1)[0].strip()
+        if not plain:
+            continue
+        exact = re.fullmatch(r"([\w.-]+)(?:\[.*?\])?\s*==\s*([\w.!+-]+)\s*(;.*)?", plain)
+        if exact is None:
+            raise EnvironmentMissing(f"{target.pins} is not a list of exact versions: {plain[:80]!r}")
+        if _applies(plain, target):
+            pins[canonicalize_name(exact[1])] = exact[2]
+    return pins
+
+
+def _applies(line: str, target: Target) -> bool:
+    """Whether a requirement's marker holds in the sandbox (CPython on Linux)."""
+    marker = Requirement(line).marker
+    version = target.python.split(".")
+    return marker is None or marker.evaluate(
+        {
+            "implementation_name": "cpython",
+            "os_name": "posix",
+            "platform_machine": "aarch64" if target.platform.startswith("aarch64") else "x86_64",
+            "platform_python_implementation": "CPython",
+            "platform_system": "Linux",
+            "python_full_version": ".".join([*version, "0"][:3]),
+            "python_version": ".".join(version[:2]),
+            "sys_platform": "linux",
+        }
+    )

@@ -1,0 +1,50 @@
+"""A kernel in each engine, its events, and a package index that the tests fill."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from kernel.shared import Events
+from sandbox.index import Index
+
+from nbagent.kernel.kernel import Kernel
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox.base import Engine, SandboxSpec
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """An index that uv takes for the only one, for all kernels of a module."""
+    folder: Path = tmp_path_factory.mktemp("uv")
+    index = Index()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UV_DEFAULT_INDEX", f"{index.url}/simple")
+        patch.setenv("UV_CACHE_DIR", str(folder))
+        patch.setenv("UV_HTTP_RETRIES", "0")
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        yield index
+    index.close()
+
+
+@pytest.fixture(scope="module")
+def all_events() -> Events:
+    """What the module's kernel told so far."""
+    return Events()
+
+
+@pytest.fixture
+def events(all_events: Events) -> Events:
+    """What the module's kernel tells in this test."""
+    all_events.clear()
+    return all_events
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kernel(engine: Engine, all_events: Events, packages: Index) -> AsyncIterator[Kernel]:
+    """A kernel whose limits are soon reached; tests may kill it, it comes back."""
+    assert packages.url
+    trust = trust_for(TrustLevel.ISOLATED, timeout=20, grace=1, memory_mb=512)
+    async with Kernel(engine, SandboxSpec(trust=trust), notify=all_events.append) as made:
+        yield made

@@ -1,0 +1,241 @@
+"""The notebook of a session: what stands in it, and that it is written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbagent.errors import StoreError
+from nbagent.events import (
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    DataSeen,
+    Event,
+    Package,
+    PackagesInstalled,
+    Record,
+    SessionStarted,
+    Usage,
+    WidgetState,
+)
+from nbagent.notebook.export import build, export, imports
+from nbagent.notebook.record import Recording, record
+
+STARTED = SessionStarted(
+    session="s1",
+    engine="docker",
+    trust="isolated",
+    environment="sha256:abc",
+    python="3.12.4",
+    nbagent="0.1.0",
+    data=[DataSeen("/tmp/data/a.csv", "/home/me/a.csv", 3)],
+)
+PINS = {"ipykernel": "7.2", "polars": "1.20", "matplotlib": "3.9", "scikit-learn": "1.6", "numpy": "2.1"}
+
+
+def told(*events: Event) -> Recording:
+    """The recording of a session with these events."""
+    return record(Record(number, 0.0, event) for number, event in enumerate((STARTED, *events), start=1))
+
+
+def ran(cell: int, code: str = "1", *outputs: dict[str, Any], turn: int = 1, **more: Any) -> list[Event]:
+    """A cell's events."""
+    facts: dict[str, Any] = {"status": "ok", "execution_count": cell, "duration": 0.5, "outputs": list(outputs)}
+    return [CellStarted(cell=cell, turn=turn, code=code), CellFinished(cell=cell, **facts | more)]
+
+
+def answered(turn: int, text: str, *, success: bool = True) -> Answered:
+    """The end of a turn."""
+    return Answered(turn=turn, text=text, success=success, attempts=1, usage=Usage(5, 6, 2), seconds=1.25)
+
+
+def notebook(*events: Event) -> Any:
+    """The notebook of these events, valid."""
+    made = build(told(*events), pins=PINS)
+    nbformat.validate(made)
+    return made
+
+
+def test_a_turn_is_its_question_its_cells_and_its_answer() -> None:
+    """The question and the answer are Markdown around the cells with their outputs, in order."""
+    stream = {"output_type": "stream", "name": "stdout", "text": "hello\n"}
+    result = {"output_type": "execute_result", "data": {"text/plain": "2"}, "metadata": {}, "execution_count": None}
+    made = notebook(Asked(turn=1, question="How *many*?", model="m"), *ran(1, "1 + 1", stream, result), answered(1, "Two."))
+    kinds = [(cell.cell_type, cell.metadata.nbagent.role) for cell in made.cells]
+    assert kinds == [("code", "requirements"), ("markdown", "question"), ("code", "cell"), ("markdown", "answer")]
+    _, question, cell, answer = made.cells
+    assert "How *many*?" in question.source
+    assert (cell.source, cell.execution_count) == ("1 + 1", 1)
+    assert cell.outputs == [stream, {**result, "execution_count": 1}]
+    assert answer.source == "Two."
+
+
+def test_a_persons_own_cell_stands_outside_of_the_turns() -> None:
+    """A turn's answer stands behind its last cell, before what a person ran next."""
+    made = notebook(Asked(turn=1, question="?"), *ran(1), answered(1, "!"), *ran(2, turn=0), Asked(turn=2, question="??"))
+    assert [cell.id for cell in made.cells] == ["requirements", "question-1", "cell-1", "answer-1", "cell-2", "question-2"]
+
+
+def test_where_all_came_from_is_in_the_metadata() -> None:
+    """Turn, model, engine, trust, the digest of the environment, packages with hashes and data are named."""
+    package = Package("humanize", "4.17.0", "f" * 64)
+    made = notebook(
+        Asked(turn=1, question="?", model="replay:r.jsonl", replay=True),
+        CellStarted(cell=1, turn=1, code="import humanize"),
+        PackagesInstalled(cell=1, packages=[package]),
+        *ran(1)[1:],
+        answered(1, "!"),
+    )
+    found = made.metadata.nbagent
+    assert (found.engine, found.trust, found.environment, found.session) == ("docker", "isolated", "sha256:abc", "s1")
+    assert found.packages == [{"name": "humanize", "version": "4.17.0", "sha256": "f" * 64, "requested": True}]
+    assert found.data == [{"path": "/tmp/data/a.csv", "size": 3}]
+    (turn,) = found.turns
+    assert (turn.turn, turn.model, turn.replay, turn.success) == (1, "replay:r.jsonl", True, True)
+    assert turn.usage == {"input_tokens": 5, "output_tokens": 6, "calls": 2}
+    assert made.cells[2].metadata.nbagent.turn == 1
+    assert made.cells[2].metadata.nbagent.installed[0].sha256 == "f" * 64
+    assert made.metadata.kernelspec.name == "nbagent-docker"
+    assert made.metadata.language_info.version == "3.12.4"
+
+
+def test_no_path_of_the_host_is_given_away() -> None:
+    """A notebook that is passed on doesn't tell where its author keeps files."""
+    assert "/home/me" not in json.dumps(notebook(*ran(1)))
+
+
+def test_the_first_cell_names_the_packages() -> None:
+    """PEP 723: the kernel's own, those that the code imports, by their distribution's name, and those installed."""
+    package = Package("humanize", "4.17.0", "f" * 64)
+    made = notebook(
+        PackagesInstalled(cell=0, packages=[package]), *ran(1, "import os, sklearn.tree\nfrom humanize import naturalsize")
+    )
+    assert made.cells[0].source.splitlines() == [
+        "# /// script",
+        '# requires-python = ">=3.12"',
+        "# dependencies = [",
+        '#     "humanize==4.17.0",',
+        '#     "ipykernel==7.2",',
+        '#     "matplotlib==3.9",',
+        '#     "polars==1.20",',
+        '#     "scikit-learn==1.6",',
+        "# ]",
+        "# ///",
+    ]
+
+
+def test_a_cell_that_failed_may_fail_again() -> None:
+    """A re-run goes on where the session went on."""
+    error = {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["E: e"]}
+    made = notebook(*ran(1, "fail()", error, status="error"))
+    assert made.cells[1].metadata.tags == ["raises-exception"]
+    assert made.cells[1].outputs == [error]
+
+
+@pytest.mark.parametrize("status", ["timeout", "interrupted", "died"])
+def test_a_cell_that_was_stopped_is_text(status: str) -> None:
+    """It would hang or die again: its code, what it said and why it was stopped are kept, but not run."""
+    stream = {"output_type": "stream", "name": "stdout", "text": "so far"}
+    made = notebook(*ran(1, "while True:\n    '```'", stream, status=status, note="It ran too long."))
+    cell = made.cells[1]
+    assert cell.cell_type == "markdown"
+    assert cell.source.startswith("````python\nwhile True:\n    '```'\n````\n")
+    assert "It ran too long." in cell.source
+    assert cell.metadata.nbagent.outputs == [stream]
+
+
+def test_a_cell_that_runs_still_is_text() -> None:
+    """A notebook of a log that breaks off says so, and a re-run doesn't wait for what never ended."""
+    made = notebook(Asked(turn=1, question="?"), CellStarted(cell=1, turn=1, code="sleep(1)"))
+    assert made.cells[-1].cell_type == "markdown"
+    assert "still running" in made.cells[-1].source
+
+
+def test_a_turn_that_failed_says_so() -> None:
+    """An answer that isn't one is not taken for one."""
+    made = notebook(Asked(turn=1, question="?"), answered(1, "Stopped.", success=False))
+    assert made.cells[-1].source == "Stopped.\n\n*(This turn did not come to a successful end.)*"
+
+
+def test_the_state_of_widgets_is_kept() -> None:
+    """Widgets show in a notebook without a kernel; without any, there is no such metadata."""
+    state = {"version_major": 2, "version_minor": 0, "state": {"m": {"model_name": "IntSliderModel"}}}
+    mime = "application/vnd.jupyter.widget-state+json"
+    assert notebook(WidgetState(state=state)).metadata.widgets[mime] == state
+    assert "widgets" not in notebook(*ran(1)).metadata
+
+
+def test_a_session_of_nothing_is_a_notebook() -> None:
+    """Nothing having run, the notebook is valid and empty."""
+    made = build(Recording(), pins={})
+    nbformat.validate(made)
+    assert made.cells == []
+
+
+def test_the_notebook_of_a_session_is_always_the_same(tmp_path: Path) -> None:
+    """Two exports are equal to the byte, so a difference in version control is a difference."""
+    events = [Asked(turn=1, question="é 🐧"), *ran(1, "import numpy, polars, sklearn"), answered(1, "!")]
+    export(told(*events), tmp_path / "a.ipynb", pins=PINS)
+    export(told(*events), tmp_path / "b.ipynb", pins=PINS)
+    text = (tmp_path / "a.ipynb").read_text()
+    assert text == (tmp_path / "b.ipynb").read_text()
+    assert "é 🐧" in text
+    assert text.endswith("}\n")
+    nbformat.validate(nbformat.read(tmp_path / "a.ipynb", as_version=4))  # type: ignore[no-untyped-call]
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A folder, a file in the way and a name too long are sentences; an old notebook stays."""
+    (tmp_path / "old.ipynb").write_text("old")
+    with pytest.raises(StoreError, match="is a folder"):
+        export(told(), tmp_path, pins={})
+    for path in (tmp_path / "old.ipynb" / "x.ipynb", tmp_path / f"{'n' * 300}.ipynb"):
+        with pytest.raises(StoreError, match="can't be written"):
+            export(told(), path, pins={})
+    assert (tmp_path / "old.ipynb").read_text() == "old"
+
+
+@given(
+    question=st.text(max_size=50),
+    code=st.text(max_size=50),
+    text=st.text(max_size=50),
+    status=st.sampled_from(["ok", "error", "timeout", "died"]),
+)
+def test_whatever_was_said_makes_a_valid_notebook(
+    tmp_path_factory: pytest.TempPathFactory, question: str, code: str, text: str, status: str
+) -> None:
+    """Any question, code, output and answer is kept to the letter in a notebook that nbformat accepts."""
+    stream = {"output_type": "stream", "name": "stdout", "text": text}
+    events = [Asked(turn=1, question=question), *ran(1, code, stream, status=status, note=text), answered(1, text)]
+    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb", pins=PINS)
+    made: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    nbformat.validate(made)
+    assert question in made.cells[1].source
+    assert code in made.cells[2].source
+    assert made.cells[3].source == text
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import a.b, c as d\nfrom e.f import g\ndef h():\n    import i", {"a", "c", "e", "i"}),
+        ("from . import x\nfrom .y import z", set()),
+        ("!pip install x\nimport y", set()),
+        ("%matplotlib inline", set()),
+        ("def", set()),
+        ("x = '\0'", set()),
+        ("(" * 5000, set()),
+    ],
+    ids=["imports", "relative", "shell", "magic", "broken", "NUL", "deep"],
+)
+def test_imports_are_found_in_plain_python(code: str, found: set[str]) -> None:
+    """Top-level modules of every import; none in code that isn't plain Python, which is no error."""
+    assert imports(code) == found

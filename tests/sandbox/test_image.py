@@ -1,0 +1,121 @@
+"""The Docker image of a kernel, with the real daemon; only the wheels are left out where that fails sooner."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from nbagent.errors import EnvironmentMissing
+from nbagent.sandbox import environment, image, packages
+
+EMPTY = "nbagent-test-empty:1"
+
+
+@pytest.fixture
+def client() -> Iterator[docker.APIClient]:
+    """The daemon."""
+    made = docker.APIClient(timeout=60)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def empty(client: docker.APIClient) -> Iterator[str]:
+    """An image without anything in it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("nothing"), io.BytesIO())
+    repository, tag = EMPTY.split(":")
+    client.import_image_from_data(packed.getvalue(), repository=repository, tag=tag)
+    yield EMPTY
+    client.remove_image(EMPTY, force=True)
+
+
+@pytest.fixture
+def base(client: docker.APIClient) -> str:
+    """The image that the kernel's image was built from."""
+    tags = [tag for each in client.images(name="nbagent-base") for tag in each["RepoTags"]]
+    assert tags, "no base image is here; run: .ci/base-image"
+    return str(tags[0])
+
+
+def test_it_is_there(client: docker.APIClient) -> None:
+    """The image of these requirements says which Python it has and what fits it, and doesn't run as root."""
+    found = client.inspect_image(image.default_tag())["Config"]
+    assert found["Labels"]["nbagent.python"].startswith("3.")
+    assert "manylinux" in found["Labels"]["nbagent.platform"]
+    assert found["User"] == "sandbox"
+
+
+def test_its_tag_follows_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Other requirements or another Dockerfile are another image."""
+    monkeypatch.setattr(environment, "kernels", lambda: tmp_path)
+    tags = set()
+    for dockerfile, requirements in (("a", "b"), ("a", "c"), ("d", "b")):
+        (tmp_path / "Dockerfile").write_text(dockerfile)
+        (tmp_path / "requirements.txt").write_text(requirements)
+        tags.add(image.default_tag())
+    assert len(tags) == 3
+
+
+async def test_a_base_that_can_t_be_had(client: docker.APIClient) -> None:
+    """A name that neither the daemon nor a registry knows is an error with the mend."""
+    before = len(client.containers(all=True))
+    with pytest.raises(EnvironmentMissing, match="nbagent-nothing") as caught:
+        await image.build(base="localhost:9/nbagent-nothing:1", say=lambda _: None)
+    assert "--base" in caught.value.mend
+    assert len(client.containers(all=True)) <= before
+
+
+async def test_a_base_without_python(empty: str, leftovers: Callable[[], list[str]]) -> None:
+    """A base that can't run Python is refused before anything is fetched, and no container of it stays."""
+    before = leftovers()
+    with pytest.raises(EnvironmentMissing, match=empty):
+        await image.build(base=empty, say=lambda _: None)
+    assert leftovers() == before
+
+
+async def test_a_build_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, client: docker.APIClient, base: str) -> None:
+    """The daemon's reason is the error; no image gets the name, and no container stays."""
+
+    def fill(site: Path, **_: Any) -> None:
+        (site / "empty").mkdir()
+
+    monkeypatch.setattr(packages, "fill", fill)
+    before = {each["Id"] for each in client.containers(all=True)}
+    said: list[str] = []
+    with pytest.raises(EnvironmentMissing, match="could not be built"):
+        await image.build(base=base, tag="nbagent-test-fails:1", say=said.append)
+    assert said[-1] == "Building …"
+    assert not client.images(name="nbagent-test-fails")
+    assert not [
+        each for each in client.containers(all=True) if each["Id"] not in before and "compileall" in each["Command"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("python:3.13", ("python", "3.13")),
+        ("python", ("python", "latest")),
+        ("host:5000/python", ("host:5000/python", "latest")),
+        ("host:5000/python:3", ("host:5000/python", "3")),
+    ],
+)
+def test_names_are_split(name: str, parts: tuple[str, str]) -> None:
+    """A port is not a tag."""
+    assert image._name_and_tag(name) == parts
+
+
+def test_files_belong_to_root_and_are_readable() -> None:
+    """Whatever the umask was here, the sandbox's user reads the image's files and owns none."""
+    entry = tarfile.TarInfo("x")
+    entry.mode, entry.uid, entry.gid, entry.uname = 0o600, 1000, 1000, "me"
+    entry = image._of_root(entry)
+    assert (entry.mode, entry.uid, entry.gid, entry.uname) == (0o644, 0, 0, "root")

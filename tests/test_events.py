@@ -1,0 +1,96 @@
+"""Events survive the way into the log and back."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from nbagent import events
+from nbagent.events import (
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    DataSeen,
+    Event,
+    FileSaved,
+    InstallFailed,
+    LateOutput,
+    ModelReplied,
+    OutputAdded,
+    OutputsCleared,
+    OutputUpdated,
+    Package,
+    PackagesInstalled,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    StateLost,
+    Usage,
+    WidgetState,
+)
+
+TEXT = "naïve \0 \x1b[31m 🐧 \u2028 \ufffd\n"
+OUTPUT = {"output_type": "display_data", "data": {"text/plain": TEXT, "application/json": {"a": [1, None]}}}
+EVENTS: list[Any] = [
+    SessionStarted(
+        session="s",
+        engine="docker",
+        trust="isolated",
+        environment="sha256:0",
+        python="3.11.7",
+        nbagent="0.1",
+        data=[DataSeen("/tmp/data/a", "/a", 3)],
+    ),
+    Asked(turn=1, question=TEXT, model="replay:x", replay=True),
+    ModelReplied(turn=1, text=TEXT, tools=["python"], usage=Usage(1, 2, 3)),
+    CellStarted(cell=1, turn=1, code=TEXT),
+    OutputAdded(cell=1, output=OUTPUT),
+    OutputUpdated(cell=1, display_id="d", data={"text/plain": TEXT}, metadata={"a": 1}),
+    OutputsCleared(cell=1),
+    PackagesInstalled(cell=1, packages=[Package("humanize", "4.17.0", "0" * 64, False)], reason="why"),
+    InstallFailed(cell=1, requirements=["leftpad"], reason=TEXT, refused=True),
+    CellFinished(cell=1, status="died", outputs=[OUTPUT], execution_count=None, duration=0.5, note=TEXT),
+    LateOutput(cell=1, output=OUTPUT),
+    StateLost(cell=1, reason=TEXT),
+    WidgetState(state={"version_major": 2, "state": {}}),
+    FileSaved(path="/x", size=1, sha256="0" * 64, cell=1),
+    Answered(turn=1, text=TEXT, success=True, attempts=2, usage=Usage(1), seconds=1.5),
+    SessionEnded(reason="done"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_comes_back_as_it_was(event: Event) -> None:
+    """What is read from the log equals what was written, whatever the text."""
+    record = Record(7, 1.25, event)
+    line = msgspec.json.encode(record)
+    assert b"\n" not in line
+    assert msgspec.json.decode(line, type=Record) == record
+    assert msgspec.json.decode(line)["event"]["type"] == type(event).__name__
+
+
+def test_every_kind_of_event_is_one_of_the_log() -> None:
+    """No kind of fact is defined that a log could not be read with, and each is tried above."""
+    facts = {each for each in vars(events).values() if isinstance(each, type) and issubclass(each, events.Fact)}
+    assert facts - {events.Fact} == set(get_args(Event)) == {type(event) for event in EVENTS}
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_cannot_be_changed(event: Any) -> None:
+    """A reader can't alter what the next one is shown."""
+    with pytest.raises(AttributeError):
+        setattr(event, event.__struct_fields__[0], None)
+
+
+def test_a_log_of_a_later_version_can_be_read() -> None:
+    """A field that this version doesn't know is passed over."""
+    line = b'{"seq": 1, "at": 0.0, "new": 1, "event": {"type": "SessionEnded", "reason": "", "more": [1]}}'
+    assert msgspec.json.decode(line, type=Record).event == SessionEnded()
+
+
+def test_usage_adds_up() -> None:
+    """Tokens and calls of several replies are summed field by field."""
+    assert Usage(1, 2, 3) + Usage(10, 20, 30) == Usage(11, 22, 33)

@@ -1,0 +1,65 @@
+"""What imports cost: nbagent is installed into environments that belong to somebody else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbagent
+
+HEAVY = {
+    *("langchain", "langchain_core", "langgraph", "langchain_openai", "openai", "anthropic", "pydantic", "httpx"),
+    *("polars", "pandas", "numpy", "matplotlib", "PIL"),
+    *("jupyter_client", "jupyter_core", "nbformat", "IPython", "ipykernel", "zmq", "tornado", "traitlets"),
+    *("docker", "requests", "rich", "msgspec", "asyncio"),
+}
+
+
+def modules(code: str, *words: str) -> set[str]:
+    """The top-level modules that a fresh Python has imported after the code."""
+    report = "import atexit, json, sys\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
+    command = [sys.executable, "-c", f"{report}\n{code}", *words]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    names: Any = json.loads(ran.stderr.splitlines()[-1])
+    return {name.partition(".")[0] for name in names}
+
+
+def test_importing_nbagent_imports_nothing_heavy() -> None:
+    """`import nbagent` costs next to nothing."""
+    assert modules("import nbagent") & (HEAVY | {"typer", "click"}) == set()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["exec", "-h"], ["--version"]], ids=" ".join)
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    """Help and the version are there before anything that a session needs is imported."""
+    found = modules("from nbagent.cli import main; main()", *words)
+    assert "typer" in found
+    assert found & (HEAVY - {"asyncio"}) == set()
+
+
+def test_a_session_is_imported_without_a_model() -> None:
+    """Running cells needs neither LangChain nor, on the host, Polars."""
+    found = modules("from nbagent import Session")
+    assert found & {"langchain", "langchain_core", "langgraph", "openai", "polars", "pandas", "matplotlib", "IPython"} == set()
+
+
+def test_every_public_name_is_there() -> None:
+    """Each name of the public surface can be imported and is listed; another one is an AttributeError."""
+    for name in nbagent.__all__:
+        assert getattr(nbagent, name).__name__ == name or name == "Event"
+        assert name in dir(nbagent)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = nbagent.Nothing  # type: ignore[attr-defined]
+
+
+def test_no_module_has_side_effects_on_the_disk(tmp_path: Path) -> None:
+    """Importing the session and the command line writes nothing to the person's folders."""
+    folders = {name: str(tmp_path / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
+    code = "import nbagent.cli, nbagent.commands, nbagent.session, nbagent.terminal, nbagent.notebook.export"
+    subprocess.run([sys.executable, "-B", "-c", code], check=True, env={"PATH": "/usr/bin:/bin", **folders})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,111 @@
+"""Where a person's settings come from, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nbagent import settings
+from nbagent.errors import UsageError
+from nbagent.policy import InstallPolicy
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty configuration folder, and another one to stand in."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "nbagent").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    yield tmp_path / "config" / "nbagent"
+
+
+def write(text: str) -> None:
+    """Write the settings file."""
+    settings.config_file().write_text(text)
+
+
+def test_without_any_setting_the_defaults_are_safe() -> None:
+    """Nobody who sets nothing gets less than isolation, and installs are bounded by the release's age."""
+    found = settings.load()
+    assert (found.engine, found.model, found.trust, found.accept) == (None, None, "isolated", [])
+    assert found.install_policy == InstallPolicy(enabled=True, min_age_days=3.0)
+
+
+def test_the_file_is_read() -> None:
+    """What stands in config.toml holds."""
+    write('engine = "docker"\nmemory_mb = 4096\ninstall_deny = ["leftpad"]\ninstall = false\n')
+    found = settings.load()
+    assert (found.engine, found.memory_mb) == ("docker", 4096)
+    assert found.install_policy == InstallPolicy(enabled=False, deny=frozenset({"leftpad"}))
+
+
+def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable replaces what the file says, and only that."""
+    write('engine = "docker"\ntimeout = 5\n')
+    monkeypatch.setenv("NBAGENT_ENGINE", "bubblewrap")
+    monkeypatch.setenv("NBAGENT_ACCEPT", '["memory"]')
+    found = settings.load()
+    assert (found.engine, found.timeout, found.accept) == ("bubblewrap", 5, ["memory"])
+
+
+@pytest.mark.parametrize("name", [".env", "config.toml", "nbagent.toml", ".nbagent.toml", "pyproject.toml"])
+def test_nothing_is_read_from_the_current_folder(name: str) -> None:
+    """A project of somebody else's can't weaken the sandbox that it will run in."""
+    Path(name).write_text('NBAGENT_TRUST=trusted\ntrust = "trusted"\n[tool.nbagent]\ntrust = "trusted"\n')
+    assert settings.load().trust == "isolated"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('timeout = "soon"', "timeout"),
+        ("memory_mb = [1]", "memory_mb"),
+        ("engine = docker", "Invalid value"),
+        ('trsut = "untrusted"', "trsut"),
+        ("\0", "Invalid statement"),
+    ],
+)
+def test_a_wrong_file_is_told_by_name(text: str, says: str) -> None:
+    """A value of the wrong kind, a broken file and a misspelt setting are refused, not passed over."""
+    write(text)
+    with pytest.raises(UsageError) as caught:
+        settings.load()
+    assert says in caught.value.message
+    assert "config.toml" in str(caught.value)
+
+
+def test_a_file_that_is_not_utf8_is_told() -> None:
+    """A settings file in another encoding is a sentence."""
+    settings.config_file().write_bytes(b'engine = "\xff"')
+    with pytest.raises(UsageError, match="can't be read"):
+        settings.load()
+
+
+def test_a_folder_in_the_files_place_is_no_trouble() -> None:
+    """What can't be a settings file is either passed over or told."""
+    settings.config_file().mkdir()
+    try:
+        assert settings.load().trust == "isolated"
+    except UsageError as error:
+        assert "config.toml" in str(error)  # noqa: PT017 - either is right
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("NBAGENT_TIMEOUT", "soon"), ("NBAGENT_MEMORY_MB", "2GB"), ("NBAGENT_INSTALL_DENY", "a,b")]
+)
+def test_a_wrong_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """The message names the setting, and where it can have come from."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as caught:
+        settings.load()
+    assert name.removeprefix("NBAGENT_").lower() in caught.value.message
+    assert "NBAGENT_" in caught.value.mend
+
+
+def test_a_variable_that_is_no_setting_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs' variables, and those that are read elsewhere, are no mistake."""
+    monkeypatch.setenv("NBAGENT_CLIENT_DATA", "0")
+    assert settings.load().trust == "isolated"
