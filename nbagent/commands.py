@@ -273,16 +273,13 @@ def check_writable(out: Path | None) -> None:
         return
     import tempfile
 
-    from nbagent.errors import StoreError
-    from nbagent.store import cannot_write
+    from nbagent.store import cannot_write, check_file
 
-    if out.is_dir():
-        raise StoreError(f"{out} is a folder.", mend="Name a file, for example answer.ipynb.")
+    check_file(out)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out.parent):
             pass
-        out.exists()
     except OSError as error:
         raise cannot_write(out, error, mend="Choose another place with --out.") from error
 

@@ -215,8 +215,6 @@ class Session:
             self._collector = Collector(
                 self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
             )
-            # The exported notebook begins with a cell of its own, and names in tracebacks count cells.
-            await self._kernel.leave_room(1)
             await self._tell_start(engine)
         except BaseException:
             await self.stop()

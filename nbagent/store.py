@@ -16,6 +16,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -197,6 +198,24 @@ def write_atomically(path: Path, data: bytes) -> None:
     except OSError as error:
         if staged is not None:
             staged.unlink(missing_ok=True)
+        raise cannot_write(path, error, mend="Choose another place.") from error
+
+
+def check_file(path: Path) -> None:
+    """Complain of a path that can't be a file.
+
+    Raises:
+        StoreError: It is a folder, or no name that this file system takes.
+    """
+    try:
+        os.fsencode(path).decode()
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise StoreError(f"{path} is a folder.", mend="Name a file, for example answer.ipynb.")
+    except FileNotFoundError:
+        pass
+    except UnicodeError:
+        raise StoreError(f"The name {str(path)!r} is not UTF-8 text.", mend="Choose another name.") from None
+    except OSError as error:
         raise cannot_write(path, error, mend="Choose another place.") from error
 
 

@@ -189,7 +189,15 @@ class Kernel:
     async def _connect(self) -> None:
         """Connect and wait for the first answer: of both channels, so that no output can be missed."""
         assert self._manager is not None  # noqa: S101 - called by start and restart only
-        self._connection = connection = Connection(self._manager)
+        connection = Connection(self._manager)
+        try:
+            await self._wait_for_answer(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    async def _wait_for_answer(self, connection: Connection) -> None:
         deadline = time.monotonic() + self.spec.trust.limits.start_timeout
         connection.client.kernel_info()
         replied = welcomed = False
@@ -464,6 +472,9 @@ class Kernel:
             self._connection = None
         if self._deaths <= MAX_RESTARTS:
             await self.restart(lost, cell=run.cell)
+        else:
+            await self.provisioner.kill()
+            await self.provisioner.wait()
         return lost
 
     async def _revive(self, cell: int) -> None:
@@ -581,11 +592,6 @@ class Kernel:
                 await self._see_new_packages()
         return added
 
-    async def leave_room(self, cells: int) -> None:
-        """Let the kernel count on as if so many cells had run: those that a notebook has before the session's own."""
-        async with self._busy:
-            await self._count(cells)
-
     async def _install_module(self, cell: int, module: str) -> tuple[list[Package], str]:
         """Install what has the module; returns what was added, or why not."""
         try:
@@ -595,7 +601,7 @@ class Kernel:
             return [], f"Not installed: {error}"
         await self._see_new_packages()
         # The cell runs again under the same number, as it will when the notebook runs again with the package there.
-        await self._count(-1)
+        await self._uncount()
         return added, ""
 
     async def _add(self, cell: int, asked: list[str], work: Any, *, reason: str) -> list[Package]:
@@ -612,9 +618,10 @@ class Kernel:
     async def _see_new_packages(self) -> None:
         await self._ask("", expressions={"seen": "__import__('importlib').invalidate_caches()"}, seconds=5)
 
-    async def _count(self, change: int) -> None:
+    async def _uncount(self) -> None:
+        """Let the kernel count as if its last cell had not run."""
         shell = "__import__('IPython').get_ipython()"
-        count = f"setattr({shell}, 'execution_count', {shell}.execution_count + {change})"
+        count = f"setattr({shell}, 'execution_count', {shell}.execution_count - 1)"
         await self._ask("", expressions={"count": count}, seconds=5)
 
     def _install_from_inside(self, wanted: list[str]) -> list[dict[str, Any]]:

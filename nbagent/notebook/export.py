@@ -17,7 +17,7 @@ import nbformat
 from packaging.utils import canonicalize_name
 
 from nbagent import __version__, store
-from nbagent.errors import InstallRefused, StoreError
+from nbagent.errors import InstallRefused
 from nbagent.events import Output
 from nbagent.notebook.record import RecordedCell, RecordedTurn, Recording, Remark
 from nbagent.sandbox.modules import distribution_for
@@ -46,8 +46,7 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str]) -> Path:
     Raises:
         StoreError: It can't be written.
     """
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder.", mend="Name a file, for example answer.ipynb.")
+    store.check_file(path)
     notebook = build(recording, pins=pins)
     nbformat.validate(notebook)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"

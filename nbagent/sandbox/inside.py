@@ -152,7 +152,10 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
         """Stdout or stderr whose messages have a bounded size."""
 
         def _flush_buffers(self) -> Iterator[tuple[Any, str]]:
-            for parent, text in super()._flush_buffers():
+            for parent, written in super()._flush_buffers():
+                # A lone surrogate, such as in the name of a file that isn't UTF-8, can't be sent: it would take all
+                # that was written with it along.
+                text = written if written.isascii() else written.encode("utf-8", "backslashreplace").decode()
                 for start in range(0, len(text), MAX_TEXT):
                     yield parent, text[start : start + MAX_TEXT]
 
@@ -179,6 +182,9 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
             # What a slow reader has not taken yet waits in this sandbox's memory: never dropped, never the host's.
             context.setsockopt(zmq.SNDHWM, 0)
             super().init_iopub(context)
+
+        def log_connection_info(self) -> None:
+            """How to connect by hand, which nobody can from outside, and which would hide why a start failed."""
 
         def init_heartbeat(self) -> None:
             self.heartbeat = Beat(zmq.Context(), ("ipc", config["ip"], self.hb_port))
@@ -216,7 +222,11 @@ def forbid(program: bytes) -> None:
 
     filter_ = Program(len(program) // 8, program)
     if libc.syscall(seccomp, set_mode_filter, every_thread, ctypes.byref(filter_)):
-        sys.exit(f"nbagent: the system call filter was refused: {os.strerror(ctypes.get_errno())}")
+        reason = os.strerror(ctypes.get_errno())
+        # The kernel's own stderr is a message to clients by now, of which there are none yet.
+        original = getattr(sys.stderr, "_original_stdstream_copy", 2)
+        os.write(original, f"nbagent: the system call filter was refused: {reason}\n".encode())
+        os._exit(1)
 
 
 def offer_installs(shell: Any) -> None:
@@ -244,11 +254,18 @@ def offer_installs(shell: Any) -> None:
     def rewrite(lines: list[str]) -> list[str]:
         return re.sub(PIP, r"\1%pip install ", "".join(lines)).splitlines(keepends=True)
 
+    def after_run(result: Any) -> None:
+        if re.fullmatch(rf"\s*(?:{SCRIPT[4:]})\s*", result.info.raw_cell or "", re.MULTILINE):
+            # A cell that only names packages does not count: tracebacks name cells by number, and a notebook that was
+            # exported with such a cell on top is to give the same outputs again.
+            shell.execution_count -= 1
+
     import re
     import tomllib
 
     shell.register_magic_function(pip, "line", "pip")
     shell.events.register("pre_run_cell", before_run)
+    shell.events.register("post_run_cell", after_run)
     shell.input_transformers_cleanup.insert(0, rewrite)
 
 

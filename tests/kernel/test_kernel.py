@@ -164,11 +164,24 @@ async def test_a_table(kernel: Kernel) -> None:
 
 
 async def test_values_that_json_has_not(kernel: Kernel) -> None:
-    """NaN, infinities and lone surrogates in a MIME bundle come out as something a notebook can hold."""
-    code = "display({'application/json': {'a': float('nan'), 'b': '\\ud800'}, 'text/plain': 'x\\ud800'}, raw=True)"
+    """NaN and lone surrogates come out as something a notebook can hold, or are the code's error."""
+    for code in (
+        "display({'application/json': {'a': float('nan'), 'b': [float('inf')]}}, raw=True)",
+        "display({'text/plain': 'x\\ud800'}, raw=True)",
+        "raise ValueError('\\ud800')",
+        "'\\ud800'",
+    ):
+        cell = await kernel.run(code)
+        assert json.dumps(cell.outputs, allow_nan=False, ensure_ascii=False).encode()
+        assert cell.status in ("ok", "error")
+
+
+async def test_names_that_are_not_text_are_printed(kernel: Kernel) -> None:
+    """A file's name that isn't UTF-8 can be printed: what can't be sent is escaped, and all else is there."""
+    code = "import os\nopen(b'/workspace/bad\\xff', 'w').close()\nprint('before', os.listdir('/workspace')[0])\nprint('after')"
     cell = await kernel.run(code)
-    assert json.dumps(cell.outputs, allow_nan=False).encode()
-    assert cell.status == "ok"
+    assert cell.text == "before bad\\udcff\nafter"
+    assert (await kernel.run("os.unlink(b'/workspace/bad\\xff')")).outputs == []
 
 
 async def test_displays_are_updated_across_cells(kernel: Kernel, events: Events) -> None:
@@ -210,7 +223,8 @@ async def test_late_output_is_told(kernel: Kernel, events: Events) -> None:
     """What a thread prints after its cell is told with that cell's number, and is not the next one's."""
     code = "import threading, time\ndef say():\n    time.sleep(0.3)\n    print('late')\nthreading.Thread(target=say).start()"
     first = await kernel.run(code)
-    second = await kernel.run("time.sleep(0.8)")
+    await asyncio.sleep(0.6)
+    second = await kernel.run("pass")
     assert (first.text, second.text) == ("", "")
     (late,) = events.of(LateOutput)
     assert (late.cell, late.output["text"]) == (first.cell, "late\n")
@@ -232,12 +246,13 @@ async def test_payloads_do_nothing_here(kernel: Kernel) -> None:
 
 
 async def test_values_are_asked_for_as_json(kernel: Kernel) -> None:
-    """`evaluate` fetches a value without a cell, and gives None for what is none."""
+    """`evaluate` fetches a value without a cell and without a trace, and gives None for what is none."""
     before = kernel.cells
-    assert await kernel.evaluate("import json as _nbagent", "_nbagent.dumps([1, 'ü'])") == [1, "ü"]
-    for expression in ("undefined", "1", "'not json'", "object()", "'[' * 100000"):
-        assert await kernel.evaluate("", expression) is None
+    assert await kernel.evaluate("def main(*given):\n    return list(given)", [1, "ü"]) == [1, "ü"]
+    for code in ("", "def main(): return object()", "def main(): 1 / 0", "def main(", "def main(): raise SystemExit"):
+        assert await kernel.evaluate(code, []) is None
     assert kernel.cells == before
+    assert (await kernel.run("'main' in globals()")).text == "False"
 
 
 # -- stopping -------------------------------------------------------------------------------------------------------
@@ -548,7 +563,7 @@ for junk in (
 ):
     socket.send_multipart(junk)
 def signed(header, parent, metadata, content):
-    parts = [json.dumps(each).encode() if not isinstance(each, bytes) else each for each in (header, parent, metadata, content)]
+    parts = [each if isinstance(each, bytes) else json.dumps(each, default=repr).encode() for each in (header, parent, metadata, content)]
     socket.send_multipart([b"x", b"<IDS|MSG>", session.sign(parts), *parts])
 for bad in (None, 1, "x", [], {}, {"msg_type": 1}, {"msg_type": ["x"], "msg_id": {}}, deep):
     signed(bad, me, {}, {})
@@ -696,7 +711,7 @@ async def test_packages_are_read_only_inside(kernel: Kernel, packages: Index) ->
     packages.add("firm")
     await kernel.install(["firm"])
     for code in ("import firm; open(firm.__file__, 'a')", "open('/opt/site/x.pth', 'w')"):
-        assert errors(await kernel.run(code)) == ["OSError"]
+        assert errors(await kernel.run(code))[0] in ("OSError", "PermissionError")
 
 
 async def test_a_stop_while_installing(kernel: Kernel, packages: Index) -> None:
@@ -726,7 +741,7 @@ async def test_cells_cost_the_same_at_the_end(kernel: Kernel) -> None:
     times = []
     for _ in range(500):
         started = time.monotonic()
-        await kernel.run("1 + 1")
+        await kernel.run("print(2)")
         times.append(time.monotonic() - started)
     early, late = sorted(times[:100])[50], sorted(times[-100:])[50]
     assert late < 2 * early + 0.005
@@ -757,7 +772,7 @@ asyncio.run(main())
         "print('x' * 100_000_000)",
         "for _ in range(1000): print('x' * 100_000)",
         "import os\nfor _ in range(1000): os.write(1, b'x' * 100_000)",
-        "for n in range(20_000): display(n)",
+        "for n in range(3_000): display(n)",
     ],
     ids=["one print", "many prints", "from below Python", "many displays"],
 )
@@ -780,7 +795,7 @@ async def test_a_flood_does_not_stop_others(engine: Engine, kernel: Kernel) -> N
         times = []
         while not flood.done():
             started = time.monotonic()
-            assert (await kernel.run("1 + 1")).text == "2"
+            assert (await kernel.run("print(2)")).text == "2"
             times.append(time.monotonic() - started)
         assert (await flood).status == "timeout"
         assert sorted(times)[len(times) // 2] < 0.3

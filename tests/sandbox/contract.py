@@ -645,7 +645,7 @@ for _ in range(200):
     @pytest.mark.parametrize(
         "code",
         [
-            "while True:\n    try:\n        while True: x = 1\n    except KeyboardInterrupt: pass",
+            "import time\nwhile True:\n    try:\n        time.sleep(9)\n    except KeyboardInterrupt: pass",
             "import ctypes; ctypes.PyDLL(None).sleep(1000)",
             "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
         ],

@@ -1,0 +1,223 @@
+"""Files that cells leave in /tmp/output, however they are named and whatever they are."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import time
+import unicodedata
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import machine
+import pytest
+import pytest_asyncio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbagent.kernel import files
+from nbagent.kernel.files import MAX_FILES, Collector, safe_name
+from nbagent.kernel.kernel import Kernel
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kernel() -> AsyncIterator[Kernel]:
+    """A sandbox that all tests here share."""
+    async with Kernel(machine.works("bubblewrap")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def collector(kernel: Kernel, tmp_path: Path) -> AsyncIterator[Collector]:
+    """A collector that has collected nothing, of an output folder with nothing in it."""
+    await run(kernel, "import os, shutil, time\nos.chdir('/tmp/output')")
+    yield Collector(kernel, tmp_path / "output", source="/tmp/output")
+    await run(kernel, "for name in os.listdir('.'): shutil.rmtree(name) if os.path.isdir(name) else os.unlink(name)")
+
+
+async def run(kernel: Kernel, code: str) -> None:
+    """Run code that doesn't fail."""
+    cell = await kernel.run(code)
+    assert cell.success, cell.outputs
+
+
+async def test_a_file_reaches_the_host(kernel: Kernel, collector: Collector, tmp_path: Path) -> None:
+    """Its bytes, size and hash are there, under its name, as a plain file that is the person's."""
+    await run(kernel, "open('a b.bin', 'wb').write(bytes(range(256)) * 3000)")
+    saved, note = await collector.collect()
+    content = bytes(range(256)) * 3000
+    (one,) = saved
+    assert (one.name, one.size, note) == ("a b.bin", len(content), "")
+    assert one.sha256 == hashlib.sha256(content).hexdigest()
+    assert one.path == tmp_path / "output" / "a b.bin"
+    assert one.path.read_bytes() == content
+    assert stat.S_IMODE(one.path.stat().st_mode) == 0o644
+
+
+async def test_a_file_is_collected_when_it_is_new_or_has_changed(kernel: Kernel, collector: Collector) -> None:
+    """What was collected already isn't collected again, until it changes; then it replaces the earlier one."""
+    await run(kernel, "open('a', 'w').write('1'); open('empty', 'w').close()")
+    assert sorted(one.name for one in (await collector.collect())[0]) == ["a", "empty"]
+    assert await collector.collect() == ([], "")
+    await run(kernel, "open('a', 'w').write('22')")
+    (one,) = (await collector.collect())[0]
+    assert one.path.read_text() == "22"
+    assert sorted(each.name for each in one.path.parent.iterdir()) == ["a", "empty"]
+
+
+async def test_a_run_gives_at_most_twenty_files(kernel: Kernel, collector: Collector) -> None:
+    """The others are counted, and come after the next run."""
+    await run(kernel, "for i in range(25): open(f'{i:02}', 'w').close(); os.utime(f'{i:02}', (i, i))")
+    saved, note = await collector.collect()
+    assert [one.name for one in saved] == [f"{i:02}" for i in range(MAX_FILES)]
+    assert "25 files are new" in note
+    assert "20 were collected" in note
+    saved, note = await collector.collect()
+    assert ([one.name for one in saved], note) == ([f"{i:02}" for i in range(20, 25)], "")
+
+
+async def test_only_plain_files_are_collected(kernel: Kernel, collector: Collector) -> None:
+    """Links to anything, pipes, sockets and folders are passed over, without waiting for what never comes."""
+    await run(
+        kernel,
+        "import socket\nos.symlink('/etc/passwd', 'link')\nos.symlink('/', 'root')\nos.symlink('nowhere', 'dangling')\n"
+        "os.mkfifo('pipe')\nserver = socket.socket(socket.AF_UNIX); server.bind('socket')\nos.mkdir('folder')\n"
+        "open('one', 'w').close(); os.link('one', 'two')\nopen('plain', 'w').write('x')",
+    )
+    started = time.monotonic()
+    saved, note = await collector.collect()
+    assert ([one.name for one in saved], note) == (["plain"], "")
+    assert time.monotonic() - started < 5
+
+
+async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Collector) -> None:
+    """A file beyond the bound, even one without content, isn't sent; its size is told, and others come."""
+    await run(kernel, "os.truncate(os.open('huge', os.O_CREAT | os.O_RDWR), 2**31); open('small', 'w').close()")
+    saved, note = await collector.collect()
+    assert [one.name for one in saved] == ["small"]
+    assert note == "'huge' has 2,147,483,648 bytes and stays in the sandbox."
+    assert await collector.collect() == ([], "")
+
+
+async def test_a_large_file_comes_whole(kernel: Kernel, collector: Collector) -> None:
+    """Thirty megabytes come in order and unharmed."""
+    await run(kernel, "import random\ndata = random.Random(1).randbytes(30_000_001)\nopen('large', 'wb').write(data)")
+    cell = await kernel.run("import hashlib; print(hashlib.sha256(data).hexdigest())")
+    (one,) = (await collector.collect())[0]
+    assert (one.size, one.sha256) == (30_000_001, cell.text)
+    assert hashlib.sha256(one.path.read_bytes()).hexdigest() == cell.text
+
+
+async def test_hostile_names_become_harmless(kernel: Kernel, collector: Collector, tmp_path: Path) -> None:
+    """Newlines, escapes, quotes, bytes that are no text and names as long as they can be: each file is there, once."""
+    names = [
+        b"line\nbreak.csv",
+        b"\x1b]0;title\x07.csv",
+        b"\"quo'ted\".csv",
+        b"\xff\xfe.csv",
+        "\u202etxt.exe".encode(),
+        "penguin 🐧.csv".encode(),
+        b"x" * 255,
+        "é".encode() * 120 + b".csv",
+        b"...hidden",
+        b".hidden",
+        b"CON:?*|<>",
+        b" ",
+        b"back\\slash",
+        b"{'a': %s}",
+    ]
+    await run(kernel, f"for name in {names!r}: open(name, 'wb').write(name)")
+    saved, note = await collector.collect()
+    assert note == ""
+    assert sorted(one.path.read_bytes() for one in saved) == sorted(names)
+    assert sorted(each.name for each in (tmp_path / "output").iterdir()) == sorted(one.name for one in saved)
+    for one in saved:
+        assert one.path.parent == tmp_path / "output"
+        assert one.name.isprintable()
+        assert not one.name.startswith(".")
+
+
+async def test_names_that_differ_by_case_or_folder_stay_apart(kernel: Kernel, collector: Collector) -> None:
+    """No file replaces another on the host, not even on a file system that doesn't tell capitals."""
+    code = "os.makedirs('p/q')\nfor name in ['a_b', 'A_b', 'p/q/x', 'p_q_x', 'p_q/x']:\n"
+    await run(kernel, code + "    os.makedirs(os.path.dirname(name) or '.', exist_ok=True); open(name, 'w').write(name)")
+    saved, _ = await collector.collect()
+    assert sorted(one.path.read_text() for one in saved) == sorted(["a_b", "A_b", "p/q/x", "p_q_x", "p_q/x"])
+    assert len({one.name.casefold() for one in saved}) == 5
+    await run(kernel, "open('A_b', 'w').write('again')")
+    (again,) = (await collector.collect())[0]
+    assert again.path in {one.path for one in saved}
+    assert again.path.read_text() == "again"
+
+
+async def test_nothing_is_written_through_a_link_on_the_host(
+    kernel: Kernel, collector: Collector, tmp_path: Path
+) -> None:
+    """A link in the session's own folder is replaced, not followed."""
+    (tmp_path / "output").mkdir()
+    (tmp_path / "secret").write_text("mine")
+    (tmp_path / "output" / "a").symlink_to(tmp_path / "secret")
+    await run(kernel, "open('a', 'w').write('theirs')")
+    await collector.collect()
+    assert (tmp_path / "secret").read_text() == "mine"
+    assert (tmp_path / "output" / "a").read_text() == "theirs"
+
+
+async def test_thousands_of_files_take_no_time(kernel: Kernel, collector: Collector) -> None:
+    """A cell that litters the folder doesn't stop the session."""
+    await run(kernel, "for i in range(5000): open(f'{i}', 'w').close()")
+    started = time.monotonic()
+    saved, note = await collector.collect()
+    assert len(saved) == MAX_FILES
+    assert "20 were collected" in note
+    assert time.monotonic() - started < 10
+
+
+async def test_a_folder_that_cannot_be_written_is_the_hosts_error(kernel: Kernel, tmp_path: Path) -> None:
+    """A full disk or a file in the way on the host is an OSError, and no half file stays."""
+    (tmp_path / "output").touch()
+    await run(kernel, "open('/tmp/output/a', 'w').close()")
+    with pytest.raises(OSError, match="File exists"):
+        await Collector(kernel, tmp_path / "output", source="/tmp/output").collect()
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "None",
+        "'x'",
+        "[['a', -1, 0], ['a', 'b', 'c'], [1], {}, 'ab']",
+        "[['../../../../etc/passwd', 10, 1], ['/etc/passwd', 10, 1]]",
+        "[['a', 10**30, 1]]",
+        "[['nothing', 5, 1]]",
+    ],
+)
+async def test_a_sandbox_that_lies_gives_nothing(tmp_path: Path, lie: str) -> None:
+    """Whatever a kernel in hostile hands says of its files, nothing is written outside of the session's folder."""
+    async with Kernel(machine.works("bubblewrap")) as kernel:
+        # nbagent's own code reads its answers through json.
+        await run(kernel, f"import json; real = json.dumps; json.dumps = lambda value: real({lie})")
+        saved, _ = await Collector(kernel, tmp_path / "output", source="/tmp/output").collect()
+    outside = [each for each in tmp_path.rglob("*") if each.is_file() and each.parent != tmp_path / "output"]
+    assert outside == []
+    # /etc/passwd in there is the sandbox's own.
+    assert all("root:x:0:0::/:/bin/false"[: one.size] == one.path.read_text() for one in saved)
+
+
+@given(st.text(min_size=1, max_size=400) | st.text("./\\ \u202e\ud800\0", max_size=20))
+def test_a_safe_name_is_one(name: str) -> None:
+    """Never empty, hidden, long or a path, and without controls, so that it can be shown and typed."""
+    found = safe_name(name)
+    assert 0 < len(found.encode()) <= 170
+    assert not found.startswith((".", " "))
+    assert not set(found) & set('/\\:*?"<>|')
+    assert not any(unicodedata.category(each).startswith("C") for each in found)
+
+
+def test_a_plain_name_stays() -> None:
+    """Nothing is changed that needs no change; a folder becomes part of the name."""
+    names = ["report.csv", "Größe 2.tar.gz", "penguin 🐧.png", "plots/a.png"]
+    assert [safe_name(name) for name in names] == ["report.csv", "Größe 2.tar.gz", "penguin 🐧.png", "plots_a.png"]
+    assert files.MAX_SIZE == 100 * 1024 * 1024
