@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import contextlib
+import functools
 import math
 import os
 import shutil
@@ -18,10 +19,10 @@ import signal
 import stat
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
@@ -35,10 +36,24 @@ from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
 
 SANDBOX_UID = 64420
 """The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
+Result = TypeVar("Result")
 DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
+
+
+async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
+    """Like `asyncio.to_thread`; but at the end of Python, when no thread may begin, it is done at once.
+
+    Some clients, `jupyter run` among them, end their kernels only then.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        done = loop.run_in_executor(None, functools.partial(work, *arguments))
+    except RuntimeError:
+        return work(*arguments)
+    return await done
 
 
 @dataclass(frozen=True)
@@ -323,7 +338,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         if not restart:
             self.handoff.remove()
             self.handoff = None
-            await asyncio.to_thread(shutil.rmtree, self.scratch, ignore_errors=True)
+            await in_thread(shutil.rmtree, self.scratch, True)
 
     async def get_provisioner_info(self) -> dict[str, Any]:
         """Nothing: a sandbox can't be taken over by another process through this interface."""

@@ -44,6 +44,12 @@ def shared() -> APIClient:
     return connect()
 
 
+def is_podman(client: APIClient) -> bool:
+    """Whether Podman answers in Docker's place; the two differ in small things."""
+    components = client.version().get("Components") or []
+    return any("podman" in str(each.get("Name", "")).lower() for each in components)
+
+
 def inspect(client: APIClient, tag: str) -> dict[str, Any]:
     """What the daemon knows of an image.
 

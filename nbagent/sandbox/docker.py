@@ -28,6 +28,7 @@ from nbagent.sandbox.base import (
     Exit,
     Report,
     SandboxProvisioner,
+    in_thread,
     inside_environment,
     readable,
 )
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from docker.api.client import APIClient
 
 LABEL = "nbagent.sandbox"
+ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
+"""Core dumps, open files of a process, and processes of the user in all its sandboxes (`pids` bounds each one)."""
 CHECK_SECONDS = 5
 """A daemon that takes longer to answer such a question hangs."""
 
@@ -96,7 +99,7 @@ class DockerProvisioner(SandboxProvisioner):
         return {**super()._inside(), "uid": None, "reap": True, "folders": [DATA, OUTPUT]}
 
     async def _start(self, handoff: Handoff) -> None:
-        work = asyncio.ensure_future(asyncio.to_thread(self._start_container, handoff))
+        work = asyncio.ensure_future(in_thread(self._start_container, handoff))
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -147,7 +150,7 @@ class DockerProvisioner(SandboxProvisioner):
             mounts=[Mount(target, source, type="bind", read_only=True) for source, target in mounts],
             tmpfs={"/tmp": size, WORKSPACE: size, HOME: size},  # noqa: S108 - inside
             cap_drop=["ALL"],
-            security_opt=["no-new-privileges:true", f"seccomp={seccomp.outer_profile()}"],
+            security_opt=["no-new-privileges:true", f"seccomp={self._profile(client, handoff)}"],
             mem_limit=limits.memory_mb * MIB,
             memswap_limit=limits.memory_mb * MIB,
             cpu_period=100_000,
@@ -155,10 +158,20 @@ class DockerProvisioner(SandboxProvisioner):
             pids_limit=limits.pids,
             shm_size=limits.tmp_mb * MIB,
             ipc_mode="private",
-            ulimits=[Ulimit(name="core", soft=0, hard=0)],
+            # Named, since what Podman takes by default is more than it may set on some hosts.
+            ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in ULIMITS.items()],
             # What the sandbox prints where nobody looks must not fill the host's disk.
             log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
         )
+
+    @staticmethod
+    def _profile(client: APIClient, handoff: Handoff) -> str:
+        """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file."""
+        if not daemon.is_podman(client):
+            return seccomp.outer_profile()
+        path = handoff.folder / "seccomp.json"
+        path.write_text(seccomp.outer_profile())
+        return str(path)
 
     def _watch(self, container: str) -> None:
         """Wait for the container's end in a thread of its own: a poll of the daemon would be slow and late."""
@@ -186,13 +199,13 @@ class DockerProvisioner(SandboxProvisioner):
             return
         number = signal.SIGKILL if signum == signal.SIGTERM else signum
         try:
-            await asyncio.to_thread(daemon.shared().kill, self._container, number)
+            await in_thread(daemon.shared().kill, self._container, number)
         except (DockerException, OSError):
             # It has ended already, which is what was asked for; `_watch` tells how.
             return
 
     async def _clean(self) -> None:
-        await asyncio.to_thread(self._remove)
+        await in_thread(self._remove)
 
     def _remove(self) -> None:
         from docker.errors import DockerException
@@ -206,7 +219,7 @@ class DockerProvisioner(SandboxProvisioner):
 
     async def tail(self) -> str:
         """The end of what the container printed."""
-        return await asyncio.to_thread(self._logs)
+        return await in_thread(self._logs)
 
     def _logs(self) -> str:
         from docker.errors import DockerException

@@ -200,7 +200,7 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
 
     # Warnings and tracebacks name the file of a cell, and by default that has the process's number in it: the same
     # cells would never give the same outputs again.
-    ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"
+    ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"  # noqa: S108 - a path inside
     ipykernel.iostream.OutStream = Stream  # type: ignore[misc]
     settings = Config()
     settings.HistoryManager.enabled = False

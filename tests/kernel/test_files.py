@@ -19,7 +19,7 @@ from nbagent.kernel import files
 from nbagent.kernel.files import MAX_FILES, Collector, safe_name
 from nbagent.kernel.kernel import Kernel
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+on_one_loop = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -34,7 +34,7 @@ async def collector(kernel: Kernel, tmp_path: Path) -> AsyncIterator[Collector]:
     """A collector that has collected nothing, of an output folder with nothing in it."""
     await run(kernel, "import os, shutil, time\nos.chdir('/tmp/output')")
     yield Collector(kernel, tmp_path / "output", source="/tmp/output")
-    await run(kernel, "for name in os.listdir('.'): shutil.rmtree(name) if os.path.isdir(name) else os.unlink(name)")
+    await run(kernel, "for it in os.scandir('.'): shutil.rmtree(it) if it.is_dir(follow_symlinks=False) else os.unlink(it)")
 
 
 async def run(kernel: Kernel, code: str) -> None:
@@ -43,6 +43,7 @@ async def run(kernel: Kernel, code: str) -> None:
     assert cell.success, cell.outputs
 
 
+@on_one_loop
 async def test_a_file_reaches_the_host(kernel: Kernel, collector: Collector, tmp_path: Path) -> None:
     """Its bytes, size and hash are there, under its name, as a plain file that is the person's."""
     await run(kernel, "open('a b.bin', 'wb').write(bytes(range(256)) * 3000)")
@@ -56,6 +57,7 @@ async def test_a_file_reaches_the_host(kernel: Kernel, collector: Collector, tmp
     assert stat.S_IMODE(one.path.stat().st_mode) == 0o644
 
 
+@on_one_loop
 async def test_a_file_is_collected_when_it_is_new_or_has_changed(kernel: Kernel, collector: Collector) -> None:
     """What was collected already isn't collected again, until it changes; then it replaces the earlier one."""
     await run(kernel, "open('a', 'w').write('1'); open('empty', 'w').close()")
@@ -67,6 +69,7 @@ async def test_a_file_is_collected_when_it_is_new_or_has_changed(kernel: Kernel,
     assert sorted(each.name for each in one.path.parent.iterdir()) == ["a", "empty"]
 
 
+@on_one_loop
 async def test_a_run_gives_at_most_twenty_files(kernel: Kernel, collector: Collector) -> None:
     """The others are counted, and come after the next run."""
     await run(kernel, "for i in range(25): open(f'{i:02}', 'w').close(); os.utime(f'{i:02}', (i, i))")
@@ -78,6 +81,7 @@ async def test_a_run_gives_at_most_twenty_files(kernel: Kernel, collector: Colle
     assert ([one.name for one in saved], note) == ([f"{i:02}" for i in range(20, 25)], "")
 
 
+@on_one_loop
 async def test_only_plain_files_are_collected(kernel: Kernel, collector: Collector) -> None:
     """Links to anything, pipes, sockets and folders are passed over, without waiting for what never comes."""
     await run(
@@ -92,6 +96,7 @@ async def test_only_plain_files_are_collected(kernel: Kernel, collector: Collect
     assert time.monotonic() - started < 5
 
 
+@on_one_loop
 async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Collector) -> None:
     """A file beyond the bound, even one without content, isn't sent; its size is told, and others come."""
     await run(kernel, "os.truncate(os.open('huge', os.O_CREAT | os.O_RDWR), 2**31); open('small', 'w').close()")
@@ -101,6 +106,7 @@ async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Col
     assert await collector.collect() == ([], "")
 
 
+@on_one_loop
 async def test_a_large_file_comes_whole(kernel: Kernel, collector: Collector) -> None:
     """Thirty megabytes come in order and unharmed."""
     await run(kernel, "import random\ndata = random.Random(1).randbytes(30_000_001)\nopen('large', 'wb').write(data)")
@@ -110,6 +116,7 @@ async def test_a_large_file_comes_whole(kernel: Kernel, collector: Collector) ->
     assert hashlib.sha256(one.path.read_bytes()).hexdigest() == cell.text
 
 
+@on_one_loop
 async def test_hostile_names_become_harmless(kernel: Kernel, collector: Collector, tmp_path: Path) -> None:
     """Newlines, escapes, quotes, bytes that are no text and names as long as they can be: each file is there, once."""
     names = [
@@ -139,6 +146,7 @@ async def test_hostile_names_become_harmless(kernel: Kernel, collector: Collecto
         assert not one.name.startswith(".")
 
 
+@on_one_loop
 async def test_names_that_differ_by_case_or_folder_stay_apart(kernel: Kernel, collector: Collector) -> None:
     """No file replaces another on the host, not even on a file system that doesn't tell capitals."""
     code = "os.makedirs('p/q')\nfor name in ['a_b', 'A_b', 'p/q/x', 'p_q_x', 'p_q/x']:\n"
@@ -152,6 +160,7 @@ async def test_names_that_differ_by_case_or_folder_stay_apart(kernel: Kernel, co
     assert again.path.read_text() == "again"
 
 
+@on_one_loop
 async def test_nothing_is_written_through_a_link_on_the_host(
     kernel: Kernel, collector: Collector, tmp_path: Path
 ) -> None:
@@ -165,6 +174,7 @@ async def test_nothing_is_written_through_a_link_on_the_host(
     assert (tmp_path / "output" / "a").read_text() == "theirs"
 
 
+@on_one_loop
 async def test_thousands_of_files_take_no_time(kernel: Kernel, collector: Collector) -> None:
     """A cell that litters the folder doesn't stop the session."""
     await run(kernel, "for i in range(5000): open(f'{i}', 'w').close()")
@@ -175,6 +185,7 @@ async def test_thousands_of_files_take_no_time(kernel: Kernel, collector: Collec
     assert time.monotonic() - started < 10
 
 
+@on_one_loop
 async def test_a_folder_that_cannot_be_written_is_the_hosts_error(kernel: Kernel, tmp_path: Path) -> None:
     """A full disk or a file in the way on the host is an OSError, and no half file stays."""
     (tmp_path / "output").touch()
@@ -183,27 +194,31 @@ async def test_a_folder_that_cannot_be_written_is_the_hosts_error(kernel: Kernel
         await Collector(kernel, tmp_path / "output", source="/tmp/output").collect()
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        "None",
-        "'x'",
-        "[['a', -1, 0], ['a', 'b', 'c'], [1], {}, 'ab']",
-        "[['../../../../etc/passwd', 10, 1], ['/etc/passwd', 10, 1]]",
-        "[['a', 10**30, 1]]",
-        "[['nothing', 5, 1]]",
-    ],
-)
-async def test_a_sandbox_that_lies_gives_nothing(tmp_path: Path, lie: str) -> None:
+LIES = [
+    "None",
+    "'x'",
+    "[['a', -1, 0], ['a', 'b', 'c'], [1], {}, 'ab']",
+    "[['../../../../etc/passwd', 10, 1], ['/etc/passwd', 10, 2]]",
+    "[['a', 10**30, 1]]",
+    "[['nothing', 5, 1]]",
+    "[['x' * 10**6, 5, 1]]",
+]
+
+
+@pytest.mark.parametrize("lie", LIES)
+@on_one_loop
+async def test_a_sandbox_that_lies_gives_nothing_away(
+    kernel: Kernel, collector: Collector, tmp_path: Path, lie: str
+) -> None:
     """Whatever a kernel in hostile hands says of its files, nothing is written outside of the session's folder."""
-    async with Kernel(machine.works("bubblewrap")) as kernel:
-        # nbagent's own code reads its answers through json.
-        await run(kernel, f"import json; real = json.dumps; json.dumps = lambda value: real({lie})")
-        saved, _ = await Collector(kernel, tmp_path / "output", source="/tmp/output").collect()
+    await run(kernel, f"import builtins\nreal = sorted\ndef lies(*found, key=None):\n    return {lie} if key else real(*found)")
+    await run(kernel, "builtins.sorted = lies")
+    saved, _ = await collector.collect()
+    await run(kernel, "builtins.sorted = real")
     outside = [each for each in tmp_path.rglob("*") if each.is_file() and each.parent != tmp_path / "output"]
     assert outside == []
     # /etc/passwd in there is the sandbox's own.
-    assert all("root:x:0:0::/:/bin/false"[: one.size] == one.path.read_text() for one in saved)
+    assert [one.path.read_text() for one in saved] in ([], ["root:x:0:0"])
 
 
 @given(st.text(min_size=1, max_size=400) | st.text("./\\ \u202e\ud800\0", max_size=20))
