@@ -14,6 +14,7 @@ import pytest
 pytest.register_assert_rewrite("machine", "sandbox.contract")
 
 import machine  # noqa: E402 - rewritten, since it asserts
+
 from nbagent.sandbox.base import Engine  # noqa: E402
 
 FOLDERS = {

@@ -16,6 +16,11 @@ from nbagent.sandbox.docker import LABEL
 ISOLATING = ("bubblewrap", "docker")
 
 
+def descriptors() -> int:
+    """How many files, sockets and pipes this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def works(name: str) -> Engine:
     """The engine of that name; a test that needs one that doesn't work here fails with its report."""
     engine = engines()[name]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from typing import Any
 
 FILES = 60
+COLUMNS = 500
 COUNT_BELOW = 300 * 1024 * 1024
 """Bytes of a text table up to which its rows are counted."""
 SAMPLE_ROWS = 1000
@@ -22,13 +24,23 @@ def main(paths: list[str], seconds: float) -> list[dict[str, Any]]:
     found = []
     files = [file for path in paths for file in walk(path)]
     for path in files[:FILES]:
-        described: dict[str, Any] = {"path": path}
+        # What is no UTF-8 can't be sent to a model.
+        described: dict[str, Any] = {"path": os.fsencode(path).decode("utf-8", "replace")}
         try:
-            described["note"] = size_of(os.path.getsize(path))
-            if time.monotonic() < end:
-                described.update(describe(path, os.path.getsize(path)))
-        except Exception as error:
-            described["note"] = f"can't be read: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            status = os.stat(path)
+            described["note"] = size_of(status.st_size)
+            if stat.S_ISDIR(status.st_mode):
+                described["note"] = "an empty folder" if not os.listdir(path) else "a folder without plain files"
+            elif not stat.S_ISREG(status.st_mode):
+                # Reading a pipe would wait for whoever writes to it.
+                described["note"] = "not a plain file"
+            elif time.monotonic() < end:
+                described.update(describe(path, status.st_size))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a panic of a library in Rust is no Exception
+            lines = str(error).splitlines() or [""]
+            described["note"] = f"can't be read: {type(error).__name__}: {brief(lines[0])}"
         found.append(described)
     if len(files) > FILES:
         found[-1]["note"] = f"{found[-1].get('note', '')}; {len(files) - FILES} more files are not described"
@@ -36,7 +48,7 @@ def main(paths: list[str], seconds: float) -> list[dict[str, Any]]:
 
 
 def walk(path: str) -> list[str]:
-    """A file itself, or the files below a folder, three levels deep, without hidden ones."""
+    """A file itself, or the files below a folder, three levels deep, without hidden ones; at least the folder."""
     if not os.path.isdir(path):
         return [path]
     found = []
@@ -46,7 +58,7 @@ def walk(path: str) -> list[str]:
         found += [os.path.join(folder, name) for name in sorted(names) if not name.startswith(".")]
         if len(found) > 1000:
             break
-    return found
+    return found or [path]
 
 
 def describe(path: str, size: int) -> dict[str, Any]:
@@ -94,11 +106,14 @@ def table(kind: str, path: str, size: int, start: bytes = b"") -> dict[str, Any]
                 note += ", not UTF-8: read it with encoding='latin1' or another"
         if options["separator"] != ",":
             note += f", separated by {options['separator']!r}"
-        frame = pl.scan_csv(path, infer_schema_length=1000, ignore_errors=True, **options)
+        frame = pl.scan_csv(path, infer_schema_length=1000, ignore_errors=True, truncate_ragged_lines=True, **options)
     else:
         scan: Any = {"Parquet": pl.scan_parquet, "JSON Lines": pl.scan_ndjson, "Arrow": pl.scan_ipc}[kind]
         frame = scan(path)
-    described = columns_of(frame.head(SAMPLE_ROWS).collect(), frame.collect_schema())
+    schema = frame.collect_schema()
+    described = columns_of(frame.head(SAMPLE_ROWS).collect(), schema)
+    if len(schema) > COLUMNS:
+        note += f", {len(schema):,} columns"
     if kind == "Parquet" or size < COUNT_BELOW:
         described["rows"] = int(frame.select(pl.len()).collect().item())
     return {"kind": kind, "note": note, **described}
@@ -113,10 +128,10 @@ def separator_of(start: bytes) -> str:
 def columns_of(sample: Any, schema: Any) -> dict[str, Any]:
     """Names, types and different values of a frame's columns, by its first rows; and what is odd about them."""
     columns = []
-    for name, dtype in list(schema.items())[:500]:
+    for name, dtype in list(schema.items())[:COLUMNS]:
         values = sample.get_column(name).drop_nulls()
         different = list(dict.fromkeys(plain(value) for value in values.head(50).to_list()))[:3]
-        columns.append({"name": name, "dtype": str(dtype) + oddity(values), "sample": different})
+        columns.append({"name": brief(name), "dtype": brief(str(dtype)) + oddity(values), "sample": different})
     return {"columns": columns}
 
 
@@ -143,6 +158,16 @@ def plain(value: Any) -> Any:
     return str(value)[:100]
 
 
+def brief(text: str) -> str:
+    """A name or a reason that is short enough to be read."""
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def listed(names: list[str], bound: int) -> str:
+    """Names, separated by commas."""
+    return ", ".join(brief(name) for name in names[:bound]) + (", …" if len(names) > bound else "")
+
+
 def workbook(path: str) -> dict[str, Any]:
     """The first sheet of a workbook, and the names of the others."""
     import fastexcel
@@ -150,23 +175,24 @@ def workbook(path: str) -> dict[str, Any]:
 
     names = fastexcel.read_excel(path).sheet_names
     frame = pl.read_excel(path, sheet_name=names[0])
-    note = f"sheet {names[0]!r}" + (f"; other sheets: {', '.join(names[1:20])}" if names[1:] else "")
+    note = f"sheet {names[0]!r}" + (f"; other sheets: {listed(names[1:], 20)}" if names[1:] else "")
     return {"kind": "Excel", "rows": frame.height, "note": note, **columns_of(frame.head(SAMPLE_ROWS), frame.schema)}
 
 
 def database(path: str) -> dict[str, Any]:
     """The tables of an SQLite database."""
     import sqlite3
+    from contextlib import closing
     from urllib.parse import quote
 
-    with sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as connection:
         names = [row[0] for row in connection.execute("select name from sqlite_master where type in ('table', 'view')")]
         columns = []
         for name in names[:50]:
             quoted = '"' + name.replace('"', '""') + '"'
             for row in connection.execute(f"pragma table_info({quoted})").fetchall():
-                columns.append({"name": f"{name}.{row[1]}", "dtype": row[2]})
-    return {"kind": "SQLite database", "note": f"tables: {', '.join(names[:50])}", "columns": columns[:500]}
+                columns.append({"name": brief(f"{name}.{row[1]}"), "dtype": brief(row[2])})
+    return {"kind": "SQLite database", "note": f"tables: {listed(names, 20)}", "columns": columns[:COLUMNS]}
 
 
 def json_file(path: str, size: int) -> dict[str, Any]:
@@ -188,10 +214,11 @@ def json_file(path: str, size: int) -> dict[str, Any]:
                 "note": "a list of records",
                 **columns_of(frame, frame.schema),
             }
-        except (pl.exceptions.PolarsError, TypeError):
-            return {"kind": "JSON", "rows": len(value), "note": f"a list of records, keys {list(value[0])[:50]}"}
+        except Exception:
+            keys = listed(list(value[0]), 20)
+            return {"kind": "JSON", "rows": len(value), "note": f"a list of records with the keys {keys}"}
     if isinstance(value, dict):
-        return {"kind": "JSON", "note": f"an object with the keys {list(value)[:50]}"}
+        return {"kind": "JSON", "note": f"an object with the keys {listed(list(value), 20)}"}
     return {"kind": "JSON", "note": f"a {type(value).__name__}"}
 
 

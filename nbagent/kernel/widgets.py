@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nbagent.kernel.outputs import MIB, CellOutputs, Displays, Message, OutputLimits, clean, clean_within, parts
+from nbagent.kernel.mime import MIB, clean, clean_within
+from nbagent.kernel.outputs import CellOutputs, Displays, Message, OutputLimits, parts
 
 STATE_MIME: Final = "application/vnd.jupyter.widget-state+json"
 """The key in a notebook's `metadata.widgets` whose value is `Widgets.state()`."""

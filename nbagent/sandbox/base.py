@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import atexit
 import contextlib
 import functools
 import math
@@ -269,6 +270,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             SandboxError: The engine can't start it here.
         """
         again = self.handoff is not None
+        _OPEN[id(self)] = (os.getpid(), self)
         if self.handoff is None:
             self.handoff = Handoff(install=self._install)
             self.scratch = environment.scratch_folder()
@@ -336,6 +338,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             return
         self.handoff.close()
         if not restart:
+            _OPEN.pop(id(self), None)
             self.handoff.remove()
             self.handoff = None
             await in_thread(shutil.rmtree, self.scratch, True)
@@ -392,6 +395,20 @@ class SandboxProvisioner(KernelProvisionerBase):
                 f"The {self.engine} engine can't enforce the limit on {control} here: {reason}.",
                 mend=f"Use another engine (see `nbagent doctor`), or accept it with --accept {control}.",
             )
+
+
+_OPEN: dict[int, tuple[int, SandboxProvisioner]] = {}
+"""Sandboxes that hold something on the host, with the process that started each."""
+
+
+@atexit.register
+def _clean_up_at_exit() -> None:
+    """Remove what clients leave: `jupyter console` only asks its kernel to end, and is gone."""
+    for pid, provisioner in list(_OPEN.values()):
+        # A fork of the process that started it has not inherited the sandbox.
+        if pid == os.getpid():
+            with contextlib.suppress(Exception):
+                asyncio.run(provisioner.cleanup())
 
 
 def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:

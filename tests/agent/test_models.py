@@ -140,11 +140,11 @@ def test_settings_that_a_provider_rejects(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_replay(tmp_path: Path) -> None:
-    """It is labelled as one, by its file, and sees no figures."""
+    """It is labelled as one, by the name of its file without the folder, and sees no figures."""
     file = tmp_path / "r.jsonl"
     file.write_text('{"content": "hi"}\n')
     model = open_model(f"replay:{file}")
-    assert (model.name, model.is_replay, model.images) == (f"replay:{file}", True, "no")
+    assert (model.name, model.is_replay, model.images) == ("replay:r.jsonl", True, "no")
 
 
 def test_a_replay_that_is_not_there() -> None:

@@ -25,6 +25,7 @@ from jupyter_client import (
 )
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.manager import start_new_async_kernel, start_new_kernel
+from jupyter_core.utils import ensure_event_loop
 
 from nbagent.errors import LimitUnenforceable, SandboxError
 from nbagent.sandbox import cgroup
@@ -43,6 +44,16 @@ def value(client: BlockingKernelClient, expression: str) -> str:
     reply = client.execute("", user_expressions={"value": expression}, reply=True, timeout=20)
     found = reply["content"]["user_expressions"]["value"]
     return str(found.get("data", {}).get("text/plain", found.get("ename")))
+
+
+def in_a_thread(work: Callable[..., object]) -> Callable[..., None]:
+    """The work, after which the event loop is closed that jupyter_core makes for a thread and leaves open."""
+
+    def run(*arguments: Any) -> None:
+        work(*arguments)
+        ensure_event_loop().close()
+
+    return run
 
 
 @pytest.fixture
@@ -129,7 +140,7 @@ def test_a_busy_kernel_ends_in_time(kernel_name: str) -> None:
 
 
 def test_a_manager_starts_again(kernel_name: str) -> None:
-    """After its shutdown the same manager starts a new kernel; jupyter_client can't do that with a context of its own."""
+    """After its shutdown the same manager starts a new kernel, given a context, without which no kernel can."""
     context = zmq.Context()
     manager = KernelManager(kernel_name=kernel_name, context=context)
     for _ in range(2):
@@ -146,7 +157,7 @@ def test_a_manager_starts_again(kernel_name: str) -> None:
 def test_a_kernel_outlives_the_thread_that_started_it(kernel_name: str) -> None:
     """A kernel that was started in a thread of a client's lives on when that thread is gone."""
     manager = KernelManager(kernel_name=kernel_name)
-    thread = threading.Thread(target=manager.start_kernel)
+    thread = threading.Thread(target=in_a_thread(manager.start_kernel))
     thread.start()
     thread.join()
     time.sleep(0.5)
@@ -169,7 +180,7 @@ def test_kernels_are_started_in_threads_at_once(kernel_name: str) -> None:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(5)]
+    threads = [threading.Thread(target=in_a_thread(work), args=(number,)) for number in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -38,6 +38,7 @@ class Messages(jupyter_kernel_test.KernelTests):  # type: ignore[misc]
     ]
     code_inspect_sample = "zip"
     code_clear_output = "from IPython.display import clear_output; clear_output()"
+    test_history = None
 
 
 class TestBubblewrap(Messages):

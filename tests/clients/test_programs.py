@@ -83,7 +83,7 @@ def test_papermill(kernel_name: str, folder: Path) -> None:
 
 
 async def test_nbclient(kernel_name: str) -> None:
-    """nbclient runs all cells in one kernel."""
+    """Nbclient runs all cells in one kernel."""
     made = notebook(kernel_name, *CODE)
     check(await nbclient.NotebookClient(made, timeout=60, kernel_name=kernel_name).async_execute())
 

@@ -14,6 +14,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.base import Engine, SandboxSpec
 
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """An index that uv takes for the only one, for all kernels of a module."""

@@ -34,7 +34,9 @@ async def collector(kernel: Kernel, tmp_path: Path) -> AsyncIterator[Collector]:
     """A collector that has collected nothing, of an output folder with nothing in it."""
     await run(kernel, "import os, shutil, time\nos.chdir('/tmp/output')")
     yield Collector(kernel, tmp_path / "output", source="/tmp/output")
-    await run(kernel, "for it in os.scandir('.'): shutil.rmtree(it) if it.is_dir(follow_symlinks=False) else os.unlink(it)")
+    await run(
+        kernel, "for it in os.scandir('.'): shutil.rmtree(it) if it.is_dir(follow_symlinks=False) else os.unlink(it)"
+    )
 
 
 async def run(kernel: Kernel, code: str) -> None:
@@ -122,7 +124,7 @@ async def test_hostile_names_become_harmless(kernel: Kernel, collector: Collecto
     names = [
         b"line\nbreak.csv",
         b"\x1b]0;title\x07.csv",
-        b"\"quo'ted\".csv",
+        b'"quo\'ted".csv',
         b"\xff\xfe.csv",
         "\u202etxt.exe".encode(),
         "penguin 🐧.csv".encode(),
@@ -150,7 +152,9 @@ async def test_hostile_names_become_harmless(kernel: Kernel, collector: Collecto
 async def test_names_that_differ_by_case_or_folder_stay_apart(kernel: Kernel, collector: Collector) -> None:
     """No file replaces another on the host, not even on a file system that doesn't tell capitals."""
     code = "os.makedirs('p/q')\nfor name in ['a_b', 'A_b', 'p/q/x', 'p_q_x', 'p_q/x']:\n"
-    await run(kernel, code + "    os.makedirs(os.path.dirname(name) or '.', exist_ok=True); open(name, 'w').write(name)")
+    await run(
+        kernel, code + "    os.makedirs(os.path.dirname(name) or '.', exist_ok=True); open(name, 'w').write(name)"
+    )
     saved, _ = await collector.collect()
     assert sorted(one.path.read_text() for one in saved) == sorted(["a_b", "A_b", "p/q/x", "p_q_x", "p_q/x"])
     assert len({one.name.casefold() for one in saved}) == 5
@@ -211,7 +215,9 @@ async def test_a_sandbox_that_lies_gives_nothing_away(
     kernel: Kernel, collector: Collector, tmp_path: Path, lie: str
 ) -> None:
     """Whatever a kernel in hostile hands says of its files, nothing is written outside of the session's folder."""
-    await run(kernel, f"import builtins\nreal = sorted\ndef lies(*found, key=None):\n    return {lie} if key else real(*found)")
+    code = "import builtins\nreal = sorted\ndef lies(*found, key=None, **more):\n"
+    code += "    ours = key and getattr(key, '__globals__', {}).get('__name__') == 'nbagent'\n"
+    await run(kernel, f"{code}    return {lie} if ours else real(*found, key=key, **more)")
     await run(kernel, "builtins.sorted = lies")
     saved, _ = await collector.collect()
     await run(kernel, "builtins.sorted = real")

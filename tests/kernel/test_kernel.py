@@ -123,11 +123,11 @@ async def test_nul_is_refused(kernel: Kernel, events: Events) -> None:
     assert (kernel.cells, events) == (before, [])
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
-async def test_a_timeout_must_be_one(kernel: Kernel, timeout: float) -> None:
+@pytest.mark.parametrize("limit", [0, -1, float("nan")])
+async def test_a_limit_must_be_one(kernel: Kernel, limit: float) -> None:
     """Zero seconds, fewer or none at all are refused."""
     with pytest.raises(UsageError, match="above 0"):
-        await kernel.run("1", timeout=timeout)
+        await kernel.run("1", timeout=limit)
 
 
 async def test_a_picture(kernel: Kernel) -> None:
@@ -178,7 +178,12 @@ async def test_values_that_json_has_not(kernel: Kernel) -> None:
 
 async def test_names_that_are_not_text_are_printed(kernel: Kernel) -> None:
     """A file's name that isn't UTF-8 can be printed: what can't be sent is escaped, and all else is there."""
-    code = "import os\nopen(b'/workspace/bad\\xff', 'w').close()\nprint('before', os.listdir('/workspace')[0])\nprint('after')"
+    code = """
+import os
+open(b'/workspace/bad\\xff', 'w').close()
+print('before', os.listdir('/workspace')[0])
+print('after')
+"""
     cell = await kernel.run(code)
     assert cell.text == "before bad\\udcff\nafter"
     assert (await kernel.run("os.unlink(b'/workspace/bad\\xff')")).outputs == []
@@ -197,7 +202,13 @@ async def test_displays_are_updated_across_cells(kernel: Kernel, events: Events)
 
 async def test_output_is_cleared(kernel: Kernel, events: Events) -> None:
     """`clear_output` takes away what was shown; with `wait`, only when something new comes."""
-    code = "from IPython.display import clear_output\nfor n in range(5):\n    print(n)\n    clear_output(wait=True)\nprint('end')"
+    code = """
+from IPython.display import clear_output
+for n in range(5):
+    print(n)
+    clear_output(wait=True)
+print('end')
+"""
     cell = await kernel.run(code)
     assert cell.text == "end"
     assert events.of(OutputsCleared)
@@ -221,7 +232,13 @@ async def test_widgets_are_kept(kernel: Kernel) -> None:
 
 async def test_late_output_is_told(kernel: Kernel, events: Events) -> None:
     """What a thread prints after its cell is told with that cell's number, and is not the next one's."""
-    code = "import threading, time\ndef say():\n    time.sleep(0.3)\n    print('late')\nthreading.Thread(target=say).start()"
+    code = """
+import threading, time
+def say():
+    time.sleep(0.3)
+    print('late')
+threading.Thread(target=say).start()
+"""
     first = await kernel.run(code)
     await asyncio.sleep(0.6)
     second = await kernel.run("pass")
@@ -240,7 +257,10 @@ async def test_questions_are_refused(kernel: Kernel) -> None:
 
 async def test_payloads_do_nothing_here(kernel: Kernel) -> None:
     """Code can't put text into the person's next cell, open an editor or a pager, or end the session."""
-    cell = await kernel.run("get_ipython().set_next_input('rm -rf /')\nget_ipython().payload_manager.write_payload({'source': 'edit_magic', 'filename': '/etc/passwd'})")
+    cell = await kernel.run(
+        "shell = get_ipython()\nshell.set_next_input('rm -rf /')\n"
+        "shell.payload_manager.write_payload({'source': 'edit_magic', 'filename': '/etc/passwd'})"
+    )
     assert (cell.status, cell.outputs) == ("ok", [])
     assert (await kernel.run("len?")).status == "ok"
 
@@ -553,26 +573,31 @@ kernel._publish_status_and_flush = lambda *a, **k: None
 
 async def test_junk_is_counted_and_survived(kernel: Kernel) -> None:
     """Unsigned, replayed, broken and unknown messages, in any number of frames, stop nothing."""
-    code = FORGE + """
+    code = (
+        FORGE
+        + """
 frames = session.serialize(session.msg("stream", {"name": "stdout", "text": "replayed"}, parent={"header": me}))
 unsigned = [*frames[:1], b"0" * 64, *frames[2:]]
 deep = b"[" * 100_000
 for junk in (
     [b""], [b"x"], [b"x"] * 50, [b"<IDS|MSG>"], [b"<IDS|MSG>", b""], unsigned, frames, frames, frames,
-    [b"<IDS|MSG>", b"", b"{}", b"{}", b"{}", b"{}"], [b"\\xff" * 1000], [b"x", b"<IDS|MSG>", b"y", deep, deep, deep, deep],
+    [b"<IDS|MSG>", b"", b"{}", b"{}", b"{}", b"{}"], [b"\\xff" * 1000], [b"x", b"<IDS|MSG>", b"y", *[deep] * 4],
 ):
     socket.send_multipart(junk)
 def signed(header, parent, metadata, content):
-    parts = [each if isinstance(each, bytes) else json.dumps(each, default=repr).encode() for each in (header, parent, metadata, content)]
+    parts = (header, parent, metadata, content)
+    parts = [each if isinstance(each, bytes) else json.dumps(each, default=repr).encode() for each in parts]
     socket.send_multipart([b"x", b"<IDS|MSG>", session.sign(parts), *parts])
 for bad in (None, 1, "x", [], {}, {"msg_type": 1}, {"msg_type": ["x"], "msg_id": {}}, deep):
     signed(bad, me, {}, {})
     signed({"msg_type": "stream", "msg_id": "a"}, bad, {}, {})
     signed({"msg_type": "stream", "msg_id": "b"}, me, bad, {"name": "stdout", "text": "x"})
-    for kind in ("stream", "display_data", "error", "status", "comm_open", "comm_msg", "clear_output", "execute_result"):
+    for kind in "stream display_data error status comm_open comm_msg clear_output execute_result".split():
         signed({"msg_type": kind, "msg_id": f"c{kind}{bad!r:.9}"}, me, {}, bad)
+        signed({"msg_type": kind, "msg_id": "e", "version": "5.3"}, me, {}, {"data": bad, "name": bad, "text": bad})
         signed({"msg_type": kind, "msg_id": f"d{kind}{bad!r:.9}"}, me, {}, {"data": bad, "name": bad, "text": bad})
 """
+    )
     before = kernel._connection.rejected  # type: ignore[union-attr]
     cell = await kernel.run(code)
     assert cell.status == "ok", cell.outputs

@@ -102,6 +102,11 @@ def test_fold_stops_obeying_after_its_edits() -> None:
     assert fold("a\rb", "c\rd\b", edits=1) == "bc\nd"
 
 
+def test_line_breaks_of_windows_cost_no_edits() -> None:
+    """Text whose lines end with carriage return and line feed keeps its lines, however many."""
+    assert fold("one\r\ntwo\r\n", edits=0) == "one\ntwo\n"
+
+
 def test_fold_of_a_progress_bar_keeps_one_line() -> None:
     """A progress bar takes the memory of one line, however often it moves."""
     folder = LineFold()

@@ -151,7 +151,6 @@ def outside(aims: dict[str, Any]) -> dict[str, Any]:
     return aims | {"data_file": f"{copy}/outer.txt", "data_folder": str(copy)}
 
 
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def small(engine: Engine) -> AsyncIterator[Kernel]:
     """A kernel whose limits are soon reached."""

@@ -454,7 +454,7 @@ print(json.dumps([open("/tmp/data/outer.txt").read(), open("/tmp/data/folder/inn
             "a,b=c.csv",
             "line\nbreak.csv",
             "-rf",
-            "it's \"quoted\" $(touch x) `x`.csv",
+            'it\'s "quoted" $(touch x) `x`.csv',
             "back\\slash\\040.csv",
             "%2e%2e.csv",
             " leading and trailing ",
@@ -674,9 +674,7 @@ for _ in range(200):
         assert found.get("got"), found
 
     @pytest.mark.parametrize("probe", probes.PROGRAMS, ids=_ids)
-    async def test_no_program_runs_below_it(
-        self, strict: Kernel, inside: dict[str, Any], probe: probes.Probe
-    ) -> None:
+    async def test_no_program_runs_below_it(self, strict: Kernel, inside: dict[str, Any], probe: probes.Probe) -> None:
         """At the levels `sandboxed` and `untrusted` Linux itself refuses to run programs and to make processes."""
         found = await value(strict, probes.source(probe, inside))
         assert not found.get("got"), found
@@ -693,7 +691,8 @@ thread.start()
 thread.join()
 plt.gcf().savefig("/tmp/x.png")
 plt.close()
-print(json.dumps([polars.DataFrame({"a": range(1000)}).sum()["a"][0], int(numpy.ones((99, 99)).dot(numpy.ones(99))[0])]))
+total = polars.DataFrame({"a": range(1000)}).sum()["a"][0]
+print(json.dumps([total, int(numpy.ones((99, 99)).dot(numpy.ones(99))[0])]))
 """
         assert await value(strict, code) == [499500, 99]
 

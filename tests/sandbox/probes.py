@@ -212,6 +212,7 @@ def become_root(host):
 
 
 def gain_by_setuid_program(host):
+    import contextlib
     import glob
     import os
     import subprocess
@@ -224,10 +225,8 @@ def gain_by_setuid_program(host):
     for program in programs:
         child = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=-3, stderr=-3)
         uids = []
-        try:
+        with contextlib.suppress(OSError, IndexError):
             uids = open(f"/proc/{child.pid}/status").read().split("Uid:")[1].splitlines()[0].split()
-        except (OSError, IndexError):
-            pass
         child.kill()
         child.wait()
         if "0" in uids:

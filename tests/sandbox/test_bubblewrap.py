@@ -77,7 +77,7 @@ CODES = {
     "unshare": "import ctypes; ctypes.CDLL(None).unshare(0x10000000)",
     "polars": "import polars; polars.DataFrame({{'a': [1, 2]}})['a'].sum()",
     "program": "import subprocess; subprocess.run(['echo', 'ran'], capture_output=True).stdout",
-    "forks": '''
+    "forks": """
 import os, time
 children = []
 try:
@@ -92,7 +92,7 @@ for child in children:
     os.kill(child, 9)
     os.waitpid(child, 0)
 len(children)
-''',
+""",
     "memory": "x = bytearray(3 * 10**9)",
 }
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import machine
 import pytest
 
 from nbagent.errors import InstallRefused, SandboxError
@@ -102,7 +103,7 @@ def test_folders_are_private(handoff: Handoff) -> None:
     """Only this user gets to the sockets; only the door and the start-up code are shown inside."""
     assert stat.S_IMODE(runtime_root().stat().st_mode) == 0o700
     assert stat.S_IMODE(handoff.folder.stat().st_mode) == 0o700
-    assert sorted(os.listdir(handoff.shared)) == ["host.sock", "inside.py"]
+    assert sorted(each.name for each in handoff.shared.iterdir()) == ["host.sock", "inside.py"]
     for number in range(1, 6):
         assert stat.S_IMODE((handoff.folder / f"k-{number}").stat().st_mode) == 0o600
 
@@ -166,12 +167,12 @@ def test_nonsense_is_survived(handoff: Handoff, asked: list[list[str]], request_
 def test_descriptors_that_are_sent_are_not_kept(handoff: Handoff) -> None:
     """Code that sends descriptors of its own can't fill this process with them."""
     taken(handoff)
-    before = len(os.listdir("/proc/self/fd"))
+    before = machine.descriptors()
     for _ in range(20):
         with door(handoff) as client:
             socket.send_fds(client, [b'{"install": 1}\n'], [0, 0, 0])
             client.recv(1000)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert machine.descriptors() <= before
 
 
 def test_a_silent_caller_holds_nobody_up_for_long(handoff: Handoff, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,14 +243,14 @@ def test_a_restart_keeps_what_clients_know(handoff: Handoff) -> None:
 def test_removal_leaves_nothing(handoff: Handoff) -> None:
     """Neither folder, thread nor descriptor is left; removing again does nothing."""
     handoff.remove()
-    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    before, threads = machine.descriptors(), threading.active_count()
     for _ in range(5):
         other = Handoff()
         other.open({})
         other.remove()
         other.remove()
         assert not other.folder.exists()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert machine.descriptors() == before
     assert threading.active_count() == threads
 
 

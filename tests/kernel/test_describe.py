@@ -1,0 +1,352 @@
+"""What data looks like, of every format and of files that are broken, read inside the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import machine
+import openpyxl
+import polars as pl
+import pytest
+import pytest_asyncio
+
+from nbagent.kernel.describe import describe
+from nbagent.kernel.kernel import Kernel
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox.base import Mount, SandboxSpec
+
+on_one_loop = pytest.mark.asyncio(loop_scope="module")
+TABLE = pl.DataFrame(
+    {
+        "name": ["Adelie", "Gentoo", None, "x" * 500],
+        "mass": [3700, 5200, None, 1],
+        "bill": [38.1, float("nan"), float("inf"), None],
+        "seen": [date(2026, 1, 2)] * 4,
+    }
+)
+ODD_NAMES = [
+    "with blank.csv",
+    "quo'te\".csv",
+    "new\nline.csv",
+    "penguin 🐧.csv",
+    "{'a': %s}.csv",
+    "UPPER.CSV",
+    "-x.csv",
+]
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000002000000030802000000368849d60000000f49444154789c63fc0f040c381900d7ff0"
+    "5fb9f0e8b0c0000000049454e44ae426082"
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file of each kind."""
+    folder = tmp_path_factory.mktemp("host") / "data"
+    folder.mkdir()
+    tables(folder)
+    documents(folder)
+    broken(folder)
+    special(folder)
+    for each in (*folder.parents[:2], folder):
+        each.chmod(0o755)
+    return folder
+
+
+def tables(folder: Path) -> None:
+    """Tables as they should be."""
+    TABLE.write_csv(folder / "plain.csv")
+    TABLE.write_csv(folder / "semicolon.csv", separator=";")
+    TABLE.write_csv(folder / "tabs.tsv", separator="\t")
+    (folder / "bom.csv").write_text("\ufeffa,b\n1,2\n")
+    (folder / "latin1.csv").write_bytes("größe,ort\n1,Köln\n2,Münster\n".encode("latin1"))
+    (folder / "header.csv").write_text("a,b,c\n")
+    (folder / "wide.csv").write_text(",".join(f"column {i}" for i in range(1000)) + "\n" + ",".join("1" * 1000) + "\n")
+    TABLE.write_parquet(folder / "table.parquet")
+    TABLE.with_columns(nested=pl.struct(pl.col("mass"), pl.lit([1, 2]).alias("list"))).write_parquet(
+        folder / "nested.parquet"
+    )
+    TABLE.write_ndjson(folder / "lines.ndjson")
+    TABLE.write_ipc(folder / "table.arrow")
+    for name in ODD_NAMES:
+        (folder / name).write_text("a,b\n1,2\n")
+
+
+def documents(folder: Path) -> None:
+    """Workbooks, databases, JSON, text and pictures."""
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active.title = "First 'sheet'"
+    book.active.append(["name", "mass"])
+    book.active.append(["Adelie", 3700])
+    book.create_sheet("Second")
+    book.save(folder / "book.xlsx")
+    with closing(sqlite3.connect(folder / "odd # %20?.db")) as connection:
+        connection.execute('create table "we""ird; name\n" ("a b" integer, "q""q" text)')
+        connection.execute("create table plain (x real)")
+        connection.execute("create view seen as select x from plain")
+        connection.commit()
+    (folder / "records.json").write_text(json.dumps([{"a": 1, "b": "x"}, {"a": 2, "c": [1]}]))
+    (folder / "mixed.json").write_text(json.dumps([{"a": 1}, {"a": {"b": [None, "x"]}}]))
+    (folder / "object.json").write_text(json.dumps({"config": {"deep": [1, {"er": None}]}, "list": []}))
+    (folder / "number.json").write_text("42")
+    (folder / "huge-number.json").write_text('[{"a": 1' + "0" * 3000 + "}]")
+    (folder / "notes.txt").write_text("Penguins live in the south. " * 100)
+    (folder / "no-ending").write_text("Just words.")
+    (folder / "picture.png").write_bytes(PNG)
+
+
+def broken(folder: Path) -> None:
+    """Files that aren't what their name says, or not whole."""
+    (folder / "empty.csv").touch()
+    (folder / "empty.parquet").touch()
+    (folder / "nul.csv").write_bytes(b"a,b\n1,\x00\n2,3\n")
+    (folder / "late-nul.csv").write_bytes(b"a,b\n" + b"1,2\n" * 2000 + b"3,\x00\n")
+    (folder / "binary.csv").write_bytes(bytes(range(256)) * 100)
+    (folder / "ragged.csv").write_text("a,b\n1,2\n1,2,3,4\n1\n\n5,6\n")
+    (folder / "quotes.csv").write_text('a,b\n"never ended,2\n3,4\n')
+    (folder / "same.csv").write_text("a,a,a\n1,2,3\n")
+    (folder / "long-header.csv").write_text("x" * 1_000_000 + ",b\n1,2\n")
+    cut = (folder / "table.parquet").read_bytes()
+    (folder / "cut.parquet").write_bytes(cut[: len(cut) // 2])
+    (folder / "cut.xlsx").write_bytes((folder / "book.xlsx").read_bytes()[:1000])
+    (folder / "cut.json").write_text('[{"a": 1}, {"a"')
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "keys.json").write_text(json.dumps({"k" * 100_000: 1}))
+    (folder / "cut.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    (folder / "fake.png").write_text("no picture")
+    (folder / "cut.ndjson").write_text('{"a": 1}\n{"a"')
+
+
+def special(folder: Path) -> None:
+    """What is no plain file."""
+    os.mkfifo(folder / "pipe.csv")
+    (folder / "dangling.csv").symlink_to("nowhere.csv")
+    with socket.socket(socket.AF_UNIX) as server:
+        here = Path.cwd()
+        os.chdir(folder)
+        server.bind("socket.csv")
+        os.chdir(here)
+    (folder / os.fsdecode(b"caf\xe9.csv")).write_text("a\n1\n")
+    (folder / ".hidden.csv").write_text("a\n1\n")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kernel(data: Path) -> AsyncIterator[Kernel]:
+    """A sandbox that sees the folder."""
+    others = [data.parent / name for name in ("none", "many", "deep")]
+    for each in others:
+        each.mkdir()
+    for number in range(100):
+        (others[1] / f"{number:03}.csv").write_text("a\n1\n")
+    path = others[2]
+    for number in range(8):
+        path = path / f"level{number}"
+        path.mkdir()
+        (path / "x.csv").write_text("a\n1\n")
+    mounts = tuple(Mount(each, f"/tmp/data/{each.name}") for each in (data, *others))
+    spec = SandboxSpec(data=mounts, trust=trust_for(TrustLevel.ISOLATED))
+    async with Kernel(machine.works("bubblewrap"), spec) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def found(kernel: Kernel, data: Path) -> dict[str, dict[str, Any]]:
+    """The description of each file of the folder, by name."""
+    described = []
+    names = sorted(os.listdir(data))
+    for start in range(0, len(names), 25):
+        paths = [f"/tmp/data/data/{name}" for name in names[start : start + 25]]
+        part = await describe(kernel, paths)
+        assert [each["path"] for each in part] == [os.fsencode(path).decode("utf-8", "replace") for path in paths]
+        described += part
+    return dict(zip(names, described, strict=True))
+
+
+def columns(description: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names and types."""
+    return [(each["name"], each["dtype"]) for each in description["columns"]]
+
+
+@on_one_loop
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("plain.csv", "CSV"),
+        ("semicolon.csv", "CSV"),
+        ("tabs.tsv", "CSV"),
+        ("table.parquet", "Parquet"),
+        ("lines.ndjson", "JSON Lines"),
+        ("table.arrow", "Arrow"),
+    ],
+)
+async def test_a_table_is_described_by_columns_types_and_rows(
+    found: dict[str, dict[str, Any]], name: str, kind: str
+) -> None:
+    """Whatever the format of the table: its kind, its rows, and each column with its type and some values."""
+    described = found[name]
+    assert (described["kind"], described["rows"]) == (kind, 4)
+    assert [name for name, _ in columns(described)] == ["name", "mass", "bill", "seen"]
+    assert dict(columns(described))["mass"] == "Int64"
+    assert described["columns"][0]["sample"] == ["Adelie", "Gentoo"]
+    assert len(json.dumps(described)) < 2000
+
+
+@on_one_loop
+async def test_what_is_peculiar_to_a_csv_is_told(found: dict[str, dict[str, Any]]) -> None:
+    """The separator and an encoding that is not UTF-8 are named, since whoever reads the file must know them."""
+    assert "separated by ';'" in found["semicolon.csv"]["note"]
+    assert "not UTF-8" in found["latin1.csv"]["note"]
+    assert found["latin1.csv"]["rows"] == 2
+    assert [name for name, _ in columns(found["bom.csv"])] == ["a", "b"]
+    assert (found["header.csv"]["rows"], len(found["header.csv"]["columns"])) == (0, 3)
+
+
+@on_one_loop
+async def test_documents_are_described_by_their_shape(found: dict[str, dict[str, Any]]) -> None:
+    """Sheets, tables, keys, the size of a picture and the beginning of a text."""
+    book = found["book.xlsx"]
+    assert (book["kind"], book["rows"]) == ("Excel", 1)
+    assert [name for name, _ in columns(book)] == ["name", "mass"]
+    assert "First 'sheet'" in book["note"]
+    assert "Second" in book["note"]
+    database = found["odd # %20?.db"]
+    assert columns(database) == [
+        ('we"ird; name\n.a b', "INTEGER"),
+        ('we"ird; name\n.q"q', "TEXT"),
+        ("plain.x", "REAL"),
+        ("seen.x", "REAL"),
+    ]
+    assert (found["records.json"]["rows"], columns(found["records.json"])[0]) == (2, ("a", "Int64"))
+    assert found["mixed.json"]["rows"] == 2
+    assert "config, list" in found["object.json"]["note"]
+    assert "int" in found["number.json"]["note"]
+    assert "2×3" in found["picture.png"]["note"]
+    for name in ("notes.txt", "no-ending"):
+        assert found[name]["kind"] == "text"
+    assert "Penguins live" in found["notes.txt"]["note"]
+
+
+@on_one_loop
+@pytest.mark.parametrize("name", ODD_NAMES)
+async def test_an_odd_name_is_no_trouble(found: dict[str, dict[str, Any]], name: str) -> None:
+    """Blanks, quotes, newlines, braces and emoji in a file's name don't keep it from being read."""
+    assert (found[name]["kind"], found[name]["rows"]) == ("CSV", 1)
+
+
+@on_one_loop
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cut.parquet",
+        "cut.xlsx",
+        "cut.json",
+        "deep.json",
+        "cut.db",
+        "fake.png",
+        "dangling.csv",
+        "pipe.csv",
+        "socket.csv",
+    ],
+)
+async def test_what_cannot_be_read_is_told_as_that(found: dict[str, dict[str, Any]], name: str) -> None:
+    """A file that is broken or none is named with the reason, in a few words."""
+    assert "can't be read" in found[name]["note"] or "not a plain file" in found[name]["note"]
+    assert len(found[name]["note"]) < 400
+
+
+@on_one_loop
+async def test_files_without_sense_are_still_named(found: dict[str, dict[str, Any]]) -> None:
+    """Empty files, bytes that are no text, and tables that are half wrong have at least a kind or a reason."""
+    assert found["empty.csv"]["kind"] == found["empty.parquet"]["kind"] == "empty file"
+    assert found["nul.csv"]["kind"] == found["binary.csv"]["kind"] == "binary file"
+    assert found["late-nul.csv"]["rows"] == 2001
+    assert [name for name, _ in columns(found["ragged.csv"])][:2] == ["a", "b"]
+    assert len(columns(found["same.csv"])) == 3
+    for name in ("quotes.csv", "cut.ndjson", "huge-number.json"):
+        assert "kind" in found[name] or "note" in found[name]
+
+
+@on_one_loop
+async def test_a_description_is_bounded(found: dict[str, dict[str, Any]]) -> None:
+    """A thousand columns, a name of a megabyte and nested types don't become a prompt of a megabyte."""
+    assert len(found["wide.csv"]["columns"]) == 500
+    assert "1,000 columns" in found["wide.csv"]["note"]
+    for name, described in found.items():
+        assert len(json.dumps(described)) < 100_000, name
+        assert len(described["note"]) < 5000, name
+    assert len(json.dumps(found["long-header.csv"])) < 3000
+    assert len(json.dumps(found["keys.json"])) < 3000
+
+
+@on_one_loop
+async def test_a_description_can_be_sent_to_a_model(found: dict[str, dict[str, Any]]) -> None:
+    """All of it is UTF-8 text, also where a file's name is not."""
+    json.dumps(list(found.values()), ensure_ascii=False).encode()
+
+
+@on_one_loop
+async def test_a_folder_is_described_file_by_file(kernel: Kernel, data: Path) -> None:
+    """Plain files below a folder are listed without the hidden ones; the whole takes seconds, with pipes in it too."""
+    started = time.monotonic()
+    described = await describe(kernel, ["/tmp/data/data"])
+    assert time.monotonic() - started < 15
+    paths = [each["path"] for each in described]
+    assert len(paths) == 60
+    assert "/tmp/data/data/.hidden.csv" not in paths
+    more = len(os.listdir(data)) - 1 - 60
+    assert more <= 0 or f"{more} more files" in described[-1]["note"]
+
+
+@on_one_loop
+async def test_of_many_files_some_are_described_and_the_others_counted(kernel: Kernel) -> None:
+    """A folder of a hundred files is told in a bounded number of lines."""
+    described = await describe(kernel, ["/tmp/data/many"])
+    assert len(described) == 60
+    assert "40 more files" in described[-1]["note"]
+
+
+@on_one_loop
+async def test_a_deep_folder_is_not_searched_without_end(kernel: Kernel) -> None:
+    """Three levels are looked into."""
+    paths = [each["path"] for each in await describe(kernel, ["/tmp/data/deep"])]
+    assert "/tmp/data/deep/level0/level1/x.csv" in paths
+    assert len(paths) < 8
+
+
+@on_one_loop
+async def test_what_was_given_is_always_named(kernel: Kernel) -> None:
+    """An empty folder and a file that isn't there are told rather than left out."""
+    described = await describe(kernel, ["/tmp/data/none", "/tmp/data/nothing.csv"])
+    assert [each["path"] for each in described] == ["/tmp/data/none", "/tmp/data/nothing.csv"]
+    assert all(each["note"] for each in described)
+    assert await describe(kernel, []) == []
+
+
+@on_one_loop
+async def test_describing_leaves_no_trace(kernel: Kernel) -> None:
+    """Neither names nor a prompt's number are used up in the person's namespace."""
+    before = await kernel.run("sorted(globals())")
+    await describe(kernel, ["/tmp/data/data/plain.csv"])
+    after = await kernel.run("sorted(globals())")
+    assert after.execution_count == (before.execution_count or 0) + 1
+    assert set(after.text.split()) - set(before.text.split()) <= {"'_1',", "'_i1',", "'_i2',", "'_2',"}
+
+
+@on_one_loop
+async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel) -> None:
+    """What comes back of a kernel in hostile hands is checked; the paths at least are named."""
+    lie = "import os\nreal = os.path.isdir\ndef lies(path): raise SystemExit\nos.path.isdir = lies"
+    await kernel.run(lie)
+    described = await describe(kernel, ["/tmp/data/data/plain.csv"])
+    await kernel.run("os.path.isdir = real")
+    assert [each["path"] for each in described] == ["/tmp/data/data/plain.csv"]
