@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -604,6 +605,9 @@ def _existing(given: str | Path) -> Path:
     shown = str(given) if len(str(given)) <= 120 else f"{str(given)[:120]}…"
     try:
         source = Path(given).expanduser().resolve(strict=True)
+        os.fsencode(source).decode()
+    except UnicodeError:
+        raise DataError(f"The name {shown!r} is not UTF-8 text.", mend="Give the file another name.") from None
     except FileNotFoundError:
         raise DataError(f"There is no file or folder {shown!r}.", mend="Check the name and where you are.") from None
     except (OSError, ValueError, RuntimeError) as error:

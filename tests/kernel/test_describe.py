@@ -197,7 +197,7 @@ async def test_a_table_is_described_by_columns_types_and_rows(
     assert (described["kind"], described["rows"]) == (kind, 4)
     assert [name for name, _ in columns(described)] == ["name", "mass", "bill", "seen"]
     assert dict(columns(described))["mass"] == "Int64"
-    assert described["columns"][0]["sample"] == ["Adelie", "Gentoo"]
+    assert described["columns"][0]["sample"] == ["Adelie", "Gentoo", "x" * 100]
     assert len(json.dumps(described)) < 2000
 
 
@@ -301,10 +301,8 @@ async def test_a_folder_is_described_file_by_file(kernel: Kernel, data: Path) ->
     described = await describe(kernel, ["/tmp/data/data"])
     assert time.monotonic() - started < 15
     paths = [each["path"] for each in described]
-    assert len(paths) == 60
-    assert "/tmp/data/data/.hidden.csv" not in paths
-    more = len(os.listdir(data)) - 1 - 60
-    assert more <= 0 or f"{more} more files" in described[-1]["note"]
+    shown = {os.fsencode(f"/tmp/data/data/{name}").decode("utf-8", "replace") for name in os.listdir(data)}
+    assert set(paths) == shown - {"/tmp/data/data/.hidden.csv"}
 
 
 @on_one_loop

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
+import machine
 import pytest
 from machine import works
 from sandbox.contract import Holds
 
 import nbagent
+from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
+from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import environment
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.base import Engine, SandboxSpec
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +205,23 @@ class TestOrdinaryUser:
         assert 10 < int(found["forks"][1]) < 60
         assert found["memory"][0] in ("error", "died")
         assert "MemoryError" in found["memory"][2]
+
+
+async def test_a_limit_that_linux_refuses_is_an_error() -> None:
+    """Linux's reason is told, and no group stays."""
+    with pytest.raises(SandboxError, match="limits can't be set"):
+        await Kernel(works("bubblewrap"), SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.00001))).start()
+
+
+async def test_nothing_is_left_open() -> None:
+    """Starting again and again costs neither descriptors nor threads."""
+    engine = works("bubblewrap")
+    async with Kernel(engine):
+        pass
+    before, threads = machine.descriptors(), threading.active_count()
+    for _ in range(5):
+        async with Kernel(engine) as kernel:
+            await kernel.restart()
+    await asyncio.sleep(0.2)
+    assert machine.descriptors() <= before
+    assert threading.active_count() <= threads

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import docker
+import machine
 import pytest
 from machine import works
 from sandbox.contract import Holds
 
+from nbagent.errors import EnvironmentMissing, SandboxError
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.base import Engine
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox import daemon
+from nbagent.sandbox.base import Engine, SandboxSpec
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +41,140 @@ class TestDocker(Holds):
             return int(found["State"]["Pid"])
         finally:
             client.close()
+
+
+class Relay:
+    """A socket in front of the daemon's own, that can go away as a daemon does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.open: list[socket.socket] = []
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(str(path))
+        self.server.listen()
+        self.threads = [threading.Thread(target=self.serve)]
+        self.threads[0].start()
+
+    def serve(self) -> None:
+        """Connect each caller to the daemon."""
+        while True:
+            try:
+                caller, _ = self.server.accept()
+            except OSError:
+                return
+            real = socket.socket(socket.AF_UNIX)
+            real.connect("/var/run/docker.sock")
+            self.open += [caller, real]
+            for pair in ((caller, real), (real, caller)):
+                self.threads.append(threading.Thread(target=self.pump, args=pair))
+                self.threads[-1].start()
+
+    @staticmethod
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        """Hand on what comes."""
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def stop(self) -> None:
+        """Go away, in the middle of everything."""
+        self.path.unlink(missing_ok=True)
+        for each in (self.server, *self.open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join()
+        for each in (self.server, *self.open):
+            each.close()
+
+
+@pytest.fixture
+def relay(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+    """A daemon that the test can take away; all clients of the engine use it."""
+    made = Relay(home / "relay.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{made.path}")
+    daemon.shared.cache_clear()
+    yield made
+    daemon.shared().close()
+    daemon.shared.cache_clear()
+    made.stop()
+
+
+def remove(names: list[str]) -> None:
+    """Remove containers that nobody else can."""
+    client = docker.APIClient()
+    for each in names:
+        client.remove_container(each, force=True)
+    client.close()
+
+
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
+async def test_a_daemon_that_goes_away_is_an_error(engine: Engine, relay: Relay, home: Path) -> None:
+    """While a kernel runs, its container counts as lost; the error is typed, and names the daemon."""
+    kernel = Kernel(engine)
+    await kernel.start()
+    assert (await kernel.run("1 + 1")).text == "2"
+    relay.stop()
+    with pytest.raises(SandboxError, match="Docker"):
+        await asyncio.wait_for(kernel.run("import time; time.sleep(100)"), 30)
+    with pytest.raises(SandboxError, match="Docker"):
+        await asyncio.wait_for(kernel.run("1"), 30)
+    await asyncio.wait_for(kernel.stop(), 30)
+    # The Docker SDK forgets to close a socket that can't connect: let that be warned of here.
+    gc.collect()
+    remove(machine.containers(str(home / "runtime")))
+
+
+async def test_a_container_that_is_removed_is_a_death(engine: Engine) -> None:
+    """Somebody who removes the container has killed the kernel: it is replaced by a new one."""
+    async with Kernel(engine) as kernel:
+        running = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
+        await asyncio.sleep(0.3)
+        remove([kernel.provisioner._container])  # type: ignore[attr-defined]
+        cell = await asyncio.wait_for(running, 20)
+        assert cell.status == "died"
+        assert (await kernel.run("1 + 1")).text == "2"
+
+
+async def test_an_image_that_is_none_of_ours_is_an_error(engine: Engine) -> None:
+    """An image without the kernel is named, with the mend, and no container of it stays."""
+    bases = [tag for each in _images() for tag in each["RepoTags"] or []]
+    assert bases, "no base image is here; run: .ci/base-image"
+    with pytest.raises(SandboxError):
+        await Kernel(engine, SandboxSpec(image=bases[0])).start()
+
+
+async def test_an_image_that_is_not_there_is_an_error(engine: Engine) -> None:
+    """Its name and how to build one are told."""
+    with pytest.raises(EnvironmentMissing, match="nbagent-nothing:1 isn't there") as caught:
+        await Kernel(engine, SandboxSpec(image="nbagent-nothing:1")).start()
+    assert "nbagent image build" in caught.value.mend
+
+
+async def test_a_limit_that_docker_refuses_is_an_error(engine: Engine) -> None:
+    """Docker's reason is told, and no container stays."""
+    with pytest.raises(SandboxError, match=r"(?i)cpu|quota"):
+        await Kernel(engine, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.00001))).start()
+
+
+async def test_no_client_is_left_open(engine: Engine) -> None:
+    """Looking and starting again and again costs no more sockets than the SDK keeps for later: 25."""
+    before = machine.descriptors()
+    for _ in range(4):
+        kernels = [Kernel(engine) for _ in range(3)]
+        await asyncio.gather(*(each.start() for each in kernels))
+        await asyncio.gather(*(each.stop() for each in kernels))
+        engine.check()
+    await asyncio.sleep(0.3)
+    assert machine.descriptors() <= before + 25 + 1
+
+
+def _images() -> list[dict[str, Any]]:
+    client = docker.APIClient()
+    try:
+        found: list[dict[str, Any]] = client.images(name="nbagent-base")
+        return found
+    finally:
+        client.close()

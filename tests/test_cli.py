@@ -1,0 +1,498 @@
+"""The program `nbagent`, run as a person runs it: what it prints, where, and the code that it ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from program import ANSWER_KEYS, PROGRAM, TABLE, Done, call, environment, nbagent, replies
+
+import nbagent as package
+
+ENGINE = ("--engine", "bubblewrap")
+READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.height"
+STUBBORN = """
+import time
+print('begun', flush=True)
+while True:
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with a small table, and recorded replies that look at it."""
+    (tmp_path / "table.csv").write_text(TABLE)
+    replies(tmp_path / "r.jsonl", call(READ, say="Let me look."), call("df['bill'].max()"), "48.9 mm.")
+    return tmp_path
+
+
+def sentence(done: Done) -> str:
+    """What was said on stderr: short, and no traceback."""
+    assert "Traceback" not in done.err
+    assert 1 <= len(done.err.strip().splitlines()) <= 8
+    return done.err
+
+
+# -- run ----------------------------------------------------------------------------------------------------------------
+
+
+def test_run_answers_and_writes_the_notebook(here: Path) -> None:
+    """The answer is all that is on stdout; cells, the replay's label and the notebook's path are on stderr."""
+    done = nbagent("run", "Longest bill?", "--data", "table.csv", "-m", "replay:r.jsonl", "-o", "n.ipynb", *ENGINE, cwd=here)
+    assert (done.code, done.out) == (0, "48.9 mm.\n")
+    assert "recorded replies" in done.err
+    assert "df.height" in done.err
+    assert f"notebook: {here / 'n.ipynb'}" in done.err
+    nbformat.validate(nbformat.read(here / "n.ipynb", as_version=4))  # type: ignore[no-untyped-call]
+
+
+def test_run_with_json_prints_one_object(here: Path) -> None:
+    """Exactly the documented keys on one line, nothing else on stdout and nothing on stderr."""
+    (here / "more").mkdir()
+    (here / "more" / "x.txt").write_text("x")
+    words = ["--data", "table.csv", "--data", "more", "-m", "replay:r.jsonl", "--json"]
+    done = nbagent("run", "Longest bill?", *words, *ENGINE, cwd=here)
+    assert (done.code, done.err) == (0, "")
+    found = done.json
+    assert sorted(found) == sorted(ANSWER_KEYS)
+    assert (found["success"], found["answer"], found["attempts"]) == (True, "48.9 mm.", 1)
+    assert (found["engine"], found["trust"], found["replay"]) == ("bubblewrap", "isolated", True)
+    assert found["usage"] == {"input_tokens": 0, "output_tokens": 0, "calls": 3}
+    assert [cell["status"] for cell in found["cells"]] == ["ok", "ok"]
+    assert found["cells"][1]["outputs"][0]["data"]["text/plain"] == "48.9"
+    assert Path(found["notebook"]).is_file()
+
+
+def test_run_tells_files_and_packages_in_json(here: Path) -> None:
+    """What cells left in /tmp/output is on the host under `files`, what was installed under `installed` with its hash."""
+    code = "import humanize\nopen('/tmp/output/out.txt', 'w').write(humanize.intcomma(12345))"
+    model = replies(here / "f.jsonl", call("1 / 0"), call(code), "Written.")
+    found = nbagent("run", "Write", "-m", model, "--json", *ENGINE, cwd=here).json
+    (path,) = map(Path, found["files"])
+    assert (path.name, path.read_text()) == ("out.txt", "12,345")
+    assert [each["name"] for each in found["installed"]] == ["humanize"]
+    assert len(found["installed"][0]["sha256"]) == 64
+    assert (found["success"], found["attempts"]) == (True, 2)
+
+
+def test_an_answer_whose_last_cell_failed_is_no_success(here: Path) -> None:
+    """The exit code is 1, and the answer is still given."""
+    model = replies(here / "f.jsonl", call("1 / 0"), "It can't be divided.")
+    done = nbagent("run", "Divide", "-m", model, "--json", *ENGINE, cwd=here)
+    assert done.code == 1
+    assert (done.json["success"], done.json["answer"]) == (False, "It can't be divided.")
+    assert "error" not in done.json
+
+
+def test_replies_that_ran_out_lose_nothing(here: Path) -> None:
+    """The sentence is on stderr and in the object; the cells that ran and their notebook are there."""
+    model = replies(here / "f.jsonl", call("40 + 2"))
+    done = nbagent("run", "Add", "-m", model, "--json", "-o", "n.ipynb", *ENGINE, cwd=here)
+    assert done.code == 2
+    assert sentence(done).splitlines()[0] in done.json["error"]
+    assert [cell["outputs"][0]["data"]["text/plain"] for cell in done.json["cells"]] == ["42"]
+    notebook: Any = nbformat.read(here / "n.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    assert [cell.source for cell in notebook.cells if cell.id == "cell-1"] == ["40 + 2"]
+
+
+def test_the_engines_give_equal_cells(here: Path) -> None:
+    """The same replay through Docker and bubblewrap has equal sources, outputs and answers."""
+    code = "print(df.describe()); df.group_by('species', maintain_order=True).agg(pl.col('mass').mean())"
+    figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 4])\nplt.show()"
+    model = replies(here / "f.jsonl", call(READ), call(code, figure), call("df['nothing']"), call("import humanize"), "Done.")
+    seen = []
+    for engine in ("bubblewrap", "docker"):
+        found = nbagent("run", "?", "-d", "table.csv", "-m", model, "--json", "-e", engine, cwd=here).json
+        assert found["engine"] == engine
+        assert any("image/png" in output.get("data", {}) for cell in found["cells"] for output in cell["outputs"])
+        for cell in found["cells"]:
+            del cell["execution_time"]
+        seen.append({name: found[name] for name in ("cells", "answer", "installed", "attempts", "success")})
+    assert seen[0] == seen[1]
+
+
+# -- exec ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["script", "code", "stdin", "notebook", "shell"])
+def test_exec_runs_code_from_anywhere(here: Path, way: str) -> None:
+    """A script, an option, standard input, a notebook's cells and a shell's `<(…)`; results are on stdout."""
+    code = "print('plain')\n6 * 7"
+    (here / "s.py").write_text("\ufeff" + code)
+    cells = [nbformat.v4.new_code_cell(each) for each in ("x = 6", "", "print('plain')", "x * 7")]  # type: ignore[no-untyped-call]
+    made = nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_markdown_cell("no code")])  # type: ignore[no-untyped-call]
+    nbformat.write(made, here / "n.ipynb")  # type: ignore[no-untyped-call]
+    words = {"script": ["s.py"], "code": ["-c", code], "stdin": ["-"], "notebook": ["n.ipynb"]}
+    if way == "shell":
+        command = f"{PROGRAM} exec <(cat s.py) {' '.join(ENGINE)}"
+        ran = subprocess.run(["bash", "-c", command], cwd=here, capture_output=True, env=environment(), check=False)
+        done = Done(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+    else:
+        done = nbagent("exec", *words[way], *ENGINE, cwd=here, stdin=code.encode())
+    assert (done.code, done.out, done.err) == (0, "plain\n42\n", "")
+
+
+def test_exec_with_json_prints_one_object(here: Path) -> None:
+    """Status, outputs as nbformat has them, seconds, and whether variables are kept."""
+    done = nbagent("exec", "-c", "print('a')\n1 + 1", "--json", *ENGINE, cwd=here)
+    found = done.json
+    assert (done.code, done.err) == (0, "")
+    assert sorted(found) == ["execution_time", "outputs", "state", "status"]
+    assert (found["status"], found["state"]) == ("ok", "kept")
+    stream, result = found["outputs"]
+    assert stream == {"output_type": "stream", "name": "stdout", "text": "a\n"}
+    assert (result["output_type"], result["data"]["text/plain"]) == ("execute_result", "2")
+    assert 0 < found["execution_time"] < 10
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "state"),
+    [("1 / 0", "error", "kept"), ("def", "error", "kept"), ("import time; time.sleep(60)", "timeout", "kept")],
+)
+def test_code_that_fails_is_no_failure_of_the_sandbox(here: Path, code: str, status: str, state: str) -> None:
+    """The exit code is 1, and the error is an output."""
+    done = nbagent("exec", "-c", code, "--timeout", "1", "--json", *ENGINE, cwd=here)
+    assert done.code == 1
+    assert (done.json["status"], done.json["state"]) == (status, state)
+    assert done.json["outputs"][-1]["output_type"] == "error"
+
+
+def test_a_kernel_that_died_is_told(here: Path) -> None:
+    """Code that ends its own kernel has failed; the state is lost, and a note says so."""
+    done = nbagent("exec", "-c", "import os; os._exit(3)", "--json", *ENGINE, cwd=here)
+    assert done.code == 1
+    assert (done.json["status"], done.json["state"]) == ("died", "lost")
+    assert "exited with code 3" in done.json["note"]
+
+
+def test_exec_stops_at_the_first_cell_that_fails(here: Path) -> None:
+    """What comes behind an error doesn't run, except behind a cell that may fail."""
+    new: Any = nbformat.v4.new_code_cell
+    cells = [new("1 / 0", metadata={"tags": ["raises-exception"]}), new("print('goes on')"), new("oops"), new("print('no')")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), here / "n.ipynb")  # type: ignore[no-untyped-call]
+    done = nbagent("exec", "n.ipynb", *ENGINE, cwd=here)
+    assert (done.code, done.out) == (1, "goes on\n")
+    nbformat.write(nbformat.v4.new_notebook(cells=cells[:2]), here / "n.ipynb")  # type: ignore[no-untyped-call]
+    done = nbagent("exec", "n.ipynb", "--json", *ENGINE, cwd=here)
+    assert (done.code, done.json["status"]) == (0, "ok")
+
+
+def test_an_exported_notebook_is_executed(here: Path) -> None:
+    """What `run` wrote, with a failed cell and an installed package, `exec` runs to its end."""
+    model = replies(here / "f.jsonl", call(READ, "df['nothing']"), call("import humanize\nhumanize.intcomma(12345)"), "Done.")
+    assert nbagent("run", "?", "-d", "table.csv", "-m", model, "-o", "n.ipynb", *ENGINE, cwd=here).code == 0
+    done = nbagent("exec", "n.ipynb", "-d", "table.csv", "-o", "again.ipynb", *ENGINE, cwd=here)
+    assert (done.code, done.out) == (0, "5\n'12,345'\n")
+    assert (here / "again.ipynb").is_file()
+
+
+def test_exec_shows_colours_to_a_terminal_only(here: Path) -> None:
+    """In a file a traceback is plain text."""
+    done = nbagent("exec", "-c", "print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07')\n1/0", *ENGINE, cwd=here)
+    assert done.out == "red \n"
+    assert "ZeroDivisionError" in done.err
+    assert "\x1b" not in done.err
+
+
+def test_trust_and_limits_reach_the_sandbox(here: Path) -> None:
+    """`--trust untrusted` runs no programs; `--memory` is the sandbox's own."""
+    code = "import os; print(os.system('true') != 0)"
+    done = nbagent("exec", "-c", code, "--trust", "untrusted", *ENGINE, cwd=here)
+    assert done.out.strip().endswith("True")
+    done = nbagent("exec", "-c", "x = bytearray(10**9)", "--memory", "300", "--json", *ENGINE, cwd=here)
+    assert (done.code, done.json["state"]) == (1, "lost")
+    assert "--memory" in done.json["note"]
+
+
+# -- what is wrong ------------------------------------------------------------------------------------------------------
+
+WRONG: list[tuple[list[str], int, str]] = [
+    (["run", ""], 2, "question is empty"),
+    (["run", "?", "-m", "nonsense"], 2, "no model's name"),
+    (["run", "?", "-m", "nobody:x"], 2, "no provider 'nobody'"),
+    (["run", "?", "-m", "openai:gpt-5"], 2, "OPENAI_API_KEY"),
+    (["run", "?", "-m", "replay:nothing.jsonl"], 2, "nothing.jsonl"),
+    (["run", "?", "-m", "replay:broken.jsonl"], 2, "line 2"),
+    (["run", "?", "-m", "replay:."], 2, "folder"),
+    (["run", "?", "-e", "chroot"], 2, "no engine 'chroot'"),
+    (["run", "?", "--trust", "root"], 2, "no trust level 'root'"),
+    (["run", "?", "--timeout", "0"], 2, "timeout"),
+    (["run", "?", "--memory", "5"], 2, "128 MB"),
+    (["run", "?", "--data", "nothing.csv"], 2, "no file or folder 'nothing.csv'"),
+    (["run", "?", "--data", "pipe"], 2, "neither a file nor a folder"),
+    (["run", "?", "--data", "r.jsonl", "--data", "folder/r.jsonl"], 2, "same name"),
+    (["run", "?", "-o", "folder"], 2, "is a folder"),
+    (["run", "?", "-o", "n" * 300], 2, "can't be written"),
+    (["run", "?", "-o", "r.jsonl/n.ipynb"], 2, "can't be written"),
+    (["run", "?", "-o", "/proc/n.ipynb"], 2, "can't be written"),
+    (["run", "?", "-e", "local"], 2, "--trust trusted"),
+    (["run", "?", "--timeout", "soon"], 2, "--timeout"),
+    (["run", "?", "--nothing"], 2, "--nothing"),
+    (["run"], 2, "question"),
+    (["exec"], 2, "one thing to run"),
+    (["exec", "s.py", "-c", "1"], 2, "one thing to run"),
+    (["exec", "nothing.py"], 2, "nothing.py"),
+    (["exec", "folder"], 2, "directory"),
+    (["exec", "pipe"], 2, "pipe"),
+    (["exec", "binary.py"], 2, "not UTF-8"),
+    (["exec", "nul.py"], 2, "NUL"),
+    (["exec", "broken.ipynb"], 2, "not a notebook"),
+    (["exec", "-c", "1", "-o", "folder"], 2, "is a folder"),
+    (["exec", "-c", "1", "--trust", "root"], 2, "no trust level"),
+    (["exec", "n" * 300], 2, "can't be read"),
+]
+
+
+@pytest.fixture
+def broken(here: Path) -> Path:
+    """A folder with things that can't be used."""
+    (here / "broken.jsonl").write_text('{"content": "a"}\n{"content": 1}\n')
+    (here / "folder").mkdir()
+    (here / "folder" / "r.jsonl").touch()
+    os.mkfifo(here / "pipe")
+    (here / "binary.py").write_bytes(b"\xff\xfe\x00")
+    (here / "nul.py").write_bytes(b"x = 1\0\n")
+    (here / "broken.ipynb").write_text('{"cells": [')
+    return here
+
+
+@pytest.mark.parametrize(("words", "code", "says"), WRONG, ids=[" ".join(words)[:40] for words, _, _ in WRONG])
+def test_wrong_use_is_a_sentence(broken: Path, words: list[str], code: int, says: str) -> None:
+    """On stderr in words, on stdout as the command's JSON object, with the right exit code and no traceback."""
+    model = ["-m", "replay:r.jsonl"] if words[0] == "run" and "-m" not in words else []
+    engine = [] if "-e" in words else list(ENGINE)
+    done = nbagent(*words, *model, *engine, "--json", cwd=broken)
+    assert done.code == code
+    assert says in sentence(done)
+    assert says in done.json["error"]
+    expected = ANSWER_KEYS if words[0] == "run" else ["status", "outputs", "execution_time", "state"]
+    assert sorted(done.json) == sorted([*expected, "error"])
+
+
+def test_without_json_nothing_is_on_stdout(here: Path) -> None:
+    """What is wrong is said on stderr only."""
+    done = nbagent("run", "?", "--data", "nothing.csv", cwd=here)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "There is no file or folder 'nothing.csv'.\nCheck the name and where you are.\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"NBAGENT_TIMEOUT": "soon"}, "timeout"),
+        ({"NBAGENT_TRUST": "root"}, "trust level 'root'"),
+        ({"NBAGENT_ENGINE": "chroot"}, "engine 'chroot'"),
+        ({"NBAGENT_ACCEPT": "memory"}, "accept"),
+        ({"NBAGENT_STATE_DIR": "/proc/nothing"}, "NBAGENT_STATE_DIR"),
+    ],
+)
+def test_a_wrong_setting_is_a_sentence(here: Path, variables: dict[str, str], says: str) -> None:
+    """The variable is named, and the exit code is 2."""
+    done = nbagent("exec", "-c", "1", "--json", cwd=here, **variables)
+    assert done.code == 2
+    assert says in sentence(done)
+    assert says in done.json["error"]
+
+
+def test_no_model_at_all_tells_the_ways_out(here: Path) -> None:
+    """A key, a local model, or a name."""
+    done = nbagent("run", "?", *ENGINE, cwd=here)
+    assert done.code == 2
+    assert all(word in sentence(done) for word in ("OPENAI_API_KEY", "Ollama", "replay:FILE"))
+
+
+def test_debug_shows_the_traceback(here: Path) -> None:
+    """`--debug`, wherever it stands, is for whoever reports a bug."""
+    done = nbagent("env", "build", "--debug", cwd=here, XDG_CACHE_HOME="/proc/nothing")
+    assert "Traceback" in done.err
+    assert "Traceback" not in nbagent("env", "build", cwd=here, XDG_CACHE_HOME="/proc/nothing").err
+
+
+def test_a_reader_that_goes_away_is_no_trouble(here: Path) -> None:
+    """`nbagent … | head` ends without a word."""
+    command = f"{PROGRAM} exec -c \"print('x' * 10**6)\" {' '.join(ENGINE)} | head -c 10"
+    ran = subprocess.run(["bash", "-c", command], cwd=here, capture_output=True, env=environment(), check=False)
+    assert (ran.stdout, ran.stderr) == (b"xxxxxxxxxx", b"")
+
+
+# -- the others ---------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_tells_what_each_engine_enforces(here: Path) -> None:
+    """As one JSON object, and as a table for people."""
+    done = nbagent("doctor", "--json", cwd=here)
+    assert done.code == 0
+    assert set(done.json) >= {"bubblewrap", "docker", "local"}
+    assert done.json["bubblewrap"]["controls"]["network"]["enforced"]
+    assert not any(each["enforced"] for each in done.json["local"]["controls"].values())
+    done = nbagent("doctor", cwd=here)
+    assert done.code == 0
+    assert all(word in done.out for word in ("bubblewrap", "docker", "network", "memory", "Chosen by itself"))
+
+
+def test_doctor_without_an_engine_fails(here: Path) -> None:
+    """Where nothing isolates, the exit code is 3 and each engine says why."""
+    done = nbagent("doctor", "--json", cwd=here, PATH="/nowhere", DOCKER_HOST="unix:///nowhere.sock")
+    assert done.code == 3
+    assert not any(done.json[name]["available"] for name in ("bubblewrap", "docker"))
+    assert all(done.json[name]["reason"] for name in ("bubblewrap", "docker"))
+    done = nbagent("exec", "-c", "1", "--json", cwd=here, PATH="/nowhere", DOCKER_HOST="unix:///nowhere.sock")
+    assert done.code == 3
+    assert "never runs it unisolated" in sentence(done)
+
+
+def test_demo_answers_without_a_key(here: Path) -> None:
+    """The demo is labelled as a recording, runs for real, and writes its notebook."""
+    done = nbagent("demo", *ENGINE, cwd=here)
+    assert done.code == 0, done.err
+    assert "recording" in done.out
+    nbformat.validate(nbformat.read(here / "nbagent-demo.ipynb", as_version=4))  # type: ignore[no-untyped-call]
+    done = nbagent("demo", "--json", "-o", "d.ipynb", *ENGINE, cwd=here)
+    assert (done.json["success"], done.json["replay"], sorted(done.json)) == (True, True, sorted(ANSWER_KEYS))
+
+
+def test_the_version_is_the_packages(here: Path) -> None:
+    """`--version` prints it and nothing else."""
+    done = nbagent("--version", cwd=here)
+    assert (done.code, done.out) == (0, f"{package.__version__}\n")
+
+
+# -- Ctrl-C -------------------------------------------------------------------------------------------------------------
+
+
+class Pressed:
+    """The program in a process group of its own, to be stopped by Ctrl-C once a cell has said that it runs."""
+
+    def __init__(self, *words: str, cwd: Path, state: Path) -> None:
+        self.state = state
+        self.process = subprocess.Popen(
+            [PROGRAM, *words, *ENGINE],
+            cwd=cwd,
+            env=environment(NBAGENT_STATE_DIR=str(state)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def wait_for(self, text: str, *, seconds: float = 60) -> None:
+        """Wait until the session's log has this text."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if any(text in log.read_text() for log in self.state.glob("sessions/*/log.jsonl")):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{text!r} never came")
+
+    def press(self) -> None:
+        """As a terminal does it: to the whole foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def done(self, *, seconds: float = 30) -> Done:
+        """Wait for the end."""
+        out, err = self.process.communicate(timeout=seconds)
+        return Done(self.process.returncode, out.decode(), err.decode())
+
+
+def test_ctrl_c_once_stops_the_cell_and_the_model_is_told(here: Path, leftovers: Callable[[], list[str]]) -> None:
+    """The session goes on with its variables, and the answer comes."""
+    code = "kept = 5\nprint('beg' + 'un', flush=True)\nimport time\ntime.sleep(60)"
+    model = replies(here / "f.jsonl", call(code), call("kept"), "Done.")
+    program = Pressed("run", "?", "-m", model, "--json", cwd=here, state=here / "state")
+    program.wait_for("begun")
+    program.press()
+    done = program.done()
+    assert done.code == 0
+    assert [cell["status"] for cell in done.json["cells"]] == ["interrupted", "ok"]
+    assert done.json["cells"][1]["outputs"][0]["data"]["text/plain"] == "5"
+    assert leftovers() == []
+
+
+@pytest.mark.parametrize("presses", [2, 6])
+def test_ctrl_c_twice_ends_all(here: Path, presses: int, leftovers: Callable[[], list[str]]) -> None:
+    """Whatever the cell does, in seconds: exit code 130, one JSON object, the notebook, and nothing of the sandbox."""
+    model = replies(here / "f.jsonl", call("first = 1"), call(STUBBORN), "Done.")
+    program = Pressed("run", "?", "-m", model, "--json", "-o", "n.ipynb", cwd=here, state=here / "state")
+    program.wait_for("begun\\n")
+    pressed = time.monotonic()
+    for _ in range(presses):
+        program.press()
+        time.sleep(0.15)
+    done = program.done()
+    assert time.monotonic() - pressed < 5
+    assert done.code == 130
+    assert (done.json["success"], done.json["error"]) == (False, "It was stopped.")
+    assert done.json["cells"][0]["code"] == "first = 1"
+    assert "Traceback" not in done.err
+    assert "first = 1" in (here / "n.ipynb").read_text()
+    assert leftovers() == []
+
+
+def test_ctrl_c_in_exec_stops_it(here: Path, leftovers: Callable[[], list[str]]) -> None:
+    """The cell is interrupted, what it said is kept, and the exit code is 130."""
+    code = "print('beg' + 'un', flush=True)\nimport time\ntime.sleep(60)"
+    program = Pressed("exec", "-c", code, "--json", cwd=here, state=here / "state")
+    program.wait_for("begun")
+    program.press()
+    done = program.done()
+    assert (done.code, done.json["status"]) == (130, "interrupted")
+    assert done.json["outputs"][0]["text"] == "begun\n"
+    assert leftovers() == []
+
+
+@pytest.mark.parametrize("after", [0.5, 0.8, 1.1])
+def test_ctrl_c_while_all_starts_ends_it(here: Path, after: float, leftovers: Callable[[], list[str]]) -> None:
+    """Before the first cell there is nothing to stop but all: no traceback, and nothing stays."""
+    program = Pressed("exec", "-c", "import time; time.sleep(60)", cwd=here, state=here / "state")
+    time.sleep(after)
+    program.press()
+    time.sleep(0.3)
+    if program.process.poll() is None:
+        program.press()
+    done = program.done()
+    assert done.code == 130
+    assert "Traceback" not in done.err
+    assert leftovers() == []
+
+
+def test_a_terminal_sees_colours_and_its_ctrl_c_works(here: Path, leftovers: Callable[[], list[str]]) -> None:
+    """On a real terminal output is coloured, hostile escapes are not there, and the key itself stops the cell."""
+    code = "print('\\x1b[32mgreen\\x1b[0m \\x1b]0;evil\\x07\\x1b[2Jend', flush=True)\nimport time\ntime.sleep(60)"
+    variables = environment(NBAGENT_STATE_DIR=str(here / "state"), TERM="xterm")
+    del variables["NO_COLOR"]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(here)
+        os.execve(PROGRAM, [str(PROGRAM), "exec", "-c", code, *ENGINE], variables)  # noqa: S606
+    shown = b""
+    end = time.monotonic() + 60
+    while b"green" not in shown and time.monotonic() < end:
+        shown += os.read(terminal, 65536)
+    time.sleep(0.3)
+    os.write(terminal, b"\x03")
+    try:
+        while time.monotonic() < end:
+            shown += os.read(terminal, 65536)
+    except OSError:
+        pass  # the program has ended
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert b"\x1b[32mgreen\x1b[0m end" in shown
+    assert b"evil" not in shown
+    assert b"KeyboardInterrupt" in shown
+    assert leftovers() == []
+
+
