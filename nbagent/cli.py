@@ -7,6 +7,7 @@ Imports of what a command needs stand in the command: `nbagent --help` must not 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -196,11 +197,16 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
 
 def main() -> None:
     """The program `nbagent`: errors of ours become a sentence and an exit code, with --json an object besides."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # By default these end a program at once, and its sandbox would stay behind.
+        signal.signal(number, _end)
     debug = "--debug" in sys.argv
     arguments = [each for each in sys.argv[1:] if each != "--debug"]
     try:
         code = app(args=arguments, prog_name="nbagent", standalone_mode=False)
         sys.stdout.flush()
+        # All is done and told: a late Ctrl-C must not change the exit code.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(code)
     except _WrongUse as error:
         error.show()
@@ -221,6 +227,11 @@ def main() -> None:
         _refused(arguments, told)
         complain(told)
         sys.exit(told.exit_code)
+
+
+def _end(number: int, _frame: object) -> None:
+    """Unwind, so that what runs is put away; with the code that shells give to a signal."""
+    sys.exit(128 + number)
 
 
 def _refused(arguments: list[str], error: NbagentError) -> None:

@@ -253,10 +253,15 @@ def _read(path: Path) -> bytes:
 
 
 def _notebook_cells(name: str, text: str) -> list[tuple[str, bool]]:
+    import warnings
+
     import nbformat
 
     try:
-        notebook = nbformat.reads(text, as_version=4)
+        with warnings.catch_warnings():
+            # Of cells without an id, or with the same one: nothing that matters to running them.
+            warnings.simplefilter("ignore")
+            notebook = nbformat.reads(text, as_version=4)
         cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     except Exception as error:
         raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error

@@ -196,7 +196,7 @@ class Answered(Fact, frozen=True, kw_only=True):
     text: str
     success: bool
     attempts: int
-    """Cells that the turn ran."""
+    """One, and one more for each cell that failed."""
     usage: Usage = Usage()
     seconds: float = 0.0
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +22,11 @@ from nbagent.errors import DataError, NbagentError, UsageError
 from nbagent.events import (
     Answered,
     Asked,
+    CellStatus,
     DataSeen,
     Event,
     FileSaved,
+    ModelReplied,
     Package,
     Record,
     SessionEnded,
@@ -36,9 +38,10 @@ from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
 from nbagent.kernel.files import Collector
 from nbagent.kernel.kernel import Kernel
-from nbagent.notebook.record import Recording
+from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, TrustLevel, trust_for
 from nbagent.sandbox import base
+from nbagent.sandbox.mounts import DATA, Mount
 
 if TYPE_CHECKING:
     from nbagent.agent.build import Agent
@@ -157,6 +160,8 @@ class Session:
         self._cells: list[Cell] = []
         self._files: list[Path] = []
         self._asking: asyncio.Task[Answer] | None = None
+        self._one_cell = asyncio.Lock()
+        self._pins: dict[str, str] = {}
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -213,6 +218,7 @@ class Session:
             self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=spill)
             opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
             await self._both(self._kernel.start(), opening)
+            self._pins = self._kernel.pins
             self._collector = Collector(
                 self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
             )
@@ -255,9 +261,11 @@ class Session:
 
     async def stop(self, reason: str = "") -> None:
         """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
-        if self._asking is not None and self._asking is not asyncio.current_task():
-            self._asking.cancel()
         was, self.status = self.status, "stopped"
+        asking = self._asking
+        if asking is not None and asking is not asyncio.current_task():
+            asking.cancel()
+            await asyncio.wait([asking], timeout=1)
         if self._kernel is not None:
             await self._kernel.stop()
         if self._model is not None:
@@ -309,8 +317,10 @@ class Session:
         finally:
             self._asking = None
 
-    async def stream(self, question: str) -> AsyncIterator[Record]:
+    async def stream(self, question: str) -> AsyncGenerator[Record, None]:
         """Ask a question, and yield each event as it happens; the last one is `Answered`.
+
+        Who leaves early should close it (`contextlib.aclosing`), which stops the question.
 
         Raises:
             NbagentError: As for `ask`, after the events that came before.
@@ -325,7 +335,12 @@ class Session:
             await asking
         finally:
             unfollow()
-            asking.cancel()
+            if not asking.done():
+                asking.cancel()
+            await asyncio.wait([asking])
+            if not asking.cancelled():
+                # Raised above, or of no interest to who left early.
+                asking.exception()
 
     async def _ask(self, question: str) -> Answer:
         from nbagent.agent import build
@@ -337,8 +352,14 @@ class Session:
         self._emit(Asked(turn=turn, question=question, model=agent.model.name, replay=agent.model.is_replay))
         self.unfinished = None
         text, usage, ended = "", Usage(), False
+
+        def heard(reply: ModelReplied) -> None:
+            nonlocal usage
+            usage += reply.usage
+            self._emit(reply)
+
         try:
-            found = await build.answer(agent, question, on_reply=self._emit, turn=turn)
+            found = await build.answer(agent, question, on_reply=heard, turn=turn)
             text, usage, ended = found.text, found.usage, not found.stopped
         except asyncio.CancelledError:
             text = "Stopped."
@@ -415,8 +436,19 @@ class Session:
         return await self._run(code, timeout=timeout, turn=0)
 
     async def _run(self, code: str, *, timeout: float | None, turn: int) -> Cell:  # noqa: ASYNC109
+        # Its files are collected before the next cell runs, and belong to it alone.
+        async with self._one_cell:
+            return await self._run_one(code, timeout=timeout, turn=turn)
+
+    async def _run_one(self, code: str, *, timeout: float | None, turn: int) -> Cell:  # noqa: ASYNC109
         kernel = self._running_kernel()
-        cell = await kernel.run(code, timeout=timeout, turn=turn)
+        try:
+            cell = await kernel.run(code, timeout=timeout, turn=turn)
+        except BaseException:
+            if turn and self._recording.cells and self._recording.cells[-1].turn == turn:
+                # What it did before it was given up belongs to the turn too.
+                self._cells.append(_as_cell(self._recording.cells[-1]))
+            raise
         notes: list[str] = []
         if kernel.is_alive and self._collector is not None:
             try:
@@ -425,14 +457,16 @@ class Session:
                 raise store.cannot_write(self.folder / "output", error) from error
             notes += [note] if note else []
             for one in saved:
-                self._files.append(one.path)
+                if turn:
+                    self._files.append(one.path)
                 self._emit(FileSaved(path=str(one.path), size=one.size, sha256=one.sha256, cell=cell.cell))
             cell = replace(cell, files=[one.name for one in saved])
         if (state := kernel.take_widget_state()) is not None:
             self._emit(WidgetState(state=state))
         if notes:
             cell = replace(cell, note=" ".join([cell.note, *notes]).strip())
-        self._cells.append(cell)
+        if turn:
+            self._cells.append(cell)
         return cell
 
     async def install(self, requirements: list[str]) -> list[Package]:
@@ -452,10 +486,9 @@ class Session:
         """
         from nbagent.notebook import export
 
-        kernel = self._kernel
-        pins = kernel.pins if kernel else {}
-        written = export.export(self._recording, Path(path).expanduser(), pins=pins)
-        store.remember_export(self._root, written, self._recording.data)
+        written = export.export(self._recording, Path(path).expanduser(), pins=self._pins)
+        # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
+        store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.data)
         if self.status == "running":
             digest = hashlib.sha256(written.read_bytes()).hexdigest()
             self._emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
@@ -476,7 +509,7 @@ class Session:
         return self._journal
 
     def _running_kernel(self) -> Kernel:
-        if self._kernel is None or self.status == "stopped":
+        if self._kernel is None or self.status in ("new", "stopped"):
             state = "was stopped" if self.status == "stopped" else "was not started"
             raise UsageError(f"This session {state}.", mend="Use it in `async with`, or call start() first.")
         return self._kernel
@@ -523,6 +556,8 @@ class BlockingSession:
         try:
             self._wait(self._session.start())
         except BaseException:
+            with contextlib.suppress(BaseException):
+                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=15)
             self._end_loop()
             raise
 
@@ -533,6 +568,22 @@ class BlockingSession:
     def run(self, code: str, *, timeout: float | None = None) -> Cell:
         """See `Session.run`."""
         return self._wait(self._session.run(code, timeout=timeout))
+
+    def stream(self, question: str) -> Iterator[Record]:
+        """See `Session.stream`."""
+        events = self._session.stream(question)
+        try:
+            while True:
+                try:
+                    yield self._wait(anext(events))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._wait(events.aclose())
+
+    def interrupt(self) -> None:
+        """See `Session.interrupt`; may be called from another thread."""
+        self._loop.call_soon_threadsafe(self._session.interrupt)
 
     def install(self, requirements: list[str]) -> list[Package]:
         """See `Session.install`."""
@@ -580,13 +631,28 @@ class BlockingSession:
             self._loop.close()
 
 
-def resolve_data(paths: Iterable[str | Path]) -> list[base.Mount]:
+def _as_cell(recorded: RecordedCell) -> Cell:
+    """A cell as the log has it, for one that was given up and never came back."""
+    status: CellStatus = "interrupted"
+    return Cell(
+        cell=recorded.cell,
+        code=recorded.code,
+        status=status,
+        outputs=recorded.outputs,
+        execution_count=recorded.execution_count,
+        duration=recorded.duration,
+        note=recorded.note,
+        installed=recorded.installed,
+    )
+
+
+def resolve_data(paths: Iterable[str | Path]) -> list[Mount]:
     """Where the sandbox will see each file and folder.
 
     Raises:
         DataError: One is missing, unreadable or special, or two have the same name.
     """
-    mounts: dict[str, base.Mount] = {}
+    mounts: dict[str, Mount] = {}
     for given in paths:
         source = _existing(given)
         if source.name in mounts:
@@ -597,11 +663,13 @@ def resolve_data(paths: Iterable[str | Path]) -> list[base.Mount]:
                 f"{other} and {source} have the same name, and the sandbox sees both in one folder.",
                 mend="Rename one, or give the folder that holds both.",
             )
-        mounts[source.name] = base.Mount(source, f"{base.DATA}/{source.name}")
+        mounts[source.name] = Mount(source, f"{DATA}/{source.name}")
     return list(mounts.values())
 
 
 def _existing(given: str | Path) -> Path:
+    if not str(given).strip():
+        raise DataError("The name of the data is empty.", mend="Give a file or a folder.")
     shown = str(given) if len(str(given)) <= 120 else f"{str(given)[:120]}…"
     try:
         source = Path(given).expanduser().resolve(strict=True)

@@ -178,6 +178,9 @@ class View:
             return
         self._results.write(shown)
         self._results.flush()
+        if self._colours and "\x1b" in shown:
+            # A colour, or text made invisible, must not reach what comes after it.
+            self._results.write("\x1b[0m")
         self._line_open = not shown.endswith("\n")
 
     def _end_line(self) -> None:
@@ -201,7 +204,8 @@ class View:
             except (OSError, ValueError):
                 return
             self._say(f"figure: {path}", style="cyan")
-            self._inline(data)
+            # Encoded again: what the sandbox sent as base64 may hold more than that.
+            self._inline(base64.b64encode(content).decode())
 
     def _inline(self, data: str) -> None:
         """The picture itself, where the terminal is known to show some: iTerm2's and kitty's protocols."""

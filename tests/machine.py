@@ -73,11 +73,11 @@ def containers(runtime: str) -> list[str]:
 
 
 def groups() -> set[str]:
-    """Names of all sandboxes' control groups."""
+    """Names of the sandboxes' control groups where this process makes them; a group for memory is each one's."""
     hierarchy = cgroup.find()
     if hierarchy is None:
         return set()
-    return {each.name for folder in hierarchy.folders.values() for each in folder.iterdir() if each.is_dir()}
+    return {each.name for each in hierarchy.folders["memory"].iterdir() if each.is_dir()}
 
 
 def _of_others(name: str, runtime: Path) -> bool:

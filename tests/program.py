@@ -13,7 +13,9 @@ from typing import Any
 PROGRAM = Path(sys.executable).with_name("nbagent")
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 ANSWER_KEYS = "success answer notebook cells installed files attempts usage engine trust replay".split()
-TABLE = "species,bill,mass\nAdelie,38.1,3700\nAdelie,39.5,3800\nGentoo,46.1,5100\nGentoo,47.3,5200\nChinstrap,48.9,3700\n"
+TABLE = (
+    "species,bill,mass\nAdelie,38.1,3700\nAdelie,39.5,3800\nGentoo,46.1,5100\nGentoo,47.3,5200\nChinstrap,48.9,3700\n"
+)
 """A small table: two Adelie penguins, two Gentoo, one Chinstrap."""
 
 

@@ -22,7 +22,9 @@ HEAVY = {
 
 def modules(code: str, *words: str) -> set[str]:
     """The top-level modules that a fresh Python has imported after the code."""
-    report = "import atexit, json, sys\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
+    report = (
+        "import atexit, json, sys\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
+    )
     command = [sys.executable, "-c", f"{report}\n{code}", *words]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     names: Any = json.loads(ran.stderr.splitlines()[-1])
@@ -47,7 +49,10 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 def test_a_session_is_imported_without_a_model() -> None:
     """Running cells needs neither LangChain nor, on the host, Polars."""
     found = modules("from nbagent import Session")
-    assert found & {"langchain", "langchain_core", "langgraph", "openai", "polars", "pandas", "matplotlib", "IPython"} == set()
+    assert (
+        found & {"langchain", "langchain_core", "langgraph", "openai", "polars", "pandas", "matplotlib", "IPython"}
+        == set()
+    )
 
 
 def test_every_public_name_is_there() -> None:
@@ -56,7 +61,7 @@ def test_every_public_name_is_there() -> None:
         assert getattr(nbagent, name) is not None
         assert name in dir(nbagent)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = nbagent.Nothing  # type: ignore[attr-defined]
+        _ = nbagent.Nothing
 
 
 def test_no_module_has_side_effects_on_the_disk(tmp_path: Path) -> None:

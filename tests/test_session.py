@@ -55,7 +55,9 @@ class Story:
 async def story(table: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
     """One question whose first cell works, whose second fails and whose third mends it; the session runs on."""
     folder = tmp_path_factory.mktemp("story")
-    model = replies(folder / "r.jsonl", call(READ, say="Let me look."), call(WRONG), call(RIGHT), "48.9 mm, a Chinstrap.")
+    model = replies(
+        folder / "r.jsonl", call(READ, say="Let me look."), call(WRONG), call(RIGHT), "48.9 mm, a Chinstrap."
+    )
     seen: list[Any] = []
     async with Session(model=model, data=[table], engine=ENGINE) as session:
         async for each in session.stream("Which penguin has the longest bill?"):
@@ -140,7 +142,9 @@ async def test_data_is_there_and_read_only(story: Story) -> None:
 
 
 @on_one_loop
-@pytest.mark.parametrize("code", ["def", "x = 'a", "", "   \n", "# only a comment", "\ud800", "print('\\ud800')", "'\\ud800'"])
+@pytest.mark.parametrize(
+    "code", ["def", "x = 'a", "", "   \n", "# only a comment", "\ud800", "print('\\ud800')", "'\\ud800'"]
+)
 async def test_code_of_any_kind_is_run_to_an_end(story: Story, code: str) -> None:
     """Nothing, half a statement and half a surrogate pair leave a session that goes on."""
     await story.session.run(code)
@@ -180,7 +184,9 @@ async def test_replies_that_ran_out_are_told_and_the_session_goes_on(story: Stor
 
 
 @on_one_loop
-@pytest.mark.parametrize("question", ["", "  \n\t ", "\0", "x" * (MAX_QUESTION + 1)], ids=["none", "blank", "NUL", "long"])
+@pytest.mark.parametrize(
+    "question", ["", "  \n\t ", "\0", "x" * (MAX_QUESTION + 1)], ids=["none", "blank", "NUL", "long"]
+)
 async def test_a_question_of_nothing_or_too_much_is_refused(story: Story, question: str) -> None:
     """Neither costs a call of the model nor a turn."""
     turns = story.session.turns
@@ -194,7 +200,7 @@ async def test_a_notebook_can_be_exported_at_any_time(story: Story, tmp_path: Pa
     """It is valid, holds what ran, and its path is absolute; where it can't be written, that is said."""
     path = story.session.export(tmp_path / "a.ipynb")
     assert path.is_absolute()
-    notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    notebook: Any = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert "Which penguin" in notebook.cells[1].source
     with pytest.raises(StoreError, match="is a folder"):
@@ -250,7 +256,7 @@ async def test_a_second_question_waits_for_nobody(tmp_path: Path) -> None:
         answer = await session.ask("Again")
         assert (answer.text, answer.cells[-1].text) == ("One.", "1")
         path = session.export(tmp_path / "n.ipynb")
-    notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    notebook: Any = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert "Stopped." in "\n".join(cell.source for cell in notebook.cells)
 
@@ -264,7 +270,7 @@ async def test_leaving_a_stream_stops_the_question(tmp_path: Path, more: Callabl
         async for each in events:
             if isinstance(each.event, CellStarted):
                 break
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()
     assert time.monotonic() - started < 30
     assert more() == []
 
@@ -283,7 +289,7 @@ async def test_data_of_every_kind_is_seen(tmp_path: Path) -> None:
     given = [*(tmp_path / name for name in names), tmp_path / "folder", tmp_path / "sparse.bin"]
     async with Session(data=given, engine=ENGINE) as session:
         cell = await session.run(
-            "import os\n{name: open(f'/tmp/data/{name}').read() for name in os.listdir('/tmp/data') if name.endswith('t')}"
+            "import os\nos.chdir('/tmp/data')\n{name: open(name).read() for name in os.listdir() if name.endswith('t')}"
         )
         assert cell.success, cell.outputs
         assert "'private.txt': 'private.txt'" in cell.text
@@ -404,7 +410,12 @@ asyncio.run(main())
 """
 
 
-def sweep(left: list[str]) -> None:
+def alive(left: set[str]) -> list[str]:
+    """Of what is left, that which runs."""
+    return [each for each in left if each.startswith(("process", "container"))]
+
+
+def sweep(left: set[str]) -> None:
     """Remove what nobody could put away any more: folders, and control groups without a process in them."""
     hierarchy = cgroup.find()
     for kind, _, name in (each.rpartition(" ") for each in left):
@@ -417,9 +428,10 @@ def sweep(left: list[str]) -> None:
 
 @pytest.mark.parametrize("moment", ["SessionStarted", '"cell":1', "halfway", '"cell":3', "Answered"])
 def test_a_killed_process_loses_at_most_the_running_cell(
-    tmp_path: Path, home: Path, moment: str, more: Callable[[], list[str]]
+    tmp_path: Path, home: Path, moment: str, leftovers: Callable[[], list[str]]
 ) -> None:
     """The log of a session that was killed is whole up to then, makes a notebook, and nothing of the sandbox stays."""
+    before = set(leftovers())
     slow = "import time\nprint('halfway', flush=True)\ntime.sleep(0.5)"
     model = replies(tmp_path / "r.jsonl", call("1 + 1"), call(slow), call("2 + 2"), call("3 + 3"), "Done.")
     state = home / "state-of-killed" / tmp_path.name
@@ -445,10 +457,10 @@ def test_a_killed_process_loses_at_most_the_running_cell(
     assert journal.emit(SessionEnded()).seq == len(records) + 1
     journal.close()
     end = time.monotonic() + 10
-    while (running := [each for each in more() if "process" in each or "container" in each]) and time.monotonic() < end:
+    while (running := alive(set(leftovers()) - before)) and time.monotonic() < end:
         time.sleep(0.1)
     assert running == []
-    sweep(more())
+    sweep(set(leftovers()) - before)
 
 
 def test_a_blocking_session_does_the_same(table: Path, tmp_path: Path) -> None:
@@ -493,7 +505,11 @@ def test_ctrl_c_in_a_blocking_session_stops_the_call_only(tmp_path: Path, more: 
     """KeyboardInterrupt is raised at once, the variables are kept and the session goes on."""
     model = replies(tmp_path / "r.jsonl", call("import time\ntime.sleep(60)"), "Done.")
     process = subprocess.Popen(
-        [sys.executable, "-c", CTRL_C, model], env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", CTRL_C, model],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     assert process.stdout is not None
     lines: list[str] = []

@@ -33,10 +33,8 @@ from nbagent.terminal import View, complain, safe
 
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-PIECES = st.sampled_from(
-    ["\x1b", "[", "]", "\\", "\x07", "m", ";", "0", "31", "8;;http://x", "52;c;QUJD", "2J", "H", "P", "_", "^", "X"]
-    + ["\x9b", "\x9d", "\x90", "\x9c", "\r", "\n", "\r\n", " ", "?", "(", "c", "a", "é", "\u202e", "\ud800"]
-)
+WORDS = "\x1b [ ] \\ \x07 m ; 0 31 8;;http://x 52;c;QUJD 2J H P _ ^ X \x9b \x9d \x90 \x9c ? ( c a é \u202e \ud800"
+PIECES = st.sampled_from([*WORDS.split(" "), " ", "\r", "\n", "\r\n"])
 TEXTS = st.lists(PIECES | st.characters(), max_size=40).map("".join)
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 

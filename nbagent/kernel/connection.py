@@ -17,6 +17,8 @@ from jupyter_client import AsyncKernelClient, AsyncKernelManager
 Channel = Literal["iopub", "shell"]
 WAITING = 32
 """Messages that may wait unread on each socket of this side; a kernel of ours sends none of more than 0.5 MB."""
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes of one part of a message; who sends a larger one loses the connection, and with it what was under way."""
 BATCH = 64
 """Messages that are read before other tasks get a turn."""
 
@@ -33,6 +35,7 @@ class Connection:
         self._context = zmq.asyncio.Context()
         self._context.setsockopt(zmq.RCVHWM, WAITING)
         self._context.setsockopt(zmq.LINGER, 0)
+        self._context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
         self.client: AsyncKernelClient = manager.client(context=self._context)
         self.client.start_channels(stdin=False, hb=False)
         self._poller = zmq.asyncio.Poller()

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import tempfile
+import time
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -21,6 +22,10 @@ MAX_FILES = 20
 """Files that are collected after one run."""
 MAX_SIZE = 100 * 1024 * 1024
 """Bytes of one file; a larger one stays in the sandbox, and that is said."""
+MAX_TOTAL = 1024 * 1024 * 1024
+"""Bytes of all that one session hands over: what is free inside must not fill the host's disk."""
+SECONDS = 60.0
+"""For all files after one run."""
 _PROBE = Path(__file__).with_name("files_inside.py")
 
 
@@ -54,6 +59,7 @@ class Collector:
         self._kernel = kernel
         self._folder = folder
         self._source = source
+        self._total = 0
         self._seen: dict[str, tuple[int, int]] = {}
         self._names: dict[str, str] = {}
 
@@ -70,13 +76,20 @@ class Collector:
         fresh = self._fresh(listing)
         saved: list[Saved] = []
         notes = []
+        end = time.monotonic() + SECONDS
         for name, size, changed in fresh[:MAX_FILES]:
-            self._seen[name] = (size, changed)
-            if size > MAX_SIZE:
+            if size > MAX_SIZE or self._total + size > MAX_TOTAL:
+                self._seen[name] = (size, changed)
                 notes.append(f"{name!r} has {size:,} bytes and stays in the sandbox.")
-                continue
-            if (one := await self._fetch(name, size)) is not None:
+            elif (left := end - time.monotonic()) <= 0:
+                notes.append("The kernel took too long to hand over its files; the rest stays in the sandbox.")
+                break
+            elif (one := await self._fetch(name, size, seconds=left)) is not None:
+                self._seen[name] = (size, changed)
+                self._total += size
                 saved.append(one)
+            else:
+                notes.append(f"{name!r} could not be fetched.")
         if len(fresh) > MAX_FILES:
             notes.append(f"{len(fresh)} files are new in {self._source}; {MAX_FILES} were collected.")
         return saved, " ".join(notes)
@@ -89,7 +102,7 @@ class Collector:
                     found.append((name, size, changed))
         return found
 
-    async def _fetch(self, name: str, size: int) -> Saved | None:
+    async def _fetch(self, name: str, size: int, *, seconds: float) -> Saved | None:
         """One file, written beside its place and moved there when it is whole."""
         self._folder.mkdir(parents=True, exist_ok=True)
         descriptor, staged = tempfile.mkstemp(prefix=".nbagent-", dir=self._folder)
@@ -106,7 +119,7 @@ class Collector:
                     file.write(chunk)
 
                 await self._kernel.evaluate(
-                    _PROBE.read_text(), ["send", f"{self._source}/{name}", size], seconds=60, chunks=take
+                    _PROBE.read_text(), ["send", f"{self._source}/{name}", size], seconds=seconds, chunks=take
                 )
             if received != size:
                 return None

@@ -48,8 +48,8 @@ HALF_DONE = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
 LAST_WORDS = 1.0
 """Seconds for reading what a kernel that died has sent before."""
-RECENT = 20
-"""Cells to which late output is still attributed."""
+RECENT = 60
+"""Requests whose late output is still attributed to a cell; each cell takes about three."""
 MAX_RESTARTS = 3
 """Kernels that may die in a row without one cell having ended well in between."""
 MAX_INSTALLS = 10
@@ -265,8 +265,7 @@ class Kernel:
             number = self.cells
             self._notify(CellStarted(cell=number, turn=turn, code=code))
             started = time.monotonic()
-            if self._connection is None:
-                await self._revive(number)
+            await self._ensure_alive(number)
             self._running, self._stop = True, None
             try:
                 return await self._run_with_installs(number, code, limit, started)
@@ -291,7 +290,12 @@ class Kernel:
             run = await self._execute(number, code, limit)
             if (module := _missing_module(run, code)) is None or len(installed) >= MAX_INSTALLS:
                 break
-            added, refusal = await self._install_module(number, module)
+            try:
+                added, refusal = await self._install_module(number, module)
+            except BaseException:
+                run.stopped = "interrupted"
+                self._finish(run, code, time.monotonic() - started, installed, notes, "")
+                raise
             if refusal:
                 notes.append(refusal)
             if not added:
@@ -312,13 +316,15 @@ class Kernel:
         self._show(run.cell, list(run.outputs.withheld()))
         if run.outputs.truncated:
             notes.append(run.outputs.truncated)
+        # What the kernel claims may be anything; a notebook takes a small natural number.
         count = (run.reply or {}).get("execution_count")
+        count = count if type(count) is int and 0 <= count < 2**31 else None
         cell = Cell(
             cell=run.cell,
             code=code,
             status=_status(run),
             outputs=run.outputs.outputs(),
-            execution_count=count if isinstance(count, int) else None,
+            execution_count=count,
             duration=duration,
             note=" ".join(notes),
             installed=installed,
@@ -344,22 +350,40 @@ class Kernel:
         spill = self._spill(number) if self._spill else None
         outputs = CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
         run = _Run(connection.execute(code), outputs, number, time.monotonic())
-        self._recent[run.msg_id] = (number, outputs)
-        if len(self._recent) > RECENT:
-            self._recent.popitem(last=False)
+        self._remember(run.msg_id, number, outputs)
         try:
             while not run.done:
                 if await connection.wait(TICK):
                     for channel, message in connection.read():
                         self._take(channel, message, run)
                 await self._watch(run, limit)
-        except asyncio.CancelledError:
-            await self._abandon(run)
+        except BaseException:
+            # The caller gave up, or a reader of the events failed: either way the code must not go on running.
+            await self._give_up(run, code)
             raise
         return run
 
-    async def _abandon(self, run: _Run) -> None:
-        """The caller gave up on a running cell: stop it, so that the next one finds a kernel that listens."""
+    async def _give_up(self, run: _Run, code: str) -> None:
+        """Stop a cell that nobody waits for any more, and tell how it ended; the next one finds a kernel."""
+        lost = ""
+        try:
+            lost = await self._abandon(run)
+        except BaseException:
+            # It may still run that code: the next cell gets a new kernel.
+            self._drop_connection()
+            run.died = run.died or "was given up, since it did not stop when interrupted"
+            raise
+        finally:
+            run.stopped = "interrupted"
+            self._finish(run, code, time.monotonic() - run.started, [], run.notes, lost)
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _abandon(self, run: _Run) -> str:
+        """Interrupt, grace, kill; returns why state was lost, if it was."""
         connection = self._alive()
         connection.interrupt()
         end = time.monotonic() + self.spec.trust.limits.grace
@@ -372,7 +396,12 @@ class Kernel:
         run.stopped = "interrupted"
         if not run.done:
             run.died = "was killed, since it did not stop when interrupted"
-        await self._recover(run)
+        return await self._recover(run)
+
+    def _remember(self, msg_id: str, cell: int, outputs: CellOutputs) -> None:
+        self._recent[msg_id] = (cell, outputs)
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
 
     def _take(self, channel: str, message: dict[str, Any], run: _Run | None) -> None:
         """Sort one message: to the running cell, to an earlier one, to the widgets, or away."""
@@ -458,6 +487,8 @@ class Kernel:
             if run.stopped and (run.reply or {}).get("status") != "ok":
                 run.notes.append(f"{why} and was interrupted; variables are kept.")
                 await self._settle()
+            elif run.stopped:
+                run.notes.append(f"{why} and was interrupted, and went on to its end.")
             return ""
         reason = f"{why} and the kernel {run.died}." if why else f"The kernel {run.died}."
         if run.stopped:
@@ -476,6 +507,14 @@ class Kernel:
             await self.provisioner.kill()
             await self.provisioner.wait()
         return lost
+
+    async def _ensure_alive(self, cell: int) -> None:
+        """Before a cell: a kernel that ended between two cells is replaced, and the cell not blamed for it."""
+        if self._connection is None:
+            await self._revive(cell)
+        elif await self.provisioner.poll() is not None:
+            ended = self.provisioner.last_exit
+            await self.restart(f"The kernel {ended or 'ended'} between two cells; its variables are lost.", cell=cell)
 
     async def _revive(self, cell: int) -> None:
         """Bring back a kernel that died too often to be restarted by itself: once, because a person asked again.
@@ -518,6 +557,9 @@ class Kernel:
         """Run code silently and return the reply's content; None if none came in time. The caller holds the lock."""
         connection = self._alive()
         msg_id = connection.execute(code, silent=True, store_history=False, expressions=expressions)
+        if self._recent:
+            # ipykernel names the latest request for what a thread prints: it belongs to the last cell.
+            self._remember(msg_id, *next(reversed(self._recent.values())))
         end = time.monotonic() + seconds
         reply: dict[str, Any] | None = None
         idle = chunks is None
@@ -531,8 +573,10 @@ class Kernel:
                     elif chunks is not None and message["header"].get("msg_type") == "nbagent_chunk":
                         for buffer in message.get("buffers") or []:
                             chunks(bytes(buffer))
-                    elif message["content"].get("execution_state") == "idle":
-                        idle = True
+                    elif message["header"].get("msg_type") == "status":
+                        idle |= message["content"].get("execution_state") == "idle"
+                    else:
+                        self._take(channel, message, None)
             if await self.provisioner.poll() is not None:
                 return None
         if reply is None:
@@ -557,6 +601,8 @@ class Kernel:
         call = f"(lambda space: (exec({source!r}, space), space['main'](*{arguments!r}))[1])({{'__name__': 'nbagent'}})"
         expression = f"__import__('json').dumps({call})"
         async with self._busy:
+            if self._connection is None:
+                await self._revive(0)
             reply = await self._ask("", expressions={"value": expression}, seconds=seconds, chunks=chunks)
         try:
             shown = (reply or {})["user_expressions"]["value"]["data"]["text/plain"]

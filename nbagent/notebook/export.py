@@ -59,15 +59,12 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
     cells: list[Any] = []
     if recording.cells:
         cells.append(_requirements(recording, pins))
-    open_turn: RecordedTurn | None = None
+    turns = {turn.turn: turn for turn in recording.turns}
+    last = {item.turn: number for number, item in enumerate(recording.items)}
     remarks = 0
-    for item in recording.items:
-        if isinstance(item, RecordedTurn) or item.turn != (open_turn.turn if open_turn else 0):
-            cells += _answer(open_turn)
-            open_turn = None
+    for number, item in enumerate(recording.items):
         if isinstance(item, RecordedTurn):
             cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
-            open_turn = item
         elif isinstance(item, Remark):
             remarks += 1
             cells.append(_markdown(f"remark-{remarks}", item.text, {"role": "remark", "turn": item.turn}))
@@ -75,7 +72,9 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
             cells.append(_code(item))
         else:
             cells.append(_stopped(item))
-    cells += _answer(open_turn)
+        if last[item.turn] == number:
+            # A person may run cells of their own while a question is answered.
+            cells += _answer(turns.get(item.turn))
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording))
     # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
     return nbformat.from_dict(notebook)

@@ -17,11 +17,9 @@ import math
 import os
 import shutil
 import signal
-import stat
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -29,16 +27,15 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent import store
-from nbagent.errors import DataError, EngineUnavailable, KernelStartError, LimitUnenforceable, SandboxError
+from nbagent.errors import EngineUnavailable, KernelStartError, LimitUnenforceable, SandboxError
 from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
-from nbagent.sandbox import environment, packages, seccomp
+from nbagent.sandbox import environment, mounts, packages, seccomp
 from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
+from nbagent.sandbox.mounts import Mount
 
 SANDBOX_UID = 64420
 """The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
 Result = TypeVar("Result")
-DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -55,19 +52,6 @@ async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
     except RuntimeError:
         return work(*arguments)
     return await done
-
-
-@dataclass(frozen=True)
-class Mount:
-    """Something of the host's that the sandbox sees read-only.
-
-    Attributes:
-        source: A file or folder on the host, absolute, links resolved.
-        target: Where the sandbox sees it, absolute.
-    """
-
-    source: Path
-    target: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -456,73 +440,18 @@ START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")
 def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
 
-    The home folder and the root are never shown: they hold keys. `NBAGENT_CLIENT_DATA=0` turns it off altogether.
+    `NBAGENT_CLIENT_DATA=0` turns that off.
 
     Args:
         cwd: The folder the kernel was started for.
         config: The kernelspec's configuration: `trust`, and `data: false` to turn it off.
     """
     trust = trust_for(TrustLevel.parse(os.environ.get("NBAGENT_TRUST") or config.get("trust", "isolated")))
-    folder = Path(cwd or Path.cwd()).resolve()
-    home = Path.home().resolve()
     wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
-    if not wanted or not folder.is_dir() or folder in (home, *home.parents):
+    folder = Path(cwd or Path.cwd()).resolve()
+    if not wanted or not folder.is_dir():
         return SandboxSpec(trust=trust)
-    return SandboxSpec(trust=trust, data=(*_beside(folder),))
-
-
-def _beside(folder: Path) -> list[Mount]:
-    """The folder itself; and where notebooks were exported to it, the data they need that lies somewhere else."""
-    override = os.environ.get("NBAGENT_STATE_DIR")
-    known = store.recall_exports(store.state_root(Path(override) if override else None), folder)
-    elsewhere = [
-        Mount(Path(source), path)
-        for path, source in known.items()
-        if not (folder / path.removeprefix(DATA).lstrip("/")).exists() and Path(source).exists()
-    ]
-    if not elsewhere:
-        return [Mount(folder, DATA)]
-    # Nothing can be mounted inside of a folder that is itself mounted read-only.
-    return [*(Mount(entry, f"{DATA}/{entry.name}") for entry in sorted(folder.iterdir())), *elsewhere]
-
-
-def readable(mounts: Sequence[Mount], *, uid: int, scratch: Path) -> tuple[Mount, ...]:
-    """The mounts, with a private copy in place of each file that the sandbox's user could not read.
-
-    A root controller's sandbox runs as another user; a file of mode 0600 would be there and unreadable.
-
-    Args:
-        mounts: What the sandbox is to see.
-        uid: The user it runs as, on the host.
-        scratch: A folder of the session's for the copies.
-
-    Raises:
-        DataError: Something isn't there, or is a folder that this user may not read.
-    """
-    for mount in mounts:
-        if not mount.source.exists():
-            raise DataError(f"The data at {mount.source} isn't there any more.")
-    if uid == os.getuid():
-        return tuple(mounts)
-    return tuple(_readable(mount, scratch) for mount in mounts)
-
-
-def _readable(mount: Mount, scratch: Path) -> Mount:
-    mode = mount.source.stat().st_mode
-    if mount.source.is_dir():
-        if not mode & stat.S_IROTH or not mode & stat.S_IXOTH:
-            raise DataError(
-                f"The sandbox's own user may not read the folder {mount.source}.",
-                mend=f"Allow it with: chmod o+rx {mount.source}",
-            )
-        return mount
-    if mode & stat.S_IROTH:
-        return mount
-    copy = Path(tempfile.mkdtemp(prefix="data-", dir=scratch)) / mount.source.name
-    copy.parent.chmod(0o755)
-    shutil.copyfile(mount.source, copy)
-    copy.chmod(0o644)
-    return replace(mount, source=copy)
+    return SandboxSpec(trust=trust, data=tuple(mounts.for_client(folder)))
 
 
 async def choose(name: str | None, *, image: str | None = None) -> Engine:

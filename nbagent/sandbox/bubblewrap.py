@@ -13,14 +13,13 @@ import signal
 import subprocess
 import threading
 from concurrent.futures import Future
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB
 from nbagent.sandbox import cgroup, environment, packages, seccomp
 from nbagent.sandbox.base import (
-    DATA,
     HOME,
     SANDBOX_UID,
     START,
@@ -31,9 +30,9 @@ from nbagent.sandbox.base import (
     Report,
     SandboxProvisioner,
     inside_environment,
-    readable,
 )
 from nbagent.sandbox.handoff import INSIDE, Handoff
+from nbagent.sandbox.mounts import DATA, readable
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
@@ -198,6 +197,8 @@ class BubblewrapProvisioner(SandboxProvisioner):
         arguments += ["--perms", "0755", "--dir", DATA]
         uid = SANDBOX_UID if os.getuid() == 0 else os.getuid()
         for mount in readable(self.spec.data, uid=uid, scratch=self.scratch):
+            if (parent := str(PurePosixPath(mount.target).parent)).startswith(f"{DATA}/"):
+                arguments += ["--perms", "0755", "--dir", parent]
             arguments += ["--ro-bind", str(mount.source), mount.target]
         if trust.read_only_root:
             arguments += ["--remount-ro", "/"]

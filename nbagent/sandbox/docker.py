@@ -17,7 +17,6 @@ from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB
 from nbagent.sandbox import daemon, environment, image, packages, seccomp
 from nbagent.sandbox.base import (
-    DATA,
     HOME,
     OUTPUT,
     SANDBOX_UID,
@@ -30,9 +29,9 @@ from nbagent.sandbox.base import (
     SandboxProvisioner,
     in_thread,
     inside_environment,
-    readable,
 )
 from nbagent.sandbox.handoff import INSIDE, Handoff
+from nbagent.sandbox.mounts import DATA, readable
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -80,6 +79,15 @@ def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
         Control(name="pids", enforced=bool(info.get("PidsLimit")), how=group),
         Control(name="tmp", enforced=True, how="size of the tmpfs"),
     )
+
+
+def _bind(source: str, target: str) -> Any:
+    from docker.types import Mount
+
+    mount = Mount(target, source, type="bind", read_only=True)
+    # A bind brings along what is mounted below it, and before Docker 25 that would stay writable.
+    mount["BindOptions"] = {"NonRecursive": True}
+    return mount
 
 
 def user_id() -> int:
@@ -136,7 +144,7 @@ class DockerProvisioner(SandboxProvisioner):
         threading.Thread(target=self._watch, args=(self._container,), name=name, daemon=True).start()
 
     def _host_config(self, client: APIClient, handoff: Handoff) -> Any:
-        from docker.types import LogConfig, Mount, Ulimit
+        from docker.types import LogConfig, Ulimit
 
         trust = self.spec.trust
         limits = trust.limits
@@ -147,7 +155,7 @@ class DockerProvisioner(SandboxProvisioner):
         return client.create_host_config(
             network_mode="host" if trust.network else "none",
             read_only=trust.read_only_root,
-            mounts=[Mount(target, source, type="bind", read_only=True) for source, target in mounts],
+            mounts=[_bind(source, target) for source, target in mounts],
             tmpfs={"/tmp": size, WORKSPACE: size, HOME: size},  # noqa: S108 - inside
             cap_drop=["ALL"],
             security_opt=["no-new-privileges:true", f"seccomp={self._profile(client, handoff)}"],

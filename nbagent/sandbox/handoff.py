@@ -34,6 +34,9 @@ INSIDE = "/run/nbagent"
 TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
 MAX_REQUEST = 64 * 1024
+MAX_WANTED = 50
+MAX_REQUESTS = 200
+"""Names that code chooses leave the machine when they are looked up; these bound how many."""
 REQUEST_SECONDS = 5.0
 """From a caller's connection to the end of its request."""
 SOCKET_PATH_LIMIT = 107
@@ -80,6 +83,7 @@ class Handoff:
         self.install = install
         self.key = secrets.token_hex(16)
         self._tail = b""
+        self._requests = 0
         self._thread: threading.Thread | None = None
         self._wake: socket.socket | None = None
         shutil.copyfile(Path(__file__).with_name("inside.py"), self.shared / "inside.py")
@@ -195,6 +199,9 @@ class Handoff:
             return {"error": "This sandbox takes no installs."}
         if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
             return {"error": "An install request is a list of requirements."}
+        self._requests += 1
+        if len(wanted) > MAX_WANTED or self._requests > MAX_REQUESTS:
+            return {"error": "This sandbox has asked for too many packages."}
         try:
             return {"installed": self.install(wanted)}
         except NbagentError as error:

@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 from nbagent.errors import SandboxError, UsageError
 from nbagent.policy import TrustLevel
 from nbagent.sandbox import environment, packages
-from nbagent.sandbox.base import Control, Engine, Exit, Mount, Report, SandboxProvisioner
+from nbagent.sandbox.base import Control, Engine, Exit, Report, SandboxProvisioner
 from nbagent.sandbox.handoff import Handoff
+from nbagent.sandbox.mounts import Mount
 
 
 class Local(Engine):

@@ -27,6 +27,7 @@ DENIED = frozenset(
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime clone3 create_module delete_module fanotify_init
     fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module io_uring_enter
     io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
+    memfd_secret modify_ldt
     migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
     perf_event_open personality pidfd_getfd pivot_root process_madvise process_mrelease process_vm_readv
     process_vm_writev ptrace query_module quotactl quotactl_fd reboot request_key set_mempolicy
@@ -42,8 +43,9 @@ DENIED = frozenset(
 NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
 CLONE_THREAD = 0x00010000
-ADDRESS_FAMILIES = (1, 2, 10, 16)
-"""AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: not AF_VSOCK (it reaches the hypervisor), AF_ALG, AF_PACKET and the rest."""
+AF_UNIX, AF_NETLINK, NETLINK_ROUTE = 1, 16, 0
+ADDRESS_FAMILIES = (AF_UNIX, 2, 10)
+"""AF_UNIX, AF_INET, AF_INET6; of AF_NETLINK only the routes. Not AF_VSOCK, which reaches the hypervisor, nor the rest."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
 
@@ -71,7 +73,7 @@ def allowed() -> tuple[str, ...]:
         except ValueError:
             continue
         text = name.decode() if isinstance(name, bytes) else str(name)
-        if text not in DENIED and text not in ("clone", "socket"):
+        if text not in DENIED and text not in ("clone", "socket", "socketpair"):
             names.append(text)
     return tuple(names)
 
@@ -84,8 +86,13 @@ def outer_program() -> bytes:
     for name in allowed():
         filter_.add_rule(library.ALLOW, name)
     filter_.add_rule(library.ALLOW, "clone", library.Arg(0, library.MASKED_EQ, NEW_NAMESPACES, 0))
+    filter_.add_rule(library.ALLOW, "socketpair", library.Arg(0, library.EQ, AF_UNIX))
     for family in ADDRESS_FAMILIES:
         filter_.add_rule(library.ALLOW, "socket", library.Arg(0, library.EQ, family))
+    # Only routes, which the C library asks for the list of interfaces: not audit, netfilter, diagnostics.
+    filter_.add_rule(
+        library.ALLOW, "socket", library.Arg(0, library.EQ, AF_NETLINK), library.Arg(2, library.EQ, NETLINK_ROUTE)
+    )
     return _export(filter_)
 
 
@@ -104,8 +111,10 @@ def outer_profile() -> str:
         {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
     ]
     for family in ADDRESS_FAMILIES:
-        match = {"index": 0, "value": family, "op": "SCMP_CMP_EQ"}
-        calls.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": [match]})
+        calls.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": [_equal(0, family)]})
+    routes = [_equal(0, AF_NETLINK), _equal(2, NETLINK_ROUTE)]
+    calls.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": routes})
+    calls.append({"names": ["socketpair"], "action": "SCMP_ACT_ALLOW", "args": [_equal(0, AF_UNIX)]})
     profile = {
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": 38,
@@ -113,6 +122,10 @@ def outer_profile() -> str:
         "syscalls": calls,
     }
     return json.dumps(profile)
+
+
+def _equal(index: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import chdir, closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -131,11 +131,9 @@ def special(folder: Path) -> None:
     """What is no plain file."""
     os.mkfifo(folder / "pipe.csv")
     (folder / "dangling.csv").symlink_to("nowhere.csv")
-    with socket.socket(socket.AF_UNIX) as server:
-        here = Path.cwd()
-        os.chdir(folder)
+    # By a short name: a socket's is bounded.
+    with socket.socket(socket.AF_UNIX) as server, chdir(folder):
         server.bind("socket.csv")
-        os.chdir(here)
     (folder / os.fsdecode(b"caf\xe9.csv")).write_text("a\n1\n")
     (folder / ".hidden.csv").write_text("a\n1\n")
 
@@ -163,7 +161,7 @@ async def kernel(data: Path) -> AsyncIterator[Kernel]:
 async def found(kernel: Kernel, data: Path) -> dict[str, dict[str, Any]]:
     """The description of each file of the folder, by name."""
     described = []
-    names = sorted(os.listdir(data))
+    names = sorted(each.name for each in data.iterdir())
     for start in range(0, len(names), 25):
         paths = [f"/tmp/data/data/{name}" for name in names[start : start + 25]]
         part = await describe(kernel, paths)
@@ -301,7 +299,7 @@ async def test_a_folder_is_described_file_by_file(kernel: Kernel, data: Path) ->
     described = await describe(kernel, ["/tmp/data/data"])
     assert time.monotonic() - started < 15
     paths = [each["path"] for each in described]
-    shown = {os.fsencode(f"/tmp/data/data/{name}").decode("utf-8", "replace") for name in os.listdir(data)}
+    shown = {os.fsencode(f"/tmp/data/data/{each.name}").decode("utf-8", "replace") for each in data.iterdir()}
     assert set(paths) == shown - {"/tmp/data/data/.hidden.csv"}
 
 

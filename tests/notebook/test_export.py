@@ -68,7 +68,9 @@ def test_a_turn_is_its_question_its_cells_and_its_answer() -> None:
     """The question and the answer are Markdown around the cells with their outputs, in order."""
     stream = {"output_type": "stream", "name": "stdout", "text": "hello\n"}
     result = {"output_type": "execute_result", "data": {"text/plain": "2"}, "metadata": {}, "execution_count": None}
-    made = notebook(Asked(turn=1, question="How *many*?", model="m"), *ran(1, "1 + 1", stream, result), answered(1, "Two."))
+    made = notebook(
+        Asked(turn=1, question="How *many*?", model="m"), *ran(1, "1 + 1", stream, result), answered(1, "Two.")
+    )
     kinds = [(cell.cell_type, cell.metadata.nbagent.role) for cell in made.cells]
     assert kinds == [("code", "requirements"), ("markdown", "question"), ("code", "cell"), ("markdown", "answer")]
     _, question, cell, answer = made.cells
@@ -80,8 +82,17 @@ def test_a_turn_is_its_question_its_cells_and_its_answer() -> None:
 
 def test_a_persons_own_cell_stands_outside_of_the_turns() -> None:
     """A turn's answer stands behind its last cell, before what a person ran next."""
-    made = notebook(Asked(turn=1, question="?"), *ran(1), answered(1, "!"), *ran(2, turn=0), Asked(turn=2, question="??"))
-    assert [cell.id for cell in made.cells] == ["requirements", "question-1", "cell-1", "answer-1", "cell-2", "question-2"]
+    made = notebook(
+        Asked(turn=1, question="?"), *ran(1), answered(1, "!"), *ran(2, turn=0), Asked(turn=2, question="??")
+    )
+    assert [cell.id for cell in made.cells] == [
+        "requirements",
+        "question-1",
+        "cell-1",
+        "answer-1",
+        "cell-2",
+        "question-2",
+    ]
 
 
 def test_where_all_came_from_is_in_the_metadata() -> None:
@@ -116,7 +127,8 @@ def test_the_first_cell_names_the_packages() -> None:
     """PEP 723: the kernel's own, those that the code imports, by their distribution's name, and those installed."""
     package = Package("humanize", "4.17.0", "f" * 64)
     made = notebook(
-        PackagesInstalled(cell=0, packages=[package]), *ran(1, "import os, sklearn.tree\nfrom humanize import naturalsize")
+        PackagesInstalled(cell=0, packages=[package]),
+        *ran(1, "import os, sklearn.tree\nfrom humanize import naturalsize"),
     )
     assert made.cells[0].source.splitlines() == [
         "# /// script",
@@ -189,7 +201,7 @@ def test_the_notebook_of_a_session_is_always_the_same(tmp_path: Path) -> None:
     assert text == (tmp_path / "b.ipynb").read_text()
     assert "é 🐧" in text
     assert text.endswith("}\n")
-    nbformat.validate(nbformat.read(tmp_path / "a.ipynb", as_version=4))  # type: ignore[no-untyped-call]
+    nbformat.validate(nbformat.read(tmp_path / "a.ipynb", as_version=4))
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -216,7 +228,7 @@ def test_whatever_was_said_makes_a_valid_notebook(
     stream = {"output_type": "stream", "name": "stdout", "text": text}
     events = [Asked(turn=1, question=question), *ran(1, code, stream, status=status, note=text), answered(1, text)]
     path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb", pins=PINS)
-    made: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    made: Any = nbformat.read(path, as_version=4)
     nbformat.validate(made)
     assert question in made.cells[1].source
     assert code in made.cells[2].source

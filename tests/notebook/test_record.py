@@ -74,7 +74,7 @@ def test_turns_and_cells_stand_in_the_order_in_which_they_began() -> None:
         finished(3),
         Asked(turn=2, question="two?"),
     )
-    order = [item.turn if isinstance(item, RecordedTurn) else -item.cell for item in recording.items]
+    order = [item.turn if isinstance(item, RecordedTurn) else -getattr(item, "cell", 0) for item in recording.items]
     assert order == [-1, 1, -2, -3, 2]
     one, two = recording.turns
     assert (one.answer, one.success, one.seconds) == ("one.", True, 4.0)
@@ -154,7 +154,12 @@ def test_events_are_left_as_they_are() -> None:
     """Recording an update doesn't change the event that told of the output."""
     end = finished(1, display("a"), display_ids=["x"])
     before = copy.deepcopy(end)
-    told(started(1), end, OutputUpdated(cell=1, display_id="x", data={"text/plain": "new"}), LateOutput(cell=1, output=stream("b")))
+    told(
+        started(1),
+        end,
+        OutputUpdated(cell=1, display_id="x", data={"text/plain": "new"}),
+        LateOutput(cell=1, output=stream("b")),
+    )
     assert end == before
 
 
@@ -162,7 +167,10 @@ def test_installs_are_kept_for_the_session_and_for_their_cell() -> None:
     """A package installed in a cell is named there and in the whole; one installed outside only in the whole."""
     other = Package("six", "1", "1" * 64)
     recording = told(
-        started(1), PackagesInstalled(cell=1, packages=[PACKAGE]), finished(1), PackagesInstalled(cell=0, packages=[other])
+        started(1),
+        PackagesInstalled(cell=1, packages=[PACKAGE]),
+        finished(1),
+        PackagesInstalled(cell=0, packages=[other]),
     )
     assert recording.packages == {"humanize": PACKAGE, "six": other}
     assert recording.cells[0].installed == [PACKAGE]

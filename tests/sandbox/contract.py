@@ -223,7 +223,7 @@ except OSError:
             *"HOME USER LOGNAME LANG PATH TMPDIR PWD HOSTNAME IPYTHONDIR NBAGENT PYTHONDONTWRITEBYTECODE".split(),
             *"PYDEVD_DISABLE_FILE_VALIDATION PYDEVD_USE_FRAME_EVAL LOKY_MAX_CPU_COUNT LD_LIBRARY_PATH".split(),
             *"JPY_PARENT_PID MPLBACKEND TERM CLICOLOR FORCE_COLOR CLICOLOR_FORCE PAGER GIT_PAGER LC_CTYPE".split(),
-            *"COLUMNS LINES".split(),
+            *"COLUMNS LINES POLARS_TABLE_WIDTH".split(),
         }
         assert names <= allowed
 
@@ -659,7 +659,7 @@ for _ in range(200):
             cell = await kernel.run(code)
             assert cell.status == "timeout"
             assert "killed" in cell.note
-            assert time.monotonic() - started < 0.5 + 0.5 + 1.5
+            assert time.monotonic() - started < 0.5 + 0.5 + 3
             assert not Path(f"/proc/{process}").exists()
             assert (await kernel.run("1 + 1")).text == "2"
 

@@ -1,0 +1,140 @@
+"""An exported notebook runs again: in nbclient, by its kernelspec alone, with equal outputs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from program import TABLE, call, replies
+
+from nbagent import Session
+
+READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.group_by('species').len().sort('species')"
+CELLS = [
+    READ,
+    "df['speces']",
+    "import humanize\nprint(humanize.intcomma(1234567))",
+    "import matplotlib.pyplot as plt\nplt.plot(df['bill'].sort())\nplt.show()",
+    "df.height",
+]
+
+
+async def exported(path: Path, *data: Path, cells: list[str] = CELLS, engine: str = "bubblewrap", **more: Any) -> Any:
+    """The notebook of a session that ran these cells for a question."""
+    path.parent.mkdir(exist_ok=True)
+    model = replies(path.parent / "r.jsonl", *(call(cell) for cell in cells), "So it is.")
+    async with Session(model=model, data=data, engine=engine, **more) as session:
+        await session.ask("What is it?")
+        session.export(path)
+    return nbformat.read(path, as_version=4)
+
+
+async def again(path: Path) -> Any:
+    """The notebook after a plain re-run, as `jupyter execute` does it."""
+    notebook: Any = nbformat.read(path, as_version=4)
+    client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(path.parent)}})
+    return await asyncio.wait_for(client.async_execute(), 120)
+
+
+def outputs(notebook: Any) -> dict[str, list[Any]]:
+    """What each cell shows, but for numbers that count the cells."""
+    found: dict[str, list[Any]] = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            found[cell.id] = [shown(output) for output in cell.outputs]
+    return found
+
+
+def shown(output: Any) -> Any:
+    """An output without its number; an error without the frames, which have one too."""
+    if output.output_type == "error":
+        return (output.ename, output.evalue)
+    return {name: value for name, value in output.items() if name != "execution_count"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table far from any notebook."""
+    path = tmp_path / "elsewhere" / "table.csv"
+    path.parent.mkdir()
+    path.write_text(TABLE)
+    for each in (path.parent, *path.parents[1:3]):
+        each.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("engine", ["bubblewrap", "docker"])
+async def test_a_rerun_gives_equal_outputs(tmp_path: Path, table: Path, engine: str) -> None:
+    """With data that lies elsewhere, a cell that failed, an installed package and a figure."""
+    path = tmp_path / "here" / "n.ipynb"
+    first = await exported(path, table, engine=engine)
+    assert first.metadata.kernelspec.name == f"nbagent-{engine}"
+    assert sum(len(each) for each in outputs(first).values()) == len(CELLS)
+    second = await again(path)
+    assert outputs(second) == outputs(first)
+
+
+async def test_the_engines_write_equal_notebooks(tmp_path: Path, table: Path) -> None:
+    """The same replay through both has equal sources and outputs."""
+    one, two = [await exported(tmp_path / each / "n.ipynb", table, engine=each) for each in ("bubblewrap", "docker")]
+    assert [cell.source for cell in one.cells] == [cell.source for cell in two.cells]
+    assert outputs(one) == outputs(two)
+
+
+async def test_data_beside_the_notebook_is_seen_again(table: Path) -> None:
+    """A notebook in the folder of its data needs nothing but the folder."""
+    path = table.parent / "n.ipynb"
+    first = await exported(path, table, cells=[READ])
+    assert outputs(await again(path)) == outputs(first)
+
+
+async def test_data_is_seen_again_whatever_the_state_folder(tmp_path: Path, table: Path) -> None:
+    """A session that kept its state in a folder of its own still has a notebook that runs again."""
+    path = tmp_path / "here" / "n.ipynb"
+    first = await exported(path, table, cells=[READ], state_dir=tmp_path / "state")
+    assert outputs(await again(path)) == outputs(first)
+
+
+async def test_another_file_of_the_same_name_is_not_taken_for_the_data(tmp_path: Path, table: Path) -> None:
+    """What the session saw counts, not what happens to lie beside the notebook."""
+    path = tmp_path / "here" / "n.ipynb"
+    path.parent.mkdir()
+    (path.parent / "table.csv").write_text("species,bill,mass\nEmperor,8.1,30000\n")
+    first = await exported(path, table, cells=[READ])
+    assert outputs(await again(path)) == outputs(first)
+
+
+async def test_a_notebook_in_the_home_folder_runs_again(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The home folder is never shown to a sandbox, but the data that the session had is."""
+    monkeypatch.setenv("HOME", str(tmp_path / "here"))
+    path = tmp_path / "here" / "n.ipynb"
+    first = await exported(path, table, cells=[READ])
+    assert outputs(await again(path)) == outputs(first)
+
+
+async def test_a_cell_that_was_stopped_is_not_run_again(tmp_path: Path) -> None:
+    """A re-run of a session with a timeout takes no longer than what is left of it."""
+    path = tmp_path / "here" / "n.ipynb"
+    cells = ["x = 1", "import time\ntime.sleep(60)", "import os\nos._exit(1)", "1 + 1"]
+    first = await exported(path, cells=cells, timeout=1)
+    assert [cell.id for cell in first.cells if cell.cell_type == "code"] == ["requirements", "cell-1", "cell-4"]
+    assert outputs(await again(path)) == outputs(first)
+
+
+async def test_a_session_of_cells_alone_runs_again(tmp_path: Path) -> None:
+    """Without a model too, what ran is a notebook."""
+    async with Session(engine="bubblewrap") as session:
+        await session.run("print('hello')")
+        await session.run(
+            "from IPython.display import display, HTML\ndisplay(HTML('<b>1</b>'), display_id='d')\n{'a': 1}"
+        )
+        path = session.export(tmp_path / "here" / "n.ipynb")
+    first: Any = nbformat.read(path, as_version=4)
+    assert first.metadata.nbagent.turns == []
+    assert outputs(await again(path)) == outputs(first)
