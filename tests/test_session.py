@@ -100,7 +100,7 @@ async def test_an_answer_has_its_text_cells_files_and_usage(story: Story) -> Non
 async def test_events_are_streamed_as_they_happen(story: Story) -> None:
     """Each event is in the log when it is shown, from the question to the answer, without gaps."""
     records = [each for each, _ in story.seen]
-    assert [written for _, written in story.seen] == [each.seq for each in records]
+    assert all(written >= each.seq for each, written in story.seen)
     assert [each.seq for each in records] == list(range(records[0].seq, records[0].seq + len(records)))
     assert isinstance(records[0].event, Asked)
     assert isinstance(records[-1].event, Answered)

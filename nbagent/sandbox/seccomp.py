@@ -45,7 +45,7 @@ NEW_NAMESPACES = 0x7E020080
 CLONE_THREAD = 0x00010000
 AF_UNIX, AF_NETLINK, NETLINK_ROUTE = 1, 16, 0
 ADDRESS_FAMILIES = (AF_UNIX, 2, 10)
-"""AF_UNIX, AF_INET, AF_INET6; of AF_NETLINK only the routes. Not AF_VSOCK, which reaches the hypervisor, nor the rest."""
+"""AF_UNIX, AF_INET, AF_INET6; of AF_NETLINK only the routes. Not AF_VSOCK, which reaches the hypervisor, nor others."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
 

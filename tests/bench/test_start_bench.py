@@ -28,9 +28,7 @@ def pairs(benchmark: Any, command: list[str]) -> Pair:
     """A command and an empty Python, in turn."""
     pair = Pair()
     run(command)
-    benchmark.pedantic(
-        lambda: pair.ours.append(run(command)), setup=lambda: pair.floor.append(run(PYTHON)), rounds=20
-    )
+    benchmark.pedantic(lambda: pair.ours.append(run(command)), setup=lambda: pair.floor.append(run(PYTHON)), rounds=20)
     return pair
 
 

@@ -487,13 +487,29 @@ print(json.dumps([found, [open("/tmp/data/" + name).read() == name for name in f
         assert private.stat().st_mode & 0o777 == 0o600
         assert not scratch.exists()
 
-    async def test_a_folder_that_can_t_be_read_is_an_error(self, engine: Engine, tmp_path: Path) -> None:
-        """A folder that the sandbox's user may not enter is refused with the mend, before anything starts."""
+    async def test_a_private_folder_is_readable_file_by_file(self, engine: Engine, tmp_path: Path) -> None:
+        """Of a folder of mode 0700 every file is readable inside, in folders of that mode too, and none is writable."""
         folder = tmp_path / "closed"
-        folder.mkdir(mode=0o700)
-        with pytest.raises(DataError, match="may not read the folder") as caught:
-            await Kernel(engine, SandboxSpec(data=(Mount(folder, "/tmp/data"),))).start()
-        assert "chmod" in caught.value.mend
+        for each in (folder, folder / "inner", folder / "inner" / "innermost"):
+            each.mkdir(mode=0o700)
+            (each / "file.csv").write_text(each.name)
+            (each / "file.csv").chmod(0o600)
+        code = """
+import json, os
+found = {}
+for at, _, files in os.walk("/tmp/data"):
+    for name in files:
+        path = os.path.join(at, name)
+        found[path] = [open(path).read(), os.access(path, os.W_OK)]
+print(json.dumps(found))
+"""
+        async with Kernel(engine, SandboxSpec(data=(Mount(folder, "/tmp/data"),))) as kernel:
+            assert await value(kernel, code) == {
+                "/tmp/data/file.csv": ["closed", False],
+                "/tmp/data/inner/file.csv": ["inner", False],
+                "/tmp/data/inner/innermost/file.csv": ["innermost", False],
+            }
+        assert folder.stat().st_mode & 0o777 == 0o700
 
     async def test_data_that_is_gone_is_an_error(self, engine: Engine, tmp_path: Path) -> None:
         """A file that vanished before the start is named."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -187,19 +186,6 @@ class TestClients:
         (tmp_path / "link").symlink_to(tmp_path / "real")
         assert spec_for_client(str(tmp_path / "link"), config={}).data[0].source == tmp_path / "real"
 
-    @pytest.mark.parametrize("folder", ["/", "HOME", "HOME/..", "link"])
-    def test_never_the_home(self, folder: str, home: Path, tmp_path: Path) -> None:
-        """The home folder holds keys: it, what it is in, and links to it are not shown."""
-        (tmp_path / "link").symlink_to(home / "home")
-        given = {"link": str(tmp_path / "link")}.get(folder, folder.replace("HOME", str(Path.home())))
-        assert spec_for_client(given, config={}).data == ()
-
-    def test_a_folder_in_the_home(self, home: Path) -> None:
-        """A folder within it is shown: that is where notebooks are."""
-        folder = home / "home" / "notebooks"
-        folder.mkdir(exist_ok=True)
-        assert spec_for_client(str(folder), config={}).data == (Mount(folder.resolve(), "/tmp/data"),)
-
     def test_the_current_folder(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A client that names no folder means its own."""
         monkeypatch.chdir(tmp_path)
@@ -227,46 +213,6 @@ class TestClients:
         monkeypatch.setenv("NBAGENT_TRUST", "anything")
         with pytest.raises(UsageError, match="anything"):
             spec_for_client(str(tmp_path), config={})
-
-
-class TestReadable:
-    """What stands in for data that the sandbox's user could not read."""
-
-    def test_nothing_if_it_is_the_same_user(self, tmp_path: Path) -> None:
-        """A controller's own files are readable for a sandbox that runs as the controller."""
-        mounts = (Mount(_file(tmp_path, 0o600), "/tmp/data/a"),)
-        assert base.readable(mounts, uid=os.getuid(), scratch=tmp_path) == mounts
-
-    def test_nothing_if_all_may_read(self, tmp_path: Path) -> None:
-        """A file that everybody may read is mounted itself, however large."""
-        mounts = (Mount(_file(tmp_path, 0o644), "/tmp/data/a"),)
-        assert base.readable(mounts, uid=4711, scratch=tmp_path) == mounts
-
-    def test_a_copy_otherwise(self, tmp_path: Path) -> None:
-        """A copy with the same content and target, in the session's private folder."""
-        (copied,) = base.readable((Mount(_file(tmp_path, 0o600), "/tmp/data/a"),), uid=4711, scratch=tmp_path)
-        assert copied.target == "/tmp/data/a"
-        assert copied.source.is_relative_to(tmp_path)
-        assert copied.source.read_text() == "content"
-        assert copied.source.stat().st_mode & 0o004
-
-    def test_two_of_one_name(self, tmp_path: Path) -> None:
-        """Files of the same name from two folders don't overwrite each other's copies."""
-        mounts = []
-        for name in ("a", "b"):
-            (tmp_path / name).mkdir()
-            path = _file(tmp_path / name, 0o600)
-            path.write_text(name)
-            mounts.append(Mount(path, f"/tmp/data/{name}"))
-        copies = base.readable(mounts, uid=4711, scratch=tmp_path)
-        assert [each.source.read_text() for each in copies] == ["a", "b"]
-
-
-def _file(folder: Path, mode: int) -> Path:
-    path = folder / "file"
-    path.write_text("content")
-    path.chmod(mode)
-    return path
 
 
 def test_proxies_are_for_the_network_only(monkeypatch: pytest.MonkeyPatch) -> None:

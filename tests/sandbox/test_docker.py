@@ -166,15 +166,15 @@ async def test_a_limit_that_docker_refuses_is_an_error(engine: Engine) -> None:
 
 
 async def test_no_client_is_left_open(engine: Engine) -> None:
-    """Looking and starting again and again costs no more sockets than the SDK keeps for later: 25."""
+    """Looking and starting again and again costs no more sockets than the SDK keeps for 25 addresses."""
     before = machine.descriptors()
-    for _ in range(4):
+    for _ in range(5):
         kernels = [Kernel(engine) for _ in range(3)]
         await asyncio.gather(*(each.start() for each in kernels))
         await asyncio.gather(*(each.stop() for each in kernels))
         engine.check()
     await asyncio.sleep(0.3)
-    assert machine.descriptors() <= before + 25 + 1
+    assert machine.descriptors() <= before + 25 + 10
 
 
 def _images() -> list[dict[str, Any]]:

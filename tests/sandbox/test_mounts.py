@@ -1,0 +1,93 @@
+"""What of the host's files a kernel sees that another client starts."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nbagent import store
+from nbagent.events import DataSeen
+from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox.base import Engine, SandboxSpec
+from nbagent.sandbox.mounts import DATA, Mount, for_client
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder and a state folder of the test's own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("NBAGENT_STATE_DIR", str(tmp_path / "state"))
+    return home
+
+
+def test_a_plain_folder_is_mounted_whole(home: Path) -> None:
+    """With nothing hidden in it, it is one mount, and what comes later shows."""
+    folder = home / "project"
+    folder.mkdir()
+    (folder / "a.csv").touch()
+    assert for_client(folder) == [Mount(folder, DATA)]
+
+
+def test_what_is_hidden_at_the_top_is_left_out(home: Path) -> None:
+    """Keys and histories lie in names that begin with a dot."""
+    folder = home / "project"
+    (folder / ".ssh").mkdir(parents=True)
+    (folder / ".env").touch()
+    (folder / "a.csv").touch()
+    (folder / "gone").symlink_to(folder / "nowhere")
+    assert for_client(folder) == [Mount(folder / "a.csv", f"{DATA}/a.csv")]
+
+
+@pytest.mark.parametrize("name", [".", "..", ".ssh", ".config/nbagent", "project/.git"])
+def test_private_folders_show_nothing(home: Path, name: str) -> None:
+    """The home folder, those above it, and what is hidden below it."""
+    folder = (home / name).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "key").touch()
+    assert for_client(folder) == []
+
+
+@pytest.mark.parametrize("folder", ["/proc/self", "/run", "/etc", "/dev/shm"])
+def test_the_systems_own_folders_show_nothing(home: Path, folder: str) -> None:
+    """No notebook lies there, but sockets and secrets do."""
+    assert home
+    assert for_client(Path(folder).resolve()) == []
+
+
+def test_data_of_exported_notebooks_is_seen(home: Path, tmp_path: Path) -> None:
+    """Where nbagent wrote a notebook, its data is there too, in place of a stranger of the same name."""
+    folder = home / "project"
+    folder.mkdir()
+    (folder / "a.csv").write_text("another")
+    (folder / "other.csv").touch()
+    source = tmp_path / "a.csv"
+    source.touch()
+    store.remember_export(tmp_path / "state", folder / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
+    assert sorted(for_client(folder), key=lambda each: each.target) == [
+        Mount(source, f"{DATA}/a.csv"),
+        Mount(folder / "other.csv", f"{DATA}/other.csv"),
+    ]
+    store.remember_export(tmp_path / "state", home / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
+    assert for_client(home) == [Mount(source, f"{DATA}/a.csv")]
+
+
+@pytest.fixture
+def below(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own in a data folder, writable for everybody."""
+    below = tmp_path / "data" / "below"
+    below.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "none", str(below)], check=True)
+    yield below
+    subprocess.run(["umount", str(below)], check=True)
+
+
+async def test_what_is_mounted_below_data_can_t_be_written(engine: Engine, below: Path) -> None:
+    """A file system that is mounted somewhere in a data folder is not writable through it."""
+    async with Kernel(engine, SandboxSpec(data=(Mount(below.parent, f"{DATA}/data"),))) as kernel:
+        await kernel.run(f"open('{DATA}/data/below/x', 'w').write('written')")
+    assert list(below.iterdir()) == []
