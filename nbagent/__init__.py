@@ -12,18 +12,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nbagent.blocking import BlockingSession
     from nbagent.errors import NbagentError
     from nbagent.events import Event, Package, Record, Usage
     from nbagent.kernel.cell import Cell, CodeBoxOutput
     from nbagent.kernel.kernel import Kernel
     from nbagent.policy import InstallPolicy, Limits, TrustLevel
-    from nbagent.session import Answer, BlockingSession, Session
+    from nbagent.session import Answer, Session
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Answer": "nbagent.session",
-    "BlockingSession": "nbagent.session",
+    "BlockingSession": "nbagent.blocking",
     "Cell": "nbagent.kernel.cell",
     "CodeBoxOutput": "nbagent.kernel.cell",
     "Event": "nbagent.events",

@@ -8,17 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
-import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from nbagent import __version__, settings, store
-from nbagent.errors import DataError, NbagentError, UsageError
+from nbagent.errors import NbagentError, UsageError
 from nbagent.events import (
     Answered,
     Asked,
@@ -34,6 +31,7 @@ from nbagent.events import (
     Usage,
     WidgetState,
 )
+from nbagent.inputs import clean_question, known_engine, resolve_data, size_of
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
 from nbagent.kernel.files import Collector
@@ -41,16 +39,12 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, TrustLevel, trust_for
 from nbagent.sandbox import base
-from nbagent.sandbox.mounts import DATA, Mount
 
 if TYPE_CHECKING:
     from nbagent.agent.build import Agent
     from nbagent.agent.models import Model
 
 Status = Literal["new", "starting", "running", "stopped"]
-MAX_QUESTION = 200_000
-"""Characters."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +118,12 @@ class Session:
         state_dir: str | Path | None = None,
     ) -> None:
         chosen = settings.load()
-        self._engine_name = _known_engine(engine or chosen.engine)
+        self._engine_name = known_engine(engine or chosen.engine)
         self._model_name = model or chosen.model
         self._record = Path(record) if record else None
         mounts = resolve_data([data] if isinstance(data, str | Path) else data)
         level = TrustLevel.parse(trust or chosen.trust)
-        size = sum(_size(mount.source) for mount in mounts)
+        size = sum(size_of(mount.source) for mount in mounts)
         row = trust_for(
             level,
             data_bytes=size,
@@ -245,7 +239,8 @@ class Session:
     async def _tell_start(self, engine: base.Engine) -> None:
         provisioner = self._running_kernel().provisioner
         seen = [
-            DataSeen(provisioner.data_path(mount), str(mount.source), _size(mount.source)) for mount in self._spec.data
+            DataSeen(provisioner.data_path(mount), str(mount.source), size_of(mount.source))
+            for mount in self._spec.data
         ]
         self._emit(
             SessionStarted(
@@ -528,109 +523,6 @@ class _Tools:
         return await self._session.install(requirements)
 
 
-class BlockingSession:
-    """A `Session` for scripts: the same calls, each of which waits.
-
-    with BlockingSession(model="openai:gpt-5", data="sales.csv") as session:
-        print(session.ask("Which region grew fastest?").text)
-
-    Ctrl-C during a call stops the cell and the question, and raises KeyboardInterrupt; the session goes on.
-    Arguments are those of `Session`.
-    """
-
-    def __init__(self, **arguments: Any) -> None:
-        self._session = Session(**arguments)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="nbagent-session", daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> BlockingSession:
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """See `Session.start`."""
-        try:
-            self._wait(self._session.start())
-        except BaseException:
-            with contextlib.suppress(BaseException):
-                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=15)
-            self._end_loop()
-            raise
-
-    def ask(self, question: str) -> Answer:
-        """See `Session.ask`."""
-        return self._wait(self._session.ask(question))
-
-    def run(self, code: str, *, timeout: float | None = None) -> Cell:
-        """See `Session.run`."""
-        return self._wait(self._session.run(code, timeout=timeout))
-
-    def stream(self, question: str) -> Iterator[Record]:
-        """See `Session.stream`."""
-        events = self._session.stream(question)
-        try:
-            while True:
-                try:
-                    yield self._wait(anext(events))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._wait(events.aclose())
-
-    def interrupt(self) -> None:
-        """See `Session.interrupt`; may be called from another thread."""
-        self._loop.call_soon_threadsafe(self._session.interrupt)
-
-    def install(self, requirements: list[str]) -> list[Package]:
-        """See `Session.install`."""
-        return self._wait(self._session.install(requirements))
-
-    def export(self, path: str | Path) -> Path:
-        """See `Session.export`."""
-
-        async def work() -> Path:
-            return self._session.export(path)
-
-        return self._wait(work())
-
-    def stop(self) -> None:
-        """See `Session.stop`."""
-        if self._loop.is_closed():
-            return
-        try:
-            self._wait(self._session.stop())
-        finally:
-            self._end_loop()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._session, name)
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
-            work.close()
-            raise UsageError("This session was stopped.", mend="Make a new one.")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            self._loop.call_soon_threadsafe(self._session.interrupt)
-            with contextlib.suppress(BaseException):
-                future.result(timeout=self._session._spec.trust.limits.grace + 5)
-            raise
-
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=5)
-        if not self._thread.is_alive():
-            self._loop.close()
-
-
 def _as_cell(recorded: RecordedCell) -> Cell:
     """A cell as the log has it, for one that was given up and never came back."""
     status: CellStatus = "interrupted"
@@ -646,89 +538,8 @@ def _as_cell(recorded: RecordedCell) -> Cell:
     )
 
 
-def resolve_data(paths: Iterable[str | Path]) -> list[Mount]:
-    """Where the sandbox will see each file and folder.
-
-    Raises:
-        DataError: One is missing, unreadable or special, or two have the same name.
-    """
-    mounts: dict[str, Mount] = {}
-    for given in paths:
-        source = _existing(given)
-        if source.name in mounts:
-            other = mounts[source.name].source
-            if other == source:
-                continue
-            raise DataError(
-                f"{other} and {source} have the same name, and the sandbox sees both in one folder.",
-                mend="Rename one, or give the folder that holds both.",
-            )
-        mounts[source.name] = Mount(source, f"{DATA}/{source.name}")
-    return list(mounts.values())
-
-
-def _existing(given: str | Path) -> Path:
-    if not str(given).strip():
-        raise DataError("The name of the data is empty.", mend="Give a file or a folder.")
-    shown = str(given) if len(str(given)) <= 120 else f"{str(given)[:120]}…"
-    try:
-        source = Path(given).expanduser().resolve(strict=True)
-        os.fsencode(source).decode()
-    except UnicodeError:
-        raise DataError(f"The name {shown!r} is not UTF-8 text.", mend="Give the file another name.") from None
-    except FileNotFoundError:
-        raise DataError(f"There is no file or folder {shown!r}.", mend="Check the name and where you are.") from None
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"The data {shown!r} can't be used: {reason}.") from error
-    if not source.is_file() and not source.is_dir():
-        raise DataError(f"{shown!r} is neither a file nor a folder.", mend="Give a plain file or a folder.")
-    if source == Path(source.anchor):
-        raise DataError("The root of the file system can't be data.", mend="Give the folder that you mean.")
-    try:
-        with source.open("rb") if source.is_file() else contextlib.nullcontext():
-            if source.is_dir():
-                next(source.iterdir(), None)
-    except OSError as error:
-        raise DataError(f"{shown!r} can't be read: {error.strerror}.", mend="Check its permissions.") from error
-    return source
-
-
-def _size(source: Path) -> int:
-    """Bytes of a file, or of all files below a folder; counting stops at 100,000 files."""
-    if source.is_file():
-        return source.stat().st_size
-    total = 0
-    for number, path in enumerate(source.rglob("*")):
-        with contextlib.suppress(OSError):
-            total += path.lstat().st_size if path.is_file() and not path.is_symlink() else 0
-        if number > 100_000:
-            break
-    return total
-
-
-def _known_engine(name: str | None) -> str | None:
-    if name and name not in (known := base.engines()):
-        raise UsageError(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(known))}.")
-    return name or None
-
-
 def _check_model(name: str) -> None:
     """Complain of a model's name before anything is started, which is cheap for a replay and a wrong form."""
     from nbagent.agent.models import check_name
 
     check_name(name)
-
-
-def clean_question(question: str) -> str:
-    """The question as it can be sent and kept.
-
-    Raises:
-        UsageError: There is nothing to ask, or too much.
-    """
-    text = question.encode("utf-8", "replace").decode().replace("\0", "").strip()
-    if not text:
-        raise UsageError("The question is empty.", mend="Ask something, for example: What is in this data?")
-    if len(text) > MAX_QUESTION:
-        raise UsageError(f"The question has {len(text):,} characters.", mend="Put long material into a file: --data.")
-    return text

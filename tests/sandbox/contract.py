@@ -278,6 +278,28 @@ print(json.dumps([open(at).read().split("\\0")[0] for at in glob.glob("/proc/[0-
         assert allowed <= {1, 2, 10, 16}
         assert 0 in found["1"]
 
+    async def test_netlink_tells_routes_only(self, isolated: Kernel) -> None:
+        """Audit, netfilter, diagnostics and the other netlink protocols don't exist, nor pairs but of Unix sockets."""
+        code = """
+import json, socket
+found = []
+for protocol in range(23):
+    try:
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol).close()
+        found.append(protocol)
+    except OSError:
+        pass
+for family in (socket.AF_INET, 30):
+    try:
+        socket.socketpair(family)
+        found.append(f"pair {family}")
+    except OSError as error:
+        if error.errno not in (1, 38):
+            found.append(f"pair {family}: {error}")
+print(json.dumps(found))
+"""
+        assert await value(isolated, code) == [0]
+
     async def test_new_namespaces_are_refused_to_clone(self, isolated: Kernel) -> None:
         """`clone` makes processes and threads, and no user, mount, network or other namespace."""
         flags = (0x10000000, 0x00020000, 0x40000000, 0x20000000, 0x08000000, 0x04000000, 0x02000000)

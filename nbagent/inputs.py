@@ -1,0 +1,101 @@
+"""What a person gives a session, checked: data, questions, the name of an engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from nbagent.errors import DataError, UsageError
+from nbagent.sandbox.base import engines
+from nbagent.sandbox.mounts import DATA, Mount
+
+MAX_QUESTION = 200_000
+"""Characters."""
+
+
+def resolve_data(paths: Iterable[str | Path]) -> list[Mount]:
+    """Where the sandbox will see each file and folder.
+
+    Raises:
+        DataError: One is missing, unreadable or special, or two have the same name.
+    """
+    mounts: dict[str, Mount] = {}
+    for given in paths:
+        source = _existing(given)
+        if source.name in mounts:
+            other = mounts[source.name].source
+            if other == source:
+                continue
+            raise DataError(
+                f"{other} and {source} have the same name, and the sandbox sees both in one folder.",
+                mend="Rename one, or give the folder that holds both.",
+            )
+        mounts[source.name] = Mount(source, f"{DATA}/{source.name}")
+    return list(mounts.values())
+
+
+def _existing(given: str | Path) -> Path:
+    if not str(given).strip():
+        raise DataError("The name of the data is empty.", mend="Give a file or a folder.")
+    shown = str(given) if len(str(given)) <= 120 else f"{str(given)[:120]}…"
+    try:
+        source = Path(given).expanduser().resolve(strict=True)
+        os.fsencode(source).decode()
+    except UnicodeError:
+        raise DataError(f"The name {shown!r} is not UTF-8 text.", mend="Give the file another name.") from None
+    except FileNotFoundError:
+        raise DataError(f"There is no file or folder {shown!r}.", mend="Check the name and where you are.") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"The data {shown!r} can't be used: {reason}.") from error
+    if not source.is_file() and not source.is_dir():
+        raise DataError(f"{shown!r} is neither a file nor a folder.", mend="Give a plain file or a folder.")
+    if source == Path(source.anchor):
+        raise DataError("The root of the file system can't be data.", mend="Give the folder that you mean.")
+    try:
+        with source.open("rb") if source.is_file() else contextlib.nullcontext():
+            if source.is_dir():
+                next(source.iterdir(), None)
+    except OSError as error:
+        raise DataError(f"{shown!r} can't be read: {error.strerror}.", mend="Check its permissions.") from error
+    return source
+
+
+def size_of(source: Path) -> int:
+    """Bytes of a file, or of all files below a folder; counting stops at 100,000 files."""
+    if source.is_file():
+        return source.stat().st_size
+    total = 0
+    for number, path in enumerate(source.rglob("*")):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_size if path.is_file() and not path.is_symlink() else 0
+        if number > 100_000:
+            break
+    return total
+
+
+def known_engine(name: str | None) -> str | None:
+    """The engine's name, or None if it is to be chosen.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if name and name not in (known := engines()):
+        raise UsageError(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(known))}.")
+    return name or None
+
+
+def clean_question(question: str) -> str:
+    """The question as it can be sent and kept.
+
+    Raises:
+        UsageError: There is nothing to ask, or too much.
+    """
+    text = question.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    if not text:
+        raise UsageError("The question is empty.", mend="Ask something, for example: What is in this data?")
+    if len(text) > MAX_QUESTION:
+        raise UsageError(f"The question has {len(text):,} characters.", mend="Put long material into a file: --data.")
+    return text
