@@ -231,3 +231,22 @@ def test_an_error_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """A complaint says what happened, then the mend, without markup, escapes or folding."""
     complain(UsageError("There is no [red]\x1b[2Jfile " + "x" * 200, mend="Look :smile: again."))
     assert capsys.readouterr().err == f"There is no [red]file {'x' * 200}\nLook :smile: again.\n"
+
+
+def test_a_picture_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the sandbox sent as base64 may hold sequences too; what is shown is encoded anew."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
+    results = Terminal()
+    view = View(folder=lambda: tmp_path, results=results)
+    data = {"image/png": "\x07\x1b]52;c;QUJD\x07A" + PNG, "text/plain": "x"}
+    output = {"output_type": "display_data", "data": data, "metadata": {}}
+    view.show(Record(1, 0.0, OutputAdded(cell=1, output=output)))
+    view.idle()
+    shown = results.getvalue()
+    assert shown.count("\x1b]1337;File=") == 1
+    assert "\x1b]52" not in shown

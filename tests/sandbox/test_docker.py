@@ -184,3 +184,14 @@ def _images() -> list[dict[str, Any]]:
         return found
     finally:
         client.close()
+
+
+async def test_process_one_can_t_be_made_to_run_programs(engine: Engine) -> None:
+    """It has no second filter, so code that may start nothing must not be able to write into it."""
+    spec = SandboxSpec(trust=trust_for(TrustLevel.UNTRUSTED))
+    async with Kernel(engine, spec) as kernel:
+        for name in ("mem", "environ", "maps"):
+            opening = await kernel.run(f"open('/proc/1/{name}', 'rb').read(1)")
+            assert [each["ename"] for each in opening.outputs] == ["PermissionError"], name
+        # Its own process is its own to read.
+        assert (await kernel.run("len(open('/proc/self/maps').read()) > 0")).text == "True"
