@@ -1,7 +1,7 @@
 """Runs cells in a sandboxed kernel, whatever the engine, and tells the truth about what became of them.
 
 A cell that runs too long is interrupted, given grace, and killed; a kernel that died is replaced; a missing module is
-installed and the cell runs again. Each of these is an event, and stands in the cell's note.
+installed and the cell runs again. Each of these is an event; what must be read with a cell stands in its note.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from jupyter_client import AsyncKernelManager
 
@@ -22,7 +20,6 @@ from nbagent.errors import InstallError, InstallRefused, KernelDied, NbagentErro
 from nbagent.events import (
     CellFinished,
     CellStarted,
-    CellStatus,
     Event,
     InstallFailed,
     LateOutput,
@@ -35,8 +32,8 @@ from nbagent.events import (
 )
 from nbagent.kernel.cell import Cell, CodeBoxOutput
 from nbagent.kernel.connection import Connection
+from nbagent.kernel.execution import Execution, Why, clean_code
 from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
-from nbagent.kernel.streams import clean_text
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
 from nbagent.sandbox.base import Engine, SandboxProvisioner, SandboxSpec, kernel_specs, start_failed
@@ -54,31 +51,8 @@ MAX_RESTARTS = 3
 """Kernels that may die in a row without one cell having ended well in between."""
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
-_MISSING = re.compile(r"No module named '?([\w.]+)'?")
 
 Notify = Callable[[Event], None]
-Why = Literal["timeout", "interrupted"]
-
-
-@dataclass
-class _Run:
-    """One execute request, until both its reply and idle have come."""
-
-    msg_id: str
-    outputs: CellOutputs
-    cell: int
-    started: float
-    reply: dict[str, Any] | None = None
-    idle: bool = False
-    half_done_at: float | None = None
-    died: str = ""
-    stopped: Why | None = None
-    kill_at: float | None = None
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def done(self) -> bool:
-        return (self.reply is not None and self.idle) or bool(self.died)
 
 
 class Kernel:
@@ -155,9 +129,7 @@ class Kernel:
 
     async def stop(self) -> None:
         """End the sandbox, at once; nothing of it is left."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._drop_connection()
         manager, self._manager = self._manager, None
         if manager is not None and manager.provisioner is not None:
             provisioner = manager.provisioner
@@ -226,9 +198,7 @@ class Kernel:
             SandboxError: The new one did not start.
         """
         assert self._manager is not None  # noqa: S101 - a kernel that runs has one
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._drop_connection()
         provisioner = self.provisioner
         await provisioner.kill(restart=True)
         await provisioner.wait()
@@ -288,7 +258,7 @@ class Kernel:
         notes: list[str] = []
         for _ in range(MAX_INSTALLS + 1):
             run = await self._execute(number, code, limit)
-            if (module := _missing_module(run, code)) is None or len(installed) >= MAX_INSTALLS:
+            if (module := run.missing_module(code)) is None or len(installed) >= MAX_INSTALLS:
                 break
             try:
                 added, refusal = await self._install_module(number, module)
@@ -310,7 +280,7 @@ class Kernel:
         return self._finish(run, code, time.monotonic() - started, installed, [*notes, *run.notes], lost)
 
     def _finish(
-        self, run: _Run, code: str, duration: float, installed: list[Package], notes: list[str], lost: str
+        self, run: Execution, code: str, duration: float, installed: list[Package], notes: list[str], lost: str
     ) -> Cell:
         """The finished cell, told and returned."""
         self._show(run.cell, list(run.outputs.withheld()))
@@ -322,7 +292,7 @@ class Kernel:
         cell = Cell(
             cell=run.cell,
             code=code,
-            status=_status(run),
+            status=run.status,
             outputs=run.outputs.outputs(),
             execution_count=count,
             duration=duration,
@@ -344,12 +314,12 @@ class Kernel:
         )
         return cell
 
-    async def _execute(self, number: int, code: str, limit: float) -> _Run:
+    async def _execute(self, number: int, code: str, limit: float) -> Execution:
         """Send the code once and follow it to its end, or to the kernel's."""
         connection = self._alive()
         spill = self._spill(number) if self._spill else None
         outputs = CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
-        run = _Run(connection.execute(code), outputs, number, time.monotonic())
+        run = Execution(connection.execute(code), outputs, number, time.monotonic())
         self._remember(run.msg_id, number, outputs)
         try:
             while not run.done:
@@ -363,7 +333,7 @@ class Kernel:
             raise
         return run
 
-    async def _give_up(self, run: _Run, code: str) -> None:
+    async def _give_up(self, run: Execution, code: str) -> None:
         """Stop a cell that nobody waits for any more, and tell how it ended; the next one finds a kernel."""
         lost = ""
         try:
@@ -382,7 +352,7 @@ class Kernel:
             self._connection.close()
             self._connection = None
 
-    async def _abandon(self, run: _Run) -> str:
+    async def _abandon(self, run: Execution) -> str:
         """Interrupt, grace, kill; returns why state was lost, if it was."""
         connection = self._alive()
         connection.interrupt()
@@ -403,7 +373,7 @@ class Kernel:
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
-    def _take(self, channel: str, message: dict[str, Any], run: _Run | None) -> None:
+    def _take(self, channel: str, message: dict[str, Any], run: Execution | None) -> None:
         """Sort one message: to the running cell, to an earlier one, to the widgets, or away."""
         kind = message["header"].get("msg_type")
         parent = message["parent_header"].get("msg_id")
@@ -440,7 +410,7 @@ class Kernel:
             else:
                 self._notify(OutputsCleared(cell=cell))
 
-    async def _watch(self, run: _Run, limit: float) -> None:
+    async def _watch(self, run: Execution, limit: float) -> None:
         """Look at the clock and at the process: stop what takes too long, notice what died."""
         now = time.monotonic()
         if run.done:
@@ -460,7 +430,7 @@ class Kernel:
                 run.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
                 run.reply, run.idle = run.reply or {"status": "ok"}, True
 
-    async def _hear_last_words(self, run: _Run) -> None:
+    async def _hear_last_words(self, run: Execution) -> None:
         """Take what a dead kernel sent and what has not been read yet: it is the end of the cell's output."""
         connection = self._alive()
         end = time.monotonic() + LAST_WORDS
@@ -468,7 +438,7 @@ class Kernel:
             for channel, message in connection.read():
                 self._take(channel, message, run)
 
-    def _bury(self, run: _Run) -> None:
+    def _bury(self, run: Execution) -> None:
         """The kernel's process ended: say how, with what the engine knows of it."""
         provisioner = self.provisioner
         ended = provisioner.last_exit
@@ -478,12 +448,12 @@ class Kernel:
             peak = f", {ended.memory_peak // MIB:,} MB at its peak" if ended.memory_peak else ""
             run.died += f" (limit {limit:,} MB{peak}); raise it with --memory or Limits(memory_mb=…)"
 
-    async def _recover(self, run: _Run) -> str:
+    async def _recover(self, run: Execution) -> str:
         """After a stop or a death: get the kernel back; returns why its state is lost, or nothing."""
         limits = self.spec.trust.limits
         why = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped", None: ""}[run.stopped]
         if not run.died:
-            self._deaths = 0 if _status(run) == "ok" else self._deaths
+            self._deaths = 0 if run.status == "ok" else self._deaths
             if run.stopped and (run.reply or {}).get("status") != "ok":
                 run.notes.append(f"{why} and was interrupted; variables are kept.")
                 await self._settle()
@@ -498,9 +468,7 @@ class Kernel:
         self._deaths += 1
         lost = f"{reason} Variables, imports and files of the sandbox are lost."
         run.notes.append(lost)
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._drop_connection()
         if self._deaths <= MAX_RESTARTS:
             await self.restart(lost, cell=run.cell)
         else:
@@ -676,37 +644,3 @@ class Kernel:
         work = self._add(self.cells, wanted, self.installer.install(wanted), reason="%pip install")
         added = asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=120)
         return [{"name": each.name, "version": each.version} for each in added]
-
-
-def _status(run: _Run) -> CellStatus:
-    if run.stopped and (run.died or (run.reply or {}).get("status") != "ok"):
-        return run.stopped
-    if run.died:
-        return "died"
-    return "ok" if (run.reply or {}).get("status") == "ok" else "error"
-
-
-def _missing_module(run: _Run, code: str) -> str | None:
-    """The module that was missing, with its full dotted name where the code imports it by that.
-
-    Python names only the part that it missed first: `google` for `google.cloud.storage`.
-    """
-    reply = run.reply or {}
-    if run.died or run.stopped or reply.get("status") != "error" or reply.get("ename") != "ModuleNotFoundError":
-        return None
-    found = _MISSING.search(str(reply.get("evalue", "")))
-    if found is None:
-        return None
-    dotted = re.search(rf"(?m)^\s*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)
-    return dotted[1].rstrip(".") if dotted else found[1]
-
-
-def clean_code(code: str) -> str:
-    """Code as a kernel can take it.
-
-    Raises:
-        UsageError: It has NUL characters, which Python doesn't take.
-    """
-    if "\0" in code:
-        raise UsageError("The code has NUL characters.", mend="Is it a binary file?")
-    return clean_text(code)

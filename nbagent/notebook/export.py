@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 from nbagent import __version__, store
 from nbagent.errors import InstallRefused
 from nbagent.events import Output
+from nbagent.kernel.widgets import STATE_MIME
 from nbagent.notebook.record import RecordedCell, RecordedTurn, Recording, Remark
 from nbagent.sandbox.modules import distribution_for
 
@@ -195,7 +196,7 @@ def _metadata(recording: Recording) -> dict[str, Any]:
     if started:
         metadata["language_info"]["version"] = started.python
     if recording.widgets.get("state"):
-        metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": recording.widgets}
+        metadata["widgets"] = {STATE_MIME: recording.widgets}
     return metadata
 
 

@@ -10,28 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel.shared import junk
 
 from nbagent.kernel.mime import clean, clean_within
-
-junk = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(),
-        st.text(st.characters()),
-        st.binary(),
-        st.just(object()),
-        st.just({1, 2}),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.lists(inner, max_size=3).map(tuple),
-        st.dictionaries(st.one_of(st.text(st.characters()), st.integers(), st.none(), st.floats()), inner, max_size=4),
-        st.dictionaries(st.sampled_from(["text/plain", "application/json", "a/b", "application/x+json\n"]), inner),
-    ),
-    max_leaves=12,
-)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel.shared import junk
 from nbclient import NotebookClient
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
@@ -252,25 +253,6 @@ def test_update_of_an_unknown_display_is_ignored() -> None:
     assert outputs.ignored == 1
 
 
-junk = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(),
-        st.text(st.characters()),
-        st.binary(),
-        st.just(object()),
-        st.just({1, 2}),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.lists(inner, max_size=3).map(tuple),
-        st.dictionaries(st.one_of(st.text(st.characters()), st.integers(), st.none(), st.floats()), inner, max_size=4),
-        st.dictionaries(st.sampled_from(["text/plain", "application/json", "a/b", "application/x+json\n"]), inner),
-    ),
-    max_leaves=12,
-)
 kinds = st.sampled_from(
     ["stream", "display_data", "update_display_data", "execute_result", "error", "clear_output", "status", 7, None]
 )

@@ -1,0 +1,63 @@
+"""What became of one request, by what came back of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nbagent.kernel.execution import Execution
+from nbagent.kernel.outputs import CellOutputs, Displays
+
+MISSING = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'google'"}
+
+
+def execution(**known: Any) -> Execution:
+    """A request of which this is known."""
+    return Execution("id", CellOutputs(displays=Displays()), 1, 0.0, **known)
+
+
+@pytest.mark.parametrize(
+    ("known", "status"),
+    [
+        ({"reply": {"status": "ok"}}, "ok"),
+        ({"reply": {"status": "error"}}, "error"),
+        ({"reply": {"status": "aborted"}}, "error"),
+        ({"died": "was killed"}, "died"),
+        ({"died": "was killed", "stopped": "timeout"}, "timeout"),
+        ({"reply": {"status": "error"}, "stopped": "interrupted"}, "interrupted"),
+        ({"reply": {"status": "ok"}, "stopped": "timeout"}, "ok"),
+    ],
+)
+def test_how_it_ended(known: dict[str, Any], status: str) -> None:
+    """A cell that was stopped and went on to its end all the same is no failure."""
+    assert execution(**known).status == status
+
+
+def test_it_is_done_when_both_ends_came() -> None:
+    """The reply and idle come in any order; a death ends it too."""
+    assert not execution(reply={"status": "ok"}).done
+    assert not execution(idle=True).done
+    assert execution(reply={"status": "ok"}, idle=True).done
+    assert execution(died="is gone").done
+
+
+@pytest.mark.parametrize(
+    ("code", "module"),
+    [
+        ("import google", "google"),
+        ("x = 1\nfrom google.cloud.storage import Client", "google.cloud.storage"),
+        ("if x:\n    import google.protobuf", "google.protobuf"),
+        ("import googleapiclient.discovery", "google"),
+    ],
+)
+def test_the_missing_module_has_its_whole_name(code: str, module: str) -> None:
+    """Python names only the part that it missed first; the code tells the rest."""
+    assert execution(reply=MISSING).missing_module(code) == module
+
+
+def test_nothing_is_missing_otherwise() -> None:
+    """Another error, a cell that was stopped, or one that died asks for no package."""
+    assert execution(reply=MISSING | {"ename": "ImportError"}).missing_module("import google") is None
+    assert execution(reply=MISSING, stopped="timeout").missing_module("import google") is None
+    assert execution(died="is gone").missing_module("import google") is None
