@@ -48,6 +48,9 @@ Engine = Annotated[str | None, typer.Option("--engine", "-e", help="docker, bubb
 Trust = Annotated[str | None, typer.Option("--trust", help="isolated, sandboxed, untrusted or trusted.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds a cell may run.")]
 Memory = Annotated[int | None, typer.Option("--memory", help="Memory of the sandbox in MB.")]
+Hosts = Annotated[
+    list[str] | None, typer.Option("--allow-host", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN.")
+]
 Accept = Annotated[
     list[str] | None, typer.Option("--accept", help="A limit that may stay unenforced: memory, cpu. May be repeated.")
 ]
@@ -83,6 +86,7 @@ def run(
     memory: Memory = None,
     accept: Accept = None,
     image: Image = None,
+    allow_host: Hosts = None,
     record: Annotated[Path | None, typer.Option("--record", help="Write the model's replies to this file.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -90,7 +94,7 @@ def run(
     """Ask a question; the answer is text and a notebook."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host)
     asking = commands.ask(
         question, lambda: _session(**arguments, model=model, record=record), out=out, as_json=as_json, quiet=quiet
     )
@@ -109,13 +113,14 @@ def execute(
     memory: Memory = None,
     accept: Accept = None,
     image: Image = None,
+    allow_host: Hosts = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run code in the sandbox, without a model."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host)
     running = commands.execute(source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet)
     raise typer.Exit(_finish(running))
 
@@ -171,6 +176,7 @@ def _arguments(
     memory: int | None,
     accept: list[str] | None,
     image: str | None,
+    hosts: list[str] | None,
 ) -> dict[str, Any]:
     return {
         "data": data or (),
@@ -180,6 +186,7 @@ def _arguments(
         "memory_mb": memory,
         "accept": accept or (),
         "image": image,
+        "security": {"allowed_hosts": hosts} if hosts else {},
     }
 
 

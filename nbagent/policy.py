@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import enum
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,60 +74,203 @@ class Limits:
             raise UsageError(f"A kernel needs at least 128 MB of memory; memory_mb is {self.memory_mb}.")
 
 
+class Network(enum.StrEnum):
+    """What of a network a sandbox has."""
+
+    NONE = "none"
+    """Its own loopback and nothing else."""
+    LISTED = "allow-list"
+    """No route either, but a proxy on the host that opens the hosts that are allowed."""
+    FULL = "full"
+    """The host's own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """What one level permits. The engines enforce each field."""
+    """What one level permits. The engines enforce each field, or refuse to start.
+
+    Attributes:
+        level: The level that this started from.
+        network_enabled: Whether any host can be reached.
+        allowed_hosts: Where there is a network: the only hosts that can be reached, as `HOST`, `HOST:PORT` or
+            `*.DOMAIN`; None for all of them, which is for `trusted` alone.
+        allow_shell: Whether there is a shell: `!command`, `%%bash`, `nbagent shell`.
+        allow_subprocess: Whether programs may be executed and processes started; threads always may.
+        allow_network_tools: Whether code may make Internet sockets at all, even to itself.
+        read_only_root: Whether only the scratch folders can be written.
+        log_all_commands: Whether each program that is executed goes to the audit log, beside the cells.
+        install_listed_only: Whether only packages that a person listed are installed.
+        limits: Bounds on memory, CPU and the rest.
+    """
 
     level: TrustLevel
-    network: bool
-    """The host's network. False: no interface but the sandbox's own loopback."""
-    subprocess: bool
-    """Programs may be executed (a shell among them)."""
+    network_enabled: bool
+    allowed_hosts: tuple[str, ...] | None = ()
+    allow_shell: bool
+    allow_subprocess: bool
+    allow_network_tools: bool
     read_only_root: bool
+    log_all_commands: bool = False
+    install_listed_only: bool = False
     limits: Limits
 
+    def __post_init__(self) -> None:
+        if self.allow_shell and not self.allow_subprocess:
+            raise UsageError(
+                "A shell is a subprocess: allow_shell needs allow_subprocess.", mend="Allow both, or neither."
+            )
+        if self.network is Network.FULL and self.level is not TrustLevel.TRUSTED:
+            raise UsageError(
+                f"The level {self.level} has no network without a list of hosts.",
+                mend="Name them in allowed_hosts (--allow-host), or use --trust trusted.",
+            )
 
-TRUST: dict[TrustLevel, Trust] = {
+    @property
+    def network(self) -> Network:
+        """What of a network there is."""
+        if not self.network_enabled:
+            return Network.NONE
+        return Network.FULL if self.allowed_hosts is None else Network.LISTED
+
+    def narrow(self, policy: InstallPolicy) -> InstallPolicy:
+        """An install policy as this level has it: where the code is not trusted, what nobody listed is not taken.
+
+        The names that such code asks for would otherwise leave the machine, as questions to the index.
+        """
+        return replace(policy, listed_only=policy.listed_only or self.install_listed_only)
+
+
+TRUST_PRESETS: dict[TrustLevel, Trust] = {
     TrustLevel.TRUSTED: Trust(
-        level=TrustLevel.TRUSTED, network=True, subprocess=True, read_only_root=False, limits=Limits()
+        level=TrustLevel.TRUSTED,
+        network_enabled=True,
+        allowed_hosts=None,
+        allow_shell=True,
+        allow_subprocess=True,
+        allow_network_tools=True,
+        read_only_root=False,
+        limits=Limits(),
     ),
     TrustLevel.ISOLATED: Trust(
-        level=TrustLevel.ISOLATED, network=False, subprocess=True, read_only_root=True, limits=Limits()
+        level=TrustLevel.ISOLATED,
+        network_enabled=False,
+        allow_shell=True,
+        allow_subprocess=True,
+        allow_network_tools=True,
+        read_only_root=True,
+        limits=Limits(),
     ),
     TrustLevel.SANDBOXED: Trust(
         level=TrustLevel.SANDBOXED,
-        network=False,
-        subprocess=False,
+        network_enabled=True,
+        allow_shell=False,
+        allow_subprocess=False,
+        allow_network_tools=True,
         read_only_root=True,
+        log_all_commands=True,
+        install_listed_only=True,
         limits=Limits(memory_mb=512, tmp_mb=256, pids=128),
     ),
     TrustLevel.UNTRUSTED: Trust(
         level=TrustLevel.UNTRUSTED,
-        network=False,
-        subprocess=False,
+        network_enabled=False,
+        allow_shell=False,
+        allow_subprocess=False,
+        allow_network_tools=False,
         read_only_root=True,
+        log_all_commands=True,
+        install_listed_only=True,
         limits=Limits(memory_mb=256, tmp_mb=128, pids=64, cpus=0.5),
     ),
 }
+"""What each level permits, before a person overrides any of it."""
+
+LIMIT_NAMES = {"memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout"}
+"""The security options that are limits, by the name that `Limits` has for them."""
+OPTIONS = (
+    "network_enabled", "allowed_hosts", "allow_shell", "allow_subprocess", "allow_network_tools", "memory_limit_mb",
+    "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands",
+)  # fmt: skip
+"""The names of all security options."""
 
 
-def trust_for(level: TrustLevel, *, data_bytes: int = 0, **overrides: Any) -> Trust:
-    """The table's row for a level, with its limits fitted to the data and overridden by the person.
+def trust_for(
+    level: TrustLevel, *, data_bytes: int = 0, security: Mapping[str, Any] | None = None, **overrides: Any
+) -> Trust:
+    """The level's row of the table, with its limits fitted to the data and overridden by the person.
 
     Args:
         level: The trust level.
         data_bytes: Size of all the data. `isolated` grows to three times that, capped at half of the machine's
             memory, since a table is larger in memory than in a file.
+        security: Security options by name (see `OPTIONS`) that replace the level's own. To name `allowed_hosts` is
+            to enable the network for them.
         **overrides: Fields of `Limits`; those that are None are ignored.
+
+    Raises:
+        UsageError: An option is unknown, of the wrong kind, or contradicts another one.
     """
-    trust = TRUST[level]
+    trust = TRUST_PRESETS[level]
     limits = trust.limits
     if level is TrustLevel.ISOLATED and data_bytes:
         half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 // MIB
         wanted = 3 * data_bytes // MIB + 512
         limits = replace(limits, memory_mb=max(limits.memory_mb, min(wanted, half)))
-    chosen = {name: value for name, value in overrides.items() if value is not None}
-    return replace(trust, limits=replace(limits, **chosen))
+    switches, bounds = _options(security or {})
+    bounds |= {name: value for name, value in overrides.items() if value is not None}
+    return replace(trust, limits=replace(limits, **bounds), **switches)
+
+
+def _options(security: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Security options as fields of `Trust` and of `Limits`."""
+    switches: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
+    for name, value in security.items():
+        if name not in OPTIONS:
+            raise UsageError(f"There is no security option {name!r}.", mend=f"Use one of: {', '.join(OPTIONS)}.")
+        if name in LIMIT_NAMES:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"The security option {name} is a number, not {value!r}.")
+            bounds[LIMIT_NAMES[name]] = value
+        elif name == "allowed_hosts":
+            switches[name] = tuple(map(allowed_host, _list(value)))
+        elif isinstance(value, bool):
+            switches[name] = value
+        else:
+            raise UsageError(f"The security option {name} is true or false, not {value!r}.")
+    if switches.get("allowed_hosts"):
+        switches.setdefault("network_enabled", True)
+        switches.setdefault("allow_network_tools", True)
+    if switches.get("allow_subprocess") is False:
+        # Who takes away all programs means the shell too.
+        switches.setdefault("allow_shell", False)
+    return switches, bounds
+
+
+def _list(value: Any) -> list[str]:
+    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+        raise UsageError("The security option allowed_hosts is a list of names.")
+    return list(value)
+
+
+_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+_HOST = re.compile(rf"(?P<host>(?:\*\.)?{_LABEL}(?:\.{_LABEL})*)(?::(?P<port>[0-9]{{1,5}}))?")
+
+
+def allowed_host(entry: str) -> str:
+    """An entry of an allow-list of hosts, in lower case: `HOST`, `HOST:PORT` or `*.DOMAIN`.
+
+    Raises:
+        UsageError: It is none of these. Addresses are not names, and can't be allowed.
+    """
+    text = entry.strip().lower()
+    found = _HOST.fullmatch(text)
+    digits = found is not None and found["host"].rsplit(".", 1)[-1].isdigit()
+    if found is None or digits or len(found["host"]) > 253 or not 0 < int(found["port"] or 1) < 65536:
+        raise UsageError(
+            f"{entry[:100]!r} can't be an allowed host.", mend="Write HOST, HOST:PORT or *.DOMAIN, without a scheme."
+        )
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,9 +282,11 @@ class InstallPolicy:
         allow: If not empty, only these distributions (and what they depend on).
         deny: Never these, not even as a dependency.
         min_age_days: A release younger than this is not taken: most hostile releases are found within days.
+        listed_only: Whether an empty `allow` allows nothing instead of everything.
     """
 
     enabled: bool = True
     allow: frozenset[str] = field(default_factory=frozenset)
     deny: frozenset[str] = field(default_factory=frozenset)
     min_age_days: float = 3.0
+    listed_only: bool = False

@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nbagent import __version__, settings, store
 from nbagent.errors import NbagentError, UsageError
@@ -86,6 +86,8 @@ class Session:
         timeout: Seconds a cell may run.
         memory_mb: Memory of the sandbox in MiB.
         image: The Docker image of the kernel.
+        security: Security options that replace the trust level's own, by name (`nbagent.policy.OPTIONS`), for example
+            `{"allowed_hosts": ["api.example.org"]}`.
         accept: Names of limits that may stay unenforced.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         session: An id for a new session; made up by default.
@@ -112,6 +114,7 @@ class Session:
         timeout: float | None = None,
         memory_mb: int | None = None,
         image: str | None = None,
+        security: Mapping[str, Any] | None = None,
         accept: Sequence[str] = (),
         record: str | Path | None = None,
         session: str | None = None,
@@ -127,6 +130,7 @@ class Session:
         row = trust_for(
             level,
             data_bytes=size,
+            security={**chosen.security, **(security or {})},
             timeout=chosen.timeout if timeout is None else timeout,
             memory_mb=chosen.memory_mb if memory_mb is None else memory_mb,
             cpus=chosen.cpus,
@@ -136,7 +140,7 @@ class Session:
             trust=row if limits is None else replace(row, limits=limits),
             data=tuple(mounts),
             accept=frozenset([*chosen.accept, *accept]),
-            install=chosen.install_policy,
+            install=row.narrow(chosen.install_policy),
             image=image or chosen.image,
             owner=self.id,
         )

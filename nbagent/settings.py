@@ -11,6 +11,7 @@ current folder: a project that somebody else wrote must not weaken the sandbox t
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 from pydantic import Field, ValidationError
@@ -38,6 +39,7 @@ class Settings(BaseSettings):
     timeout: float | None = Field(default=None, description="Seconds a cell may run.")
     memory_mb: int | None = Field(default=None, description="Memory of a sandbox in MiB.")
     cpus: float | None = Field(default=None, description="Cores of a sandbox.")
+    security: dict[str, Any] = Field(default_factory=dict, description="Security options that replace the level's own.")
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
     install_allow: list[str] = Field(default_factory=list, description="If not empty, only these distributions.")

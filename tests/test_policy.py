@@ -4,39 +4,90 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from nbagent.errors import UsageError
-from nbagent.policy import MIB, TRUST, InstallPolicy, Limits, TrustLevel, trust_for
+from nbagent.policy import MIB, OPTIONS, TRUST_PRESETS, InstallPolicy, Limits, Network, Trust, TrustLevel, trust_for
 
 GB = 1024 * MIB
 HALF = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 // MIB
 
 
 @pytest.mark.parametrize(
-    ("level", "network", "subprocess", "read_only", "memory", "cpus"),
+    ("level", "network", "programs", "sockets", "read_only", "memory", "cpus"),
     [
-        ("trusted", True, True, False, 2048, None),
-        ("isolated", False, True, True, 2048, None),
-        ("sandboxed", False, False, True, 512, None),
-        ("untrusted", False, False, True, 256, 0.5),
+        ("trusted", "full", True, True, False, 2048, None),
+        ("isolated", "none", True, True, True, 2048, None),
+        ("sandboxed", "allow-list", False, True, True, 512, None),
+        ("untrusted", "none", False, False, True, 256, 0.5),
     ],
 )
 def test_each_level_permits_what_is_documented(
-    level: str, network: bool, subprocess: bool, read_only: bool, memory: int, cpus: float | None
+    level: str, network: str, programs: bool, sockets: bool, read_only: bool, memory: int, cpus: float | None
 ) -> None:
     """The table of trust levels is the documented one."""
-    row = TRUST[TrustLevel(level)]
-    assert (row.network, row.subprocess, row.read_only_root) == (network, subprocess, read_only)
+    row = TRUST_PRESETS[TrustLevel(level)]
+    assert (row.network, row.read_only_root) == (network, read_only)
+    assert (row.allow_shell, row.allow_subprocess, row.allow_network_tools) == (programs, programs, sockets)
     assert (row.limits.memory_mb, row.limits.cpus, row.limits.timeout) == (memory, cpus, 60)
     assert row.level == level
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "seen"),
+    [
+        ("memory_limit_mb", 300, lambda row: row.limits.memory_mb == 300),
+        ("cpu_limit", 0.5, lambda row: row.limits.cpus == 0.5),
+        ("timeout_seconds", 7, lambda row: row.limits.timeout == 7),
+        ("allow_shell", False, lambda row: not row.allow_shell and row.allow_subprocess),
+        ("allow_subprocess", False, lambda row: not row.allow_shell and not row.allow_subprocess),
+        ("allow_network_tools", False, lambda row: not row.allow_network_tools),
+        ("read_only_root", False, lambda row: not row.read_only_root),
+        ("log_all_commands", True, lambda row: row.log_all_commands),
+        ("network_enabled", True, lambda row: row.network is Network.LISTED),
+        ("allowed_hosts", ["API.example.org"], lambda row: row.allowed_hosts == ("api.example.org",)),
+    ],
+)
+def test_a_security_option_replaces_the_levels_own(option: str, value: Any, seen: Callable[[Trust], bool]) -> None:
+    """Each option by its name, and nothing but what it means."""
+    assert seen(trust_for(TrustLevel.ISOLATED, security={option: value}))
+    assert option in OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("level", "security", "complaint"),
+    [
+        ("isolated", {"network": True}, "no security option 'network'"),
+        ("isolated", {"allow_shell": "yes"}, "true or false"),
+        ("isolated", {"memory_limit_mb": "1g"}, "a number"),
+        ("isolated", {"cpu_limit": True}, "a number"),
+        ("untrusted", {"allow_shell": True}, "a subprocess"),
+        ("isolated", {"allowed_hosts": "example.org"}, "a list"),
+        ("isolated", {"allowed_hosts": ["https://example.org"]}, "can't be an allowed host"),
+        ("isolated", {"allowed_hosts": ["10.0.0.1"]}, "can't be an allowed host"),
+        ("isolated", {"allowed_hosts": ["example.org:0"]}, "can't be an allowed host"),
+        ("isolated", {"allowed_hosts": ["*"]}, "can't be an allowed host"),
+        ("isolated", {"allowed_hosts": ["a\0.org"]}, "can't be an allowed host"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(level: str, security: dict[str, Any], complaint: str) -> None:
+    """What is misspelt or contradicts itself never becomes something weaker."""
+    with pytest.raises(UsageError, match=complaint):
+        trust_for(TrustLevel(level), security=security)
+
+
+def test_packages_are_by_list_only_where_code_is_not_trusted() -> None:
+    """The names that such code asks for don't leave the machine; a person's own list still counts."""
+    listed = {level: TRUST_PRESETS[level].narrow(InstallPolicy()).listed_only for level in TrustLevel}
+    assert listed == {"trusted": False, "isolated": False, "sandboxed": True, "untrusted": True}
+
+
 def test_every_level_has_a_row() -> None:
     """No level is without its limits."""
-    assert set(TRUST) == set(TrustLevel)
+    assert set(TRUST_PRESETS) == set(TrustLevel)
 
 
 @pytest.mark.parametrize("name", ["isolated", " Isolated ", "ISOLATED"])
@@ -73,7 +124,7 @@ def test_memory_is_capped_at_half_of_the_machine() -> None:
 @pytest.mark.parametrize("level", [TrustLevel.TRUSTED, TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED])
 def test_other_levels_do_not_grow(level: TrustLevel) -> None:
     """Large data widens no limit of a level that distrusts the code."""
-    assert trust_for(level, data_bytes=100 * GB) == TRUST[level]
+    assert trust_for(level, data_bytes=100 * GB) == TRUST_PRESETS[level]
 
 
 def test_the_persons_limits_win() -> None:
@@ -99,6 +150,7 @@ def test_memory_that_no_kernel_can_start_in_is_refused() -> None:
 
 def test_what_is_permitted_cannot_be_changed_later() -> None:
     """Rows, limits and the install policy are frozen."""
-    for frozen, name in ((TRUST[TrustLevel.UNTRUSTED], "network"), (Limits(), "memory_mb"), (InstallPolicy(), "allow")):
+    row = TRUST_PRESETS[TrustLevel.UNTRUSTED]
+    for frozen, name in ((row, "network_enabled"), (Limits(), "memory_mb"), (InstallPolicy(), "allow")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(frozen, name, True)

@@ -28,7 +28,7 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
 from nbagent.errors import EngineUnavailable, KernelStartError, LimitUnenforceable, SandboxError
-from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
+from nbagent.policy import InstallPolicy, Network, Trust, TrustLevel, trust_for
 from nbagent.sandbox import environment, mounts, packages, seccomp
 from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
 from nbagent.sandbox.mounts import Mount
@@ -349,6 +349,7 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     def _inside(self) -> dict[str, Any]:
         """What `inside.py` is told."""
+        trust = self.spec.trust
         return {
             "uid": SANDBOX_UID,
             "reap": False,
@@ -357,7 +358,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             "fonts": environment.FONTS,
             "path": [environment.SITE],
             "bounds": {},
-            "filter": seccomp.inner_program(subprocess=self.spec.trust.subprocess).hex(),
+            "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
         }
 
     def _install(self, wanted: list[str]) -> list[dict[str, Any]]:
@@ -425,7 +426,7 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
         variables |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
     if shared_library:
         variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
-    if trust.network:
+    if trust.network is Network.FULL:
         names = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
         for name in (*names, *map(str.upper, names)):
             if name in os.environ:
@@ -446,12 +447,18 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
         cwd: The folder the kernel was started for.
         config: The kernelspec's configuration: `trust`, and `data: false` to turn it off.
     """
-    trust = trust_for(TrustLevel.parse(os.environ.get("NBAGENT_TRUST") or config.get("trust", "isolated")))
+    # Other programs start kernels too, and most of them have no other use for what this imports.
+    from nbagent import settings
+
+    chosen = settings.load()
+    level = os.environ.get("NBAGENT_TRUST") or config.get("trust") or chosen.trust
+    trust = trust_for(TrustLevel.parse(level), security=chosen.security, memory_mb=chosen.memory_mb, cpus=chosen.cpus)
+    install = trust.narrow(chosen.install_policy)
     wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
     folder = Path(cwd or Path.cwd()).resolve()
     if not wanted or not folder.is_dir():
-        return SandboxSpec(trust=trust)
-    return SandboxSpec(trust=trust, data=tuple(mounts.for_client(folder)))
+        return SandboxSpec(trust=trust, install=install)
+    return SandboxSpec(trust=trust, install=install, data=tuple(mounts.for_client(folder)))
 
 
 async def choose(name: str | None, *, image: str | None = None) -> Engine:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
-from nbagent.policy import MIB
+from nbagent.policy import MIB, Network
 from nbagent.sandbox import cgroup, environment, packages, seccomp
 from nbagent.sandbox.base import (
     HOME,
@@ -178,13 +178,14 @@ class BubblewrapProvisioner(SandboxProvisioner):
     def _arguments(self, made: environment.Environment, handoff: Handoff, filter_: int) -> list[str]:
         trust = self.spec.trust
         tmp = str(trust.limits.tmp_mb * MIB)
-        arguments = [*_namespaces(network=trust.network), "--new-session", "--die-with-parent", "--clearenv"]
+        full = trust.network is Network.FULL
+        arguments = [*_namespaces(network=full), "--new-session", "--die-with-parent", "--clearenv"]
         for name, value in inside_environment(shared_library=made.shared_library, trust=trust).items():
             arguments += ["--setenv", name, value]
         # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
         for folder in ("/etc", "/opt", "/run", "/home"):
             arguments += ["--perms", "0755", "--dir", folder]
-        arguments += [*_system(network=trust.network), "--proc", "/proc", "--dev", "/dev"]
+        arguments += [*_system(network=full), "--proc", "/proc", "--dev", "/dev"]
         for folder, size in (("/dev/shm", tmp), ("/tmp", tmp), (WORKSPACE, tmp), (HOME, tmp)):  # noqa: S108 - inside
             arguments += ["--perms", "1777", "--size", size, "--tmpfs", folder]
         for source, target in (

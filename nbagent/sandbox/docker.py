@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
-from nbagent.policy import MIB
+from nbagent.policy import MIB, Network
 from nbagent.sandbox import daemon, environment, image, packages, seccomp
 from nbagent.sandbox.base import (
     HOME,
@@ -132,7 +132,7 @@ class DockerProvisioner(SandboxProvisioner):
                 hostname="sandbox",
                 labels={LABEL: handoff.folder.name, "nbagent.owner": self.spec.owner},
                 host_config=self._host_config(client, handoff),
-                network_disabled=not self.spec.trust.network,
+                network_disabled=self.spec.trust.network is not Network.FULL,
             )
             self._container = made["Id"]
             client.start(self._container)
@@ -153,7 +153,7 @@ class DockerProvisioner(SandboxProvisioner):
         data = readable(self.spec.data, uid=user_id(), scratch=self.scratch)
         mounts += [(str(mount.source), mount.target) for mount in data]
         return client.create_host_config(
-            network_mode="host" if trust.network else "none",
+            network_mode="host" if trust.network is Network.FULL else "none",
             read_only=trust.read_only_root,
             mounts=[_bind(source, target) for source, target in mounts],
             tmpfs={"/tmp": size, WORKSPACE: size, HOME: size},  # noqa: S108 - inside

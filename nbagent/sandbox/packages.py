@@ -179,10 +179,10 @@ class Installer:
             name = canonicalize_name(requirement.name)
             if name in self._deny:
                 raise InstallRefused(f"The policy denies the package {name}.")
-            if self._allow and name not in self._allow and not self._version(name):
-                raise InstallRefused(
-                    f"The policy does not allow the package {name}.", mend=f"Allowed: {', '.join(sorted(self._allow))}."
-                )
+            listed = self._allow or self.policy.listed_only
+            if listed and name not in self._allow and not self._version(name):
+                allowed = ", ".join(sorted(self._allow)) or "none; a person lists them in the setting install_allow"
+                raise InstallRefused(f"The policy does not allow the package {name}.", mend=f"Allowed: {allowed}.")
 
     def _permit_resolved(self, wheels: list[Wheel]) -> None:
         """Refuse by policy what would be installed, dependencies included.

@@ -44,8 +44,10 @@ NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
 CLONE_THREAD = 0x00010000
 AF_UNIX, AF_NETLINK, NETLINK_ROUTE = 1, 16, 0
-ADDRESS_FAMILIES = (AF_UNIX, 2, 10)
-"""AF_UNIX, AF_INET, AF_INET6; of AF_NETLINK only the routes. Not AF_VSOCK, which reaches the hypervisor, nor others."""
+INTERNET = (2, 10)
+"""AF_INET, AF_INET6."""
+ADDRESS_FAMILIES = (AF_UNIX, *INTERNET)
+"""Of AF_NETLINK only the routes. Not AF_VSOCK, which reaches the hypervisor, nor others."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
 
@@ -129,11 +131,12 @@ def _equal(index: int, value: int) -> dict[str, Any]:
 
 
 @functools.cache
-def inner_program(*, subprocess: bool) -> bytes:
+def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
     """The inner filter as a BPF program.
 
     Args:
         subprocess: False takes away executing programs and starting processes; threads remain.
+        sockets: False takes away Internet sockets, also those to the sandbox's own loopback.
     """
     library = _library()
     filter_ = library.SyscallFilter(library.ALLOW)
@@ -144,6 +147,9 @@ def inner_program(*, subprocess: bool) -> bytes:
         for name in ("execve", "execveat", "fork", "vfork"):
             filter_.add_rule(denied, name)
         filter_.add_rule(denied, "clone", library.Arg(0, library.MASKED_EQ, CLONE_THREAD, 0))
+    if not sockets:
+        for family in INTERNET:
+            filter_.add_rule(denied, "socket", library.Arg(0, library.EQ, family))
     return _export(filter_)
 
 
