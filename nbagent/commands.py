@@ -140,7 +140,7 @@ async def demo(make: Callable[..., Session], *, out: Path, engine: str | None, a
 
 def doctor(*, as_json: bool) -> int:
     """Print what each engine can and can't enforce here; 0 if any of them isolates, else 3."""
-    from nbagent.sandbox.base import engines
+    from nbagent.sandbox.registry import engines
 
     reports = {name: each.check() for name, each in sorted(engines().items())}
     works = [name for name in reports if reports[name].available and engines()[name].isolates]

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nbagent.errors import DataError, UsageError
-from nbagent.sandbox.base import engines
 from nbagent.sandbox.mounts import DATA, Mount
+from nbagent.sandbox.registry import engines
 
 MAX_QUESTION = 200_000
 """Characters."""

@@ -38,7 +38,9 @@ from nbagent.kernel.files import Collector
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, TrustLevel, trust_for
-from nbagent.sandbox import base
+from nbagent.sandbox import registry
+from nbagent.sandbox.base import Engine
+from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
     from nbagent.agent.build import Agent
@@ -136,7 +138,7 @@ class Session:
             cpus=chosen.cpus,
         )
         self.id = session or store.new_session_id()
-        self._spec = base.SandboxSpec(
+        self._spec = SandboxSpec(
             trust=row if limits is None else replace(row, limits=limits),
             data=tuple(mounts),
             accept=frozenset([*chosen.accept, *accept]),
@@ -209,7 +211,7 @@ class Session:
         try:
             if self._model_name:
                 _check_model(self._model_name)
-            engine = await base.choose(self._engine_name, image=self._spec.image)
+            engine = await registry.choose(self._engine_name, image=self._spec.image)
             self._journal = store.Journal(self._root, self.id)
             self._journal.follow(self._recording.add)
             spill = self._journal.spill
@@ -240,7 +242,7 @@ class Session:
                 await starting
             raise
 
-    async def _tell_start(self, engine: base.Engine) -> None:
+    async def _tell_start(self, engine: Engine) -> None:
         provisioner = self._running_kernel().provisioner
         seen = [
             DataSeen(provisioner.data_path(mount), str(mount.source), size_of(mount.source))

@@ -10,8 +10,9 @@ import docker
 import psutil
 
 from nbagent.sandbox import cgroup
-from nbagent.sandbox.base import Engine, engines
+from nbagent.sandbox.base import Engine
 from nbagent.sandbox.docker import LABEL
+from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")
 

@@ -36,8 +36,9 @@ from nbagent.kernel.execution import Execution, Why, clean_code
 from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
-from nbagent.sandbox.base import Engine, SandboxProvisioner, SandboxSpec, kernel_specs, start_failed
+from nbagent.sandbox.base import Engine, SandboxProvisioner, kernel_specs, start_failed
 from nbagent.sandbox.packages import Installer
+from nbagent.sandbox.spec import SandboxSpec
 
 TICK = 0.05
 """Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""

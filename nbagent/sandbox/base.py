@@ -15,11 +15,13 @@ import contextlib
 import functools
 import math
 import os
+import secrets
 import shutil
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -27,15 +29,21 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent.errors import EngineUnavailable, KernelStartError, LimitUnenforceable, SandboxError
-from nbagent.policy import InstallPolicy, Network, Trust, TrustLevel, trust_for
-from nbagent.sandbox import environment, mounts, packages, seccomp
+from nbagent.errors import KernelStartError, LimitUnenforceable, SandboxError
+from nbagent.policy import Network, Trust, TrustLevel, trust_for
+from nbagent.sandbox import cgroup, environment, mounts, packages, reaper, seccomp
 from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
+from nbagent.sandbox.leases import Lease, Terms
 from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.spec import SandboxSpec
 
 SANDBOX_UID = 64420
 """The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
 Result = TypeVar("Result")
+LOOK_SECONDS = 0.25
+"""Between two looks at what Linux counts of a sandbox that runs."""
+SURVIVED_SECONDS = 3.0
+"""After which a process that was killed was not the kernel: an engine tells of the kernel's end sooner."""
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -52,27 +60,6 @@ async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
     except RuntimeError:
         return work(*arguments)
     return await done
-
-
-@dataclass(frozen=True, kw_only=True)
-class SandboxSpec:
-    """What a sandbox is to be: the part of a session's settings that an engine needs.
-
-    Attributes:
-        trust: What is permitted, with its limits.
-        data: What it sees read-only.
-        accept: Names of limits that may stay unenforced, because a person said so.
-        install: Which packages its code may get.
-        image: The Docker image, or None for nbagent's own.
-        owner: The session's id, for labels; empty when another client starts the kernel.
-    """
-
-    trust: Trust = field(default_factory=lambda: trust_for(TrustLevel.ISOLATED))
-    data: tuple[Mount, ...] = ()
-    accept: frozenset[str] = frozenset()
-    install: InstallPolicy = field(default_factory=InstallPolicy)
-    image: str | None = None
-    owner: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +118,35 @@ class Engine(abc.ABC):
         """
         return None
 
+    def end(self, folder: Path, terms: Terms) -> None:  # noqa: B027 - for engines that have something to end
+        """End what is left of a sandbox whose controller is dead, but for its folders; nothing happens if it is gone.
+
+        Args:
+            folder: Its lease's folder; held by the caller.
+            terms: What the lease says of it.
+        """
+
+    def strays(self) -> list[Stray]:
+        """What this engine has of sandboxes whose lease is gone, such as after a restart of the machine."""
+        return []
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A part of a sandbox that nothing else is left of.
+
+    Attributes:
+        kind: What it is, in a word or two: `container`.
+        name: Its name.
+        created: Seconds since the epoch.
+        remove: Removes it.
+    """
+
+    kind: str
+    name: str
+    created: float
+    remove: Callable[[], None]
+
 
 @dataclass(frozen=True)
 class Exit:
@@ -170,9 +186,9 @@ class Exit:
 
 
 class SandboxProvisioner(KernelProvisionerBase):
-    """What all engines have in common: the hand-over, the connection, and kernels that other clients start.
+    """What all engines have in common: the lease, the hand-over, and kernels that other clients start.
 
-    An engine adds `_start`, `_poll` and `_stop`.
+    An engine adds `_start`, `_take_over`, `_poll` and `_stop`.
     """
 
     engine: ClassVar[str]
@@ -190,16 +206,28 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.install_hook: InstallHook | None = None
         self.last_exit: Exit | None = None
         self.started = 0.0
+        self._kills: deque[tuple[float, int]] = deque(maxlen=2 * round(SURVIVED_SECONDS / LOOK_SECONDS))
+        self._looked = 0.0
         self._started_before = False
 
     # -- what an engine adds ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    async def _start(self, handoff: Handoff) -> int | None:
-        """Start the sandbox, its kernel waiting for the hand-over; returns where its output can be read.
+    async def _start(self, handoff: Handoff) -> None:
+        """Start the sandbox; its kernel waits for the hand-over.
+
+        What must be known to end it, should this process die, goes into the lease as soon as there is something.
 
         Raises:
             SandboxError: It could not be started.
+        """
+
+    @abc.abstractmethod
+    async def _take_over(self, lease: Lease) -> None:
+        """Go on with a sandbox that another process started.
+
+        Raises:
+            SandboxError: It has ended.
         """
 
     @abc.abstractmethod
@@ -209,6 +237,16 @@ class SandboxProvisioner(KernelProvisionerBase):
     @abc.abstractmethod
     async def _stop(self, signum: int) -> None:
         """Send a signal to the sandbox; after SIGKILL nothing of it runs."""
+
+    def usage(self) -> cgroup.Usage | None:
+        """What the sandbox uses, or None where this engine can't tell."""
+        return None
+
+    @property
+    def kills_survived(self) -> int:
+        """How many processes Linux has killed for their memory without ending the kernel."""
+        latest = time.monotonic() - SURVIVED_SECONDS
+        return max((kills for at, kills in self._kills if at < latest), default=0)
 
     async def _clean(self) -> None:
         """Remove what the engine still holds of a sandbox that has ended."""
@@ -240,10 +278,12 @@ class SandboxProvisioner(KernelProvisionerBase):
         return self._running
 
     _running = False
+    _taken: Lease | None = None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Take the `SandboxSpec` if nbagent starts the kernel, else make one for the folder it is started for."""
         spec = kwargs.pop("sandbox", None)
+        self._taken = kwargs.pop("lease", None)
         self.spec = spec or spec_for_client(kwargs.get("cwd"), config=self._config())
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
@@ -255,36 +295,46 @@ class SandboxProvisioner(KernelProvisionerBase):
         """
         again = self.handoff is not None
         _OPEN[id(self)] = (os.getpid(), self)
-        if self.handoff is None:
-            self.handoff = Handoff(install=self._install)
-            self.scratch = environment.scratch_folder()
-            self.site = self.scratch / "site"
-            self.site.mkdir(mode=0o755)
-            self.site.chmod(0o755)
-        else:
-            self.handoff.close()
         self.last_exit = None
+        self._kills.clear()
+        self._looked = 0.0
         self.started = time.monotonic()
         try:
-            # The door must be there before the sandbox knocks; its output is known only once it is started.
-            reader, writer = os.pipe2(os.O_CLOEXEC)
-            self.handoff.open(self._inside(), output=reader)
-            try:
-                await self._start_into(writer)
-            finally:
-                os.close(writer)
+            handoff = self.handoff = self.handoff or self._prepare()
+            if self._taken is not None:
+                await self._take_over(self._taken)
+                handoff.take_over()
+            else:
+                # The door must be there before the sandbox knocks.
+                handoff.open(self._inside())
+                await self._start(handoff)
         except BaseException:
             # What a restart keeps stays for the next attempt, and until the manager gives the kernel up.
             await self.cleanup(restart=again)
             raise
-        self._running = True
-        self.connection_info = self.handoff.connection_info
+        self._running, self._taken = True, None
+        self.connection_info = handoff.connection_info
         return self.connection_info
 
-    async def _start_into(self, writer: int) -> None:
-        assert self.handoff is not None  # noqa: S101 - set by the caller
-        self._output = writer
-        await self._start(self.handoff)
+    def _prepare(self) -> Handoff:
+        """The folders of a new sandbox, or those of one that is taken over."""
+        reaper.sweep_in_background(self.engine)
+        lease = self._taken
+        if lease is None:
+            lease = Lease.take(self.engine, self.spec, key=secrets.token_hex(16))
+            self.scratch = environment.scratch_folder(lease.folder)
+            lease.write(scratch=str(self.scratch))
+        self.scratch = Path(lease.terms.scratch)
+        self.site = self.scratch / "site"
+        self.site.mkdir(mode=0o755, exist_ok=True)
+        self.site.chmod(0o755)
+        return Handoff(lease, install=self._install)
+
+    @property
+    def lease(self) -> Lease:
+        """The sandbox's lease, which this process holds."""
+        assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
+        return self.handoff.lease
 
     async def poll(self) -> int | None:
         """None while the kernel runs, else its exit code."""
@@ -292,6 +342,10 @@ class SandboxProvisioner(KernelProvisionerBase):
             return self.last_exit.code if self.last_exit else 0
         if self.last_exit is None:
             self.last_exit = self._poll()
+            if self.last_exit is None and (now := time.monotonic()) - self._looked > LOOK_SECONDS:
+                self._looked = now
+                usage = self.usage()
+                self._kills.append((now, usage.oom_kills() if usage else 0))
         return None if self.last_exit is None else self.last_exit.code
 
     async def wait(self) -> int | None:
@@ -352,12 +406,12 @@ class SandboxProvisioner(KernelProvisionerBase):
         trust = self.spec.trust
         return {
             "uid": SANDBOX_UID,
-            "reap": False,
             "folders": [OUTPUT],
             "cwd": WORKSPACE,
             "fonts": environment.FONTS,
             "path": [environment.SITE],
             "bounds": {},
+            "shell": trust.allow_shell,
             "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
         }
 
@@ -461,33 +515,6 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     return SandboxSpec(trust=trust, install=install, data=tuple(mounts.for_client(folder)))
 
 
-async def choose(name: str | None, *, image: str | None = None) -> Engine:
-    """The engine of that name, or the best that works here: docker, else bubblewrap, never `local`.
-
-    Raises:
-        EngineUnavailable: There is none of that name, it doesn't work here, or none does; with the mend.
-    """
-    found = engines()
-    if name:
-        if name not in found:
-            raise EngineUnavailable(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(found))}.")
-        report = found[name].check(image=image)
-        if not report.available:
-            raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=report.mend)
-        return found[name]
-    reasons = []
-    for each in ("docker", "bubblewrap"):
-        if each in found:
-            report = await asyncio.to_thread(found[each].check, image=image)
-            if report.available:
-                return found[each]
-            reasons.append(f"{each}: {report.reason} {report.mend}")
-    raise EngineUnavailable(
-        "No engine can isolate code on this machine, and nbagent never runs it unisolated by itself.",
-        mend=" ".join(reasons) or "Install nbagent again: its engines are not registered.",
-    )
-
-
 class _Specs(KernelSpecManager):
     """The kernelspecs that nbagent brings, wherever Jupyter would look for installed ones."""
 
@@ -507,13 +534,6 @@ def kernel_specs(engine: Engine) -> KernelSpecManager:
     specs = _Specs()
     specs.engine = engine
     return specs
-
-
-def engines() -> dict[str, Engine]:
-    """All installed engines by name, from the entry points `nbagent.engines`."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
 
 
 def start_failed(engine: str, exit_: Exit, tail: str) -> SandboxError:

@@ -6,13 +6,15 @@ anybody else, it has one, and runs as that user with nothing of theirs in sight.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import os
+import select
 import shutil
 import signal
 import subprocess
-import threading
-from concurrent.futures import Future
+import time
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -29,14 +31,23 @@ from nbagent.sandbox.base import (
     Exit,
     Report,
     SandboxProvisioner,
+    Stray,
+    in_thread,
     inside_environment,
 )
-from nbagent.sandbox.handoff import INSIDE, Handoff
+from nbagent.sandbox.handoff import INSIDE, Handoff, open_output
+from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
 from nbagent.sandbox.mounts import DATA, readable
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
 """What of /etc the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
+STATUS = "status.json"
+"""Where bwrap writes down its child and its end."""
+PATIENCE = 5.0
+"""Seconds for what was killed to be gone."""
+YOUNG = 60.0
+"""Seconds in which an empty control group may be about to be filled."""
 MEND = "Install it, for example with: apt-get install bubblewrap"
 
 
@@ -65,31 +76,106 @@ class Bubblewrap(Engine):
         if environment.find() is None:
             await environment.build()
 
+    def end(self, folder: Path, terms: Terms) -> None:  # noqa: ARG002 - all that counts lies in the folder
+        """Kill what runs, and remove the control group."""
+        hierarchy = cgroup.find()
+        group = cgroup.Group(hierarchy, folder.name, None) if hierarchy else None
+        end(folder, group)
+        if group is not None:
+            group.remove()
+
+    def strays(self) -> list[Stray]:
+        """Control groups of sandboxes that are gone."""
+        hierarchy = cgroup.find()
+        if hierarchy is None:
+            return []
+        known = {folder.name for folder in all_folders()}
+        found = []
+        for name, made in hierarchy.groups().items():
+            group = cgroup.Group(hierarchy, name, None)
+            # What another runtime folder knows of may be about to be filled.
+            if name.startswith(PREFIX) and name not in known and group.is_empty() and time.time() - made > YOUNG:
+                found.append(Stray("control group", name, made, group.remove))
+        return found
+
 
 ENGINE = Bubblewrap()
 
 
-def _start_in_thread(command: list[str], **arguments: Any) -> subprocess.Popen[bytes]:
-    """Start bwrap from a thread of its own, which then waits for it.
+class Monitor:
+    """The outer process of a bwrap that another process started, as far as `subprocess.Popen` would show it.
 
-    bwrap dies with its parent, which to Linux is the *thread* that started it; a client's may be gone long before.
-
-    Raises:
-        OSError: It can't be started.
+    Args:
+        folder: The sandbox's private folder, where bwrap writes down how it ended.
+        pid: Of the process.
     """
-    started: Future[subprocess.Popen[bytes]] = Future()
 
-    def run() -> None:
-        try:
-            process = subprocess.Popen(command, **arguments)
-        except BaseException as error:
-            started.set_exception(error)
-            return
-        started.set_result(process)
-        process.wait()
+    def __init__(self, folder: Path, pid: int) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+        with contextlib.suppress(OSError):
+            self._descriptor = os.pidfd_open(pid) if pid else None
 
-    threading.Thread(target=run, name="nbagent-bwrap", daemon=True).start()
-    return started.result()
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs. A process that took the same number since is not mistaken for it."""
+        told = _status(self._folder).get("exit-code")
+        if told is not None:
+            return int(told)
+        if self._descriptor is not None and not select.select([self._descriptor], [], [], 0)[0]:
+            return None
+        told = _status(self._folder).get("exit-code")
+        return -signal.SIGKILL if told is None else int(told)
+
+    def kill(self) -> None:
+        """Kill it; the sandbox itself is another process."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Let go of it, once it has ended."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    """What bwrap has written down: `child-pid`, and `exit-code` once it has ended."""
+    found: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        for line in (folder / STATUS).read_text().splitlines():
+            found |= json.loads(line)
+    return found
+
+
+def end(folder: Path, group: cgroup.Group | None) -> None:
+    """Kill all that runs in a sandbox, and wait for that.
+
+    Process 1 of the sandbox takes all others with it. It is known once bwrap has written it down; before that, nothing
+    of the person's runs, and with nobody to hand over to it, the start fails by itself.
+    """
+    if group is not None:
+        group.kill()
+    pid = int(_status(folder).get("child-pid", 0))
+    with contextlib.suppress(OSError):
+        descriptor = os.pidfd_open(pid) if pid else -1
+        # The number may be another process's by now; a sandbox's process 1 is one in a namespace of its own.
+        if descriptor >= 0 and _is_first(pid):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            select.select([descriptor], [], [], PATIENCE)
+        os.close(descriptor)
+
+
+def _is_first(pid: int) -> bool:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("NSpid:"):
+            return line.split()[2:] == ["1"]
+    return False
+
+
+def _closing(stack: contextlib.ExitStack, descriptor: int) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 @functools.cache
@@ -124,38 +210,47 @@ class BubblewrapProvisioner(SandboxProvisioner):
     """A kernel in bubblewrap."""
 
     engine: ClassVar[str] = "bubblewrap"
-    _process: subprocess.Popen[bytes] | None = None
+    _process: subprocess.Popen[bytes] | Monitor | None = None
     _group: cgroup.Group | None = None
 
     async def _start(self, handoff: Handoff) -> None:
         made = environment.find()
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
-        bounds = self._bounds(handoff.folder.name)
-        filter_ = seccomp.as_descriptor(seccomp.outer_program())
-        try:
-            command = [*bounds, "bwrap", *self._arguments(made, handoff, filter_), "--", *START]
-            self._process = _start_in_thread(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._output,
-                pass_fds=(filter_,),
-                start_new_session=True,
-                env={"PATH": os.environ.get("PATH", os.defpath)},
-            )
-        except OSError as error:
-            raise SandboxError(f"bwrap can't be started: {error}.", mend=MEND) from error
-        finally:
-            os.close(filter_)
+        bounds = self._bounds()
+        with contextlib.ExitStack() as stack:
+            filter_ = _closing(stack, seccomp.as_descriptor(seccomp.outer_program()))
+            status = _closing(stack, os.open(handoff.folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+            output = _closing(stack, open_output(handoff.folder))
+            arguments = self._arguments(made, handoff)
+            descriptors = ["--seccomp", str(filter_), "--json-status-fd", str(status)]
+            try:
+                self._process = subprocess.Popen(
+                    [*bounds, "bwrap", *arguments, *descriptors, "--", *START],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(filter_, status),
+                    start_new_session=True,
+                    env={"PATH": os.environ.get("PATH", os.defpath)},
+                )
+            except OSError as error:
+                raise SandboxError(f"bwrap can't be started: {error}.", mend=MEND) from error
+            self.lease.write(parts={"monitor": self._process.pid})
 
-    def _bounds(self, name: str) -> list[str]:
+    async def _take_over(self, lease: Lease) -> None:
+        self._process = Monitor(lease.folder, lease.terms.parts.get("monitor", 0))
+        hierarchy = cgroup.find()
+        if hierarchy is not None:
+            self._group = cgroup.Group(hierarchy, lease.name, None)
+
+    def _bounds(self) -> list[str]:
         """A prefix of the command that puts it under the limits, before it becomes bwrap."""
         limits = self.spec.trust.limits
         hierarchy = cgroup.find()
         if hierarchy is not None:
             try:
-                self._group = cgroup.Group(hierarchy, name, limits)
+                self._group = cgroup.Group(hierarchy, self.lease.name, limits)
             except OSError as error:
                 raise SandboxError(f"The limits can't be set: {error}.") from error
             join = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@"'
@@ -175,11 +270,11 @@ class BubblewrapProvisioner(SandboxProvisioner):
         bounds = {"RLIMIT_DATA": limits.memory_mb * MIB, "RLIMIT_NPROC": limits.pids}
         return {**super()._inside(), "bounds": bounds}
 
-    def _arguments(self, made: environment.Environment, handoff: Handoff, filter_: int) -> list[str]:
+    def _arguments(self, made: environment.Environment, handoff: Handoff) -> list[str]:
         trust = self.spec.trust
         tmp = str(trust.limits.tmp_mb * MIB)
         full = trust.network is Network.FULL
-        arguments = [*_namespaces(network=full), "--new-session", "--die-with-parent", "--clearenv"]
+        arguments = [*_namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
         for name, value in inside_environment(shared_library=made.shared_library, trust=trust).items():
             arguments += ["--setenv", name, value]
         # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
@@ -203,28 +298,40 @@ class BubblewrapProvisioner(SandboxProvisioner):
             arguments += ["--ro-bind", str(mount.source), mount.target]
         if trust.read_only_root:
             arguments += ["--remount-ro", "/"]
-        return [*arguments, "--chdir", WORKSPACE, "--seccomp", str(filter_)]
+        return [*arguments, "--chdir", WORKSPACE]
 
     def _poll(self) -> Exit | None:
         if self._process is None or (code := self._process.poll()) is None:
             return None
         # bwrap tells a signal the way a shell does, and is itself ended by one if we kill it.
-        kills = self._group.oom_kills() if self._group else 0
-        peak = self._group.memory_peak() if self._group else None
-        return Exit.told(code, killed=kills > 0, memory_peak=peak)
+        usage = self.usage()
+        killed = usage is not None and usage.oom_kills() > self.kills_survived
+        return Exit.told(code, killed=killed, memory_peak=usage.memory_peak() if usage else None)
 
-    async def _stop(self, signum: int) -> None:
-        if self._process is not None and self._process.poll() is None:
-            # bwrap's child is process 1 of the sandbox and dies with bwrap; all others die with it.
-            self._process.send_signal(signal.SIGKILL if signum == signal.SIGTERM else signum)
+    def usage(self) -> cgroup.Usage | None:
+        """By its own control group, where there is one."""
+        return self._group.usage if self._group else None
+
+    async def _stop(self, signum: int) -> None:  # noqa: ARG002 - any signal means the end
+        if self._process is not None:
+            await in_thread(self._end, self._process)
+
+    def _end(self, process: subprocess.Popen[bytes] | Monitor) -> None:
+        """Kill until all is gone: of what is only starting, there may not be anything to kill yet."""
+        patience = time.monotonic() + PATIENCE
+        while process.poll() is None:
+            end(self.lease.folder, self._group)
+            if time.monotonic() > patience:
+                process.kill()
+            time.sleep(0.005)
 
     async def _clean(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
         if self._process is not None:
+            await in_thread(self._end, self._process)
             self._process.wait()
+            self._process = None
         if self._group is not None:
-            self._group.remove()
+            await in_thread(self._group.remove)
             self._group = None
 
     def target(self) -> packages.Target:

@@ -28,12 +28,20 @@ class Hierarchy:
     version: int
     folders: dict[str, Path]
 
+    def groups(self) -> dict[str, float]:
+        """The names of the groups here, each with when it was made, in seconds since the epoch."""
+        found: dict[str, float] = {}
+        for folder in set(self.folders.values()):
+            with contextlib.suppress(OSError):
+                found |= {each.name: each.stat().st_mtime for each in folder.iterdir() if each.is_dir()}
+        return found
+
 
 def find() -> Hierarchy | None:
     """The place where this process can bound all of memory, CPU and processes, or None."""
     unified = (ROOT / "cgroup.controllers").exists()
     version = 2 if unified else 1
-    own = _own_groups()
+    own = _groups_of("self")
     folders = {}
     for controller in CONTROLLERS:
         base = ROOT if unified else ROOT / controller
@@ -60,10 +68,11 @@ def find() -> Hierarchy | None:
     return None
 
 
-def _own_groups() -> dict[str, str]:
+def _groups_of(process: str) -> dict[str, str]:
+    """The path of a process's group by controller; by an empty name in version 2."""
     own = {}
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             for controller in controllers.split(","):
                 own[controller] = path
@@ -83,17 +92,62 @@ def _limit_file(version: int, controller: str) -> str:
     return {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us", "pids": "pids.max"}[controller]
 
 
+class Usage:
+    """What a sandbox has used, by the group that bounds its memory.
+
+    Args:
+        version: Of control groups, 1 or 2.
+        folder: The group's, for memory.
+    """
+
+    def __init__(self, version: int, folder: Path) -> None:
+        self._version = version
+        self._folder = folder
+
+    @classmethod
+    def of(cls, pid: int) -> Usage | None:
+        """Of the group that a process is in, or None where it can't be seen from here."""
+        groups = _groups_of(str(pid))
+        for version, controller in ((1, "memory"), (2, "")):
+            base = ROOT / controller
+            path = groups.get(controller)
+            if path and path != "/" and (base / path.lstrip("/")).is_dir():
+                return cls(version, base / path.lstrip("/"))
+        return None
+
+    def memory_peak(self) -> int | None:
+        """The most memory that was in use at once, in bytes, or None where Linux doesn't tell."""
+        name = "memory.peak" if self._version == 2 else "memory.max_usage_in_bytes"
+        try:
+            return int((self._folder / name).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def oom_kills(self) -> int:
+        """How many processes of the group were killed because it was out of memory."""
+        name = "memory.events" if self._version == 2 else "memory.oom_control"
+        with contextlib.suppress(OSError, ValueError):
+            for line in (self._folder / name).read_text().splitlines():
+                key, _, value = line.partition(" ")
+                if key == "oom_kill":
+                    return int(value)
+        return 0
+
+
 class Group:
     """One sandbox's group. Processes join by writing 0 to each of `join_files`; their children are in it too."""
 
-    def __init__(self, hierarchy: Hierarchy, name: str, limits: Limits) -> None:
+    def __init__(self, hierarchy: Hierarchy, name: str, limits: Limits | None) -> None:
+        """Make the group with these limits, or, without any, take the one that is there."""
         self._version = hierarchy.version
         self._folders = {controller: folder / name for controller, folder in hierarchy.folders.items()}
-        try:
-            self._set(limits)
-        except OSError:
-            self.remove()
-            raise
+        self.usage = Usage(hierarchy.version, self._folders["memory"])
+        if limits is not None:
+            try:
+                self._set(limits)
+            except OSError:
+                self.remove()
+                raise
 
     def _set(self, limits: Limits) -> None:
         for folder in set(self._folders.values()):
@@ -123,31 +177,23 @@ class Group:
         """The files to which a process writes 0 to be bound by this group."""
         return sorted({str(folder / "cgroup.procs") for folder in self._folders.values()})
 
-    def memory_peak(self) -> int | None:
-        """The most memory that was in use at once, in bytes, or None where Linux doesn't tell."""
-        name = "memory.peak" if self._version == 2 else "memory.max_usage_in_bytes"
-        try:
-            return int((self._folders["memory"] / name).read_text())
-        except (OSError, ValueError):
-            return None
+    def is_empty(self) -> bool:
+        """Whether no process is in it."""
+        with contextlib.suppress(OSError):
+            return not any(Path(file).read_text().strip() for file in self.join_files)
+        return True
 
-    def oom_kills(self) -> int:
-        """How many processes of the group were killed because it was out of memory."""
-        name = "memory.events" if self._version == 2 else "memory.oom_control"
-        with contextlib.suppress(OSError, ValueError):
-            for line in (self._folders["memory"] / name).read_text().splitlines():
-                key, _, value = line.partition(" ")
-                if key == "oom_kill":
-                    return int(value)
-        return 0
+    def kill(self) -> None:
+        """Kill all processes that are in it."""
+        for file in self.join_files:
+            with contextlib.suppress(OSError):
+                for pid in Path(file).read_text().split():
+                    os.kill(int(pid), 9)
 
     def remove(self) -> None:
         """Kill what is left in the group and delete it."""
-        for _ in range(20):
-            for file in self.join_files:
-                with contextlib.suppress(OSError):
-                    for pid in Path(file).read_text().split():
-                        os.kill(int(pid), 9)
+        for _ in range(50):
+            self.kill()
             if all(self._rmdir(folder) for folder in set(self._folders.values())):
                 return
             time.sleep(0.02)

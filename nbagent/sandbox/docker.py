@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB, Network
-from nbagent.sandbox import daemon, environment, image, packages, seccomp
+from nbagent.sandbox import cgroup, daemon, environment, image, packages, seccomp
 from nbagent.sandbox.base import (
     HOME,
     OUTPUT,
@@ -27,16 +29,20 @@ from nbagent.sandbox.base import (
     Exit,
     Report,
     SandboxProvisioner,
+    Stray,
     in_thread,
     inside_environment,
 )
 from nbagent.sandbox.handoff import INSIDE, Handoff
+from nbagent.sandbox.leases import Lease, Terms
 from nbagent.sandbox.mounts import DATA, readable
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
 
 LABEL = "nbagent.sandbox"
+LEASE_LABEL = "nbagent.lease"
+USER_LABEL = "nbagent.user"
 ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
 """Core dumps, open files of a process, and processes of the user in all its sandboxes (`pids` bounds each one)."""
 CHECK_SECONDS = 5
@@ -62,8 +68,42 @@ class Docker(Engine):
             return Report(available=False, reason=error.message, mend=error.mend)
         return Report(available=True, controls=_controls(info), environment=found["Id"])
 
+    def end(self, folder: Path, terms: Terms) -> None:  # noqa: ARG002 - the label names it
+        """Remove the container."""
+        for each in _containers({LABEL: folder.name}):
+            _remove(each["Id"])
+
+    def strays(self) -> list[Stray]:
+        """Containers of this user's whose lease is gone."""
+        mine = _containers({USER_LABEL: str(os.getuid())})
+        return [
+            Stray("container", each["Id"][:12], float(each["Created"]), functools.partial(_remove, each["Id"]))
+            for each in mine
+            if not Path(each["Labels"].get(LEASE_LABEL, "/")).exists()
+        ]
+
 
 ENGINE = Docker()
+
+
+def _containers(labels: dict[str, str]) -> list[dict[str, Any]]:
+    """The containers with these labels, running or not; none where no daemon answers."""
+    from docker.errors import DockerException
+
+    wanted = [f"{name}={value}" for name, value in labels.items()]
+    try:
+        with contextlib.closing(daemon.connect(timeout=CHECK_SECONDS)) as client:
+            found: list[dict[str, Any]] = client.containers(all=True, filters={"label": wanted})
+            return found
+    except (DockerException, OSError, NbagentError):
+        return []
+
+
+def _remove(container: str) -> None:
+    from docker.errors import DockerException
+
+    with contextlib.suppress(DockerException, OSError, NbagentError), contextlib.closing(daemon.connect()) as client:
+        client.remove_container(container, force=True)
 
 
 def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
@@ -102,9 +142,10 @@ class DockerProvisioner(SandboxProvisioner):
     _container: str | None = None
     _image: dict[str, Any] | None = None
     _exit: Exit | None = None
+    _usage: cgroup.Usage | None = None
 
     def _inside(self) -> dict[str, Any]:
-        return {**super()._inside(), "uid": None, "reap": True, "folders": [DATA, OUTPUT]}
+        return {**super()._inside(), "uid": None, "folders": [DATA, OUTPUT]}
 
     async def _start(self, handoff: Handoff) -> None:
         work = asyncio.ensure_future(in_thread(self._start_container, handoff))
@@ -119,9 +160,8 @@ class DockerProvisioner(SandboxProvisioner):
         from docker.errors import DockerException
 
         client = daemon.shared()
-        self._exit = None
+        self._exit = self._usage = None
         self._image = daemon.inspect(client, self.spec.image or image.default_tag())
-        limits = self.spec.trust.limits
         try:
             made = client.create_container(
                 self._image["Id"],
@@ -130,18 +170,34 @@ class DockerProvisioner(SandboxProvisioner):
                 working_dir=WORKSPACE,
                 environment=inside_environment(shared_library=False, trust=self.spec.trust),
                 hostname="sandbox",
-                labels={LABEL: handoff.folder.name, "nbagent.owner": self.spec.owner},
+                labels={
+                    LABEL: self.lease.name,
+                    LEASE_LABEL: str(self.lease.folder),
+                    USER_LABEL: str(os.getuid()),
+                    "nbagent.session": self.spec.owner,
+                },
                 host_config=self._host_config(client, handoff),
                 network_disabled=self.spec.trust.network is not Network.FULL,
             )
             self._container = made["Id"]
+            self.lease.write(parts={"container": self._container})
             client.start(self._container)
         except (DockerException, OSError) as error:
             self._remove()
             explanation = getattr(error, "explanation", None) or error
             raise SandboxError(f"Docker can't start the sandbox: {explanation}") from error
-        name = f"nbagent-docker-wait-{limits.memory_mb}"
-        threading.Thread(target=self._watch, args=(self._container,), name=name, daemon=True).start()
+        self._follow(self._container)
+
+    async def _take_over(self, lease: Lease) -> None:
+        self._exit = None
+        self._image = await in_thread(daemon.inspect, daemon.shared(), self.spec.image or image.default_tag())
+        self._container = lease.terms.parts.get("container")
+        if self._container is None:
+            raise SandboxError("The sandbox had not been started.")
+        self._follow(self._container)
+
+    def _follow(self, container: str) -> None:
+        threading.Thread(target=self._watch, args=(container,), name="nbagent-docker-wait", daemon=True).start()
 
     def _host_config(self, client: APIClient, handoff: Handoff) -> Any:
         from docker.types import LogConfig, Ulimit
@@ -193,12 +249,32 @@ class DockerProvisioner(SandboxProvisioner):
             # Gone, or the daemon is: either way nothing can be said of the container but that it is lost.
             ended = Exit(-signal.SIGKILL)
         else:
-            ended = Exit.told(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
+            ended = self._told(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
         if self._container == container:
             self._exit = ended
 
+    def _told(self, status: int, *, killed: bool) -> Exit:
+        """How it ended: by what process 1 said at its end, since then the container's own group is gone.
+
+        The daemon says of a sandbox that it was out of memory also if that was long ago, and a child's end.
+        """
+        said = self.handoff.last_words() if self.handoff else {}
+        if "oom_kills" in said:
+            killed = said["oom_kills"] > self.kills_survived
+        return Exit.told(status, killed=killed, memory_peak=said.get("memory_peak"))
+
     def _poll(self) -> Exit | None:
         return self._exit
+
+    def usage(self) -> cgroup.Usage | None:
+        """By the group that the daemon made, if it is one of this machine's."""
+        if self._usage is None and self._container is not None and self._exit is None:
+            from docker.errors import DockerException
+
+            with contextlib.suppress(DockerException, OSError):
+                pid = daemon.shared().inspect_container(self._container)["State"]["Pid"]
+                self._usage = cgroup.Usage.of(pid) if pid else None
+        return self._usage
 
     async def _stop(self, signum: int) -> None:
         from docker.errors import DockerException

@@ -51,11 +51,18 @@ def cache_root() -> Path:
     return platformdirs.user_cache_path("nbagent") / "environments"
 
 
-def scratch_folder() -> Path:
-    """A new private folder on disk for one sandbox, on the same file system as uv's cache usually is."""
-    root = platformdirs.user_cache_path("nbagent") / "sandboxes"
+def scratch_root() -> Path:
+    """Where sandboxes have their folders on disk: on the same file system as uv's cache usually is."""
+    return platformdirs.user_cache_path("nbagent") / "sandboxes"
+
+
+def scratch_folder(lease: Path) -> Path:
+    """A new private folder on disk for one sandbox; a file `lease` in it names the folder of the sandbox's lease."""
+    root = scratch_root()
     root.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="s-", dir=root))
+    folder = Path(tempfile.mkdtemp(prefix="s-", dir=root))
+    (folder / "lease").write_text(str(lease))
+    return folder
 
 
 @dataclass(frozen=True)

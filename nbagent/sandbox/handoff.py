@@ -12,12 +12,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import selectors
 import shutil
 import socket
-import stat
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +24,8 @@ from typing import Any, cast
 from jupyter_client.connect import KernelConnectionInfo
 
 from nbagent.errors import NbagentError, SandboxError
+from nbagent.sandbox import supervisor
+from nbagent.sandbox.leases import Lease
 
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 PORTS = {f"{channel}_port": number for number, channel in enumerate(CHANNELS, start=1)}
@@ -39,55 +38,41 @@ MAX_REQUESTS = 200
 """Names that code chooses leave the machine when they are looked up; these bound how many."""
 REQUEST_SECONDS = 5.0
 """From a caller's connection to the end of its request."""
-SOCKET_PATH_LIMIT = 107
-"""Bytes of a Unix socket's path, from unix(7)."""
+OUTPUT = "out"
+PROGRAMS = ("inside.py", "supervisor_inside.py")
+"""What of this package runs inside of a sandbox, by the sandbox's own Python."""
 
 InstallHook = Callable[[list[str]], list[dict[str, Any]]]
 """Blocking: requirements in, what was installed out; raises InstallError."""
 
 
-def runtime_root() -> Path:
-    """The private folder for sockets: short enough a path, ours alone, gone with a restart of the machine.
-
-    Raises:
-        SandboxError: Somebody else owns it.
-    """
-    preferred = os.environ.get("XDG_RUNTIME_DIR", "")
-    base = Path(preferred) if preferred and os.access(preferred, os.W_OK) else Path(tempfile.gettempdir())
-    if len(str(base)) > SOCKET_PATH_LIMIT - 60:
-        base = Path("/tmp")  # noqa: S108 - a socket's path must be short; the folder below is checked
-    root = base / f"nbagent-{os.getuid()}"
-    root.mkdir(mode=0o700, exist_ok=True)
-    found = root.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise SandboxError(f"{root} belongs to somebody else.", mend="Remove it, or set XDG_RUNTIME_DIR.")
-    if found.st_mode & 0o077:
-        root.chmod(0o700)
-    return root
-
-
 class Handoff:
     """One sandbox's folder, sockets and thread, for all the kernels that run in it one after another.
 
+    Args:
+        lease: The sandbox's lease; its folder is where everything lies.
+        install: What serves install requests.
+
     Attributes:
-        folder: The private folder: `k-1` … `k-5` are the kernel's sockets.
+        folder: The private folder: `k-1` … `k-5` are the kernel's sockets, `s` is the one of process 1.
         shared: The part of it that the sandbox sees, read-only, at /run/nbagent.
-        key: The connection's signing key; kept over restarts, as clients keep theirs.
     """
 
-    def __init__(self, *, install: InstallHook | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="k", dir=runtime_root()))
+    def __init__(self, lease: Lease, *, install: InstallHook | None = None) -> None:
+        self.lease = lease
+        self.folder = lease.folder
         self.shared = self.folder / "in"
-        self.shared.mkdir(mode=0o755)
-        self.shared.chmod(0o755)
         self.install = install
-        self.key = secrets.token_hex(16)
         self._tail = b""
         self._requests = 0
         self._thread: threading.Thread | None = None
         self._wake: socket.socket | None = None
-        shutil.copyfile(Path(__file__).with_name("inside.py"), self.shared / "inside.py")
-        (self.shared / "inside.py").chmod(0o644)
+        if not self.shared.exists():
+            self.shared.mkdir(mode=0o755)
+            self.shared.chmod(0o755)
+            for name in PROGRAMS:
+                shutil.copyfile(Path(__file__).with_name(name), self.shared / name)
+                (self.shared / name).chmod(0o644)
 
     @property
     def connection_info(self) -> KernelConnectionInfo:
@@ -95,27 +80,41 @@ class Handoff:
         info = {
             "transport": "ipc",
             "ip": str(self.folder / "k"),
-            "key": self.key.encode(),
+            "key": self.lease.terms.key.encode(),
             "signature_scheme": "hmac-sha256",
             **PORTS,
         }
         return cast("KernelConnectionInfo", info)
 
-    def open(self, config: dict[str, Any], *, output: int | None = None) -> None:
+    def open(self, config: dict[str, Any]) -> None:
         """Make the sockets for one start of the kernel, and serve them from now on.
 
         Args:
             config: What `inside.py` needs beside the connection.
-            output: A file descriptor from which the sandbox's own output can be read; closed here at its end.
         """
         self.close()
         listening = [self._listen(self.folder / f"k-{number}", mode=0o600) for number in PORTS.values()]
-        door = self._listen(self.shared / "host.sock", mode=0o666)
+        listening.append(self._listen(self.folder / supervisor.SOCKET, mode=0o600))
         ports = {name.removesuffix("_port"): number for name, number in PORTS.items()}
-        message = {"key": self.key, "ip": f"{INSIDE}/k", "ports": ports, **config}
+        keep = self.lease.terms.spec.keep
+        message = {"key": self.lease.terms.key, "ip": f"{INSIDE}/k", "ports": ports, "keep": keep, **config}
+        self._start(message, listening)
+
+    def take_over(self) -> None:
+        """Serve a sandbox that another process started and did not live to end.
+
+        Raises:
+            SandboxError: It has ended.
+        """
+        self.close()
+        self.lease.held = supervisor.hold(self.folder)
+        self._start({}, [])
+
+    def _start(self, message: dict[str, Any], listening: list[socket.socket]) -> None:
+        door = self._listen(self.shared / "host.sock", mode=0o666)
         self._wake, woken = socket.socketpair()
         self._tail = b""
-        arguments = (door, woken, output, message, listening)
+        arguments = (door, woken, open_fifo(self.folder / OUTPUT), message, listening)
         self._thread = threading.Thread(target=self._serve, args=arguments, name="nbagent-sandbox", daemon=True)
         self._thread.start()
 
@@ -127,11 +126,22 @@ class Handoff:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=2)
         self._thread = None
+        self.lease.let_go()
 
     def remove(self) -> None:
-        """Stop serving and delete the folder."""
+        """Stop serving, delete the folder and let go of the lease."""
         self.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.lease.remove()
+
+    def last_words(self) -> dict[str, Any]:
+        """What process 1 of a sandbox that has ended said at its end: what it had used."""
+        try:
+            assert self.lease.held is not None  # noqa: S101 - no words come without it
+            self.lease.held.setblocking(False)
+            found = json.loads(self.lease.held.recv(4096))
+        except (AssertionError, OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def tail(self) -> str:
         """The end of what the sandbox printed to its original stdout and stderr."""
@@ -155,7 +165,7 @@ class Handoff:
         self,
         door: socket.socket,
         woken: socket.socket,
-        output: int | None,
+        output: int,
         message: dict[str, Any],
         handed: list[socket.socket],
     ) -> None:
@@ -163,9 +173,8 @@ class Handoff:
         with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
             for each in (door, woken, *handed):
                 stack.callback(each.close)
-            if output is not None:
-                stack.callback(os.close, output)
-                selector.register(output, selectors.EVENT_READ)
+            stack.callback(os.close, output)
+            selector.register(output, selectors.EVENT_READ)
             selector.register(door, selectors.EVENT_READ)
             selector.register(woken, selectors.EVENT_READ)
             waiting = handed
@@ -175,7 +184,7 @@ class Handoff:
                         return
                     if key.fileobj is door:
                         waiting = self._answer(door, message, waiting)
-                    elif output is not None and not self._drain(output):
+                    elif not self._drain(output):
                         selector.unregister(output)
 
     def _answer(self, door: socket.socket, message: dict[str, Any], handed: list[socket.socket]) -> list[socket.socket]:
@@ -183,12 +192,16 @@ class Handoff:
         caller, _ = door.accept()
         # A caller that says nothing must not hold up the next one for long.
         caller.settimeout(REQUEST_SECONDS)
-        with caller, contextlib.suppress(OSError, ValueError):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError, ValueError):
+            stack.callback(caller.close)
             if handed:
                 socket.send_fds(caller, [b" "], [each.fileno() for each in handed])
                 caller.sendall(json.dumps(message).encode() + b"\n")
                 for each in handed:
                     each.close()
+                # As long as it is open, process 1 inside knows that its controller lives.
+                self.lease.held = caller
+                stack.pop_all()
             else:
                 caller.sendall(json.dumps(self._handle(caller)).encode() + b"\n")
         return []
@@ -210,9 +223,24 @@ class Handoff:
             return {"error": f"The install failed: {type(error).__name__}: {error}"}
 
     def _drain(self, output: int) -> bool:
-        data = os.read(output, 65536)
+        try:
+            data = os.read(output, 65536)
+        except BlockingIOError:
+            return True
         self._tail = (self._tail + data)[-TAIL:]
         return bool(data)
+
+
+def open_fifo(path: Path) -> int:
+    """The reading end of the pipe for a sandbox's own output; it has a name, so that who takes over finds it again."""
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def open_output(folder: Path) -> int:
+    """The end of that pipe that a sandbox writes to. It reads too: without any reader, a print would be an error."""
+    return os.open(folder / OUTPUT, os.O_RDWR | os.O_CLOEXEC)
 
 
 def _wanted(caller: socket.socket) -> Any:

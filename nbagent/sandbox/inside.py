@@ -13,11 +13,10 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 HOST = "/run/nbagent/host.sock"
 SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
@@ -30,24 +29,26 @@ MAX_TEXT = 128 * 1024
 
 def main() -> None:
     """Take the hand-over, harden, and run the kernel until it ends."""
-    config, descriptors = receive()
-    if config["reap"]:
-        reap_orphans()
+    connection, config, descriptors = receive()
     become_unprivileged(config)
     bound(config["bounds"])
     prepare_folders(config)
+    supervise(connection, descriptors.pop(), config)
     app = make_app(config, descriptors)
     if config["filter"]:
         forbid(bytes.fromhex(config["filter"]))
     app.start()
 
 
-def receive() -> tuple[dict[str, Any], list[int]]:
-    """The configuration and the five listening sockets, from the controller that started this sandbox."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(HOST)
-        head, descriptors, _, _ = socket.recv_fds(connection, 65536, len(CHANNELS))
-        return json.loads(head + read_line(connection)), descriptors
+def receive() -> tuple[socket.socket, dict[str, Any], list[int]]:
+    """The connection to the controller that started this sandbox, its configuration, and the listening sockets.
+
+    These are the kernel's five, in the order of `CHANNELS`, and the one of process 1.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(HOST)
+    head, descriptors, _, _ = socket.recv_fds(connection, 65536, len(CHANNELS) + 1)
+    return connection, json.loads(head + read_line(connection)), descriptors
 
 
 def read_line(connection: socket.socket) -> bytes:
@@ -70,25 +71,36 @@ def ask(request: dict[str, Any]) -> dict[str, Any]:
         return answer
 
 
-def reap_orphans() -> None:
-    """As process 1 of a container, leave the kernel to a child and collect what it leaves behind.
-
-    Without this, each orphan of the kernel stays a zombie and counts against the limit on processes.
-    """
-    # This process stays outside of the inner filter, so code inside must not be able to write into it through /proc.
+def supervise(connection: socket.socket, listening: int, config: dict[str, Any]) -> None:
+    """Leave the kernel to a child, in which this returns, and look after it (`supervisor_inside.py`)."""
+    # The parent stays outside of the inner filter, so code inside must not be able to write into it through /proc.
     libc, set_dumpable = ctypes.CDLL(None), 4
     libc.prctl(set_dumpable, 0, 0, 0, 0)
     child = os.fork()
     if not child:
         libc.prctl(set_dumpable, 1, 0, 0, 0)
+        connection.close()
+        os.close(listening)
         return
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda received, _: os.kill(child, received))
-    while True:
-        pid, status = os.wait()
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            os._exit(code if code >= 0 else 128 - code)
+
+    def shell() -> NoReturn:
+        libc.prctl(set_dumpable, 1, 0, 0, 0)
+        os.chdir(config["cwd"])
+        if config["filter"]:
+            forbid(bytes.fromhex(config["filter"]))
+        program = next(each for each in ("/bin/bash", "/bin/sh") if os.access(each, os.X_OK))
+        os.execve(program, [program, "-i"], {**os.environ, "TERM": "xterm-256color"})  # noqa: S606
+
+    sys.path.insert(0, os.path.dirname(HOST))
+    from supervisor_inside import Supervisor  # type: ignore[import-not-found]  # beside this file, in there
+
+    Supervisor(
+        child,
+        connection,
+        socket.socket(fileno=listening),
+        keep=config["keep"],
+        shell=shell if config["shell"] else None,
+    ).run()
 
 
 def become_unprivileged(config: dict[str, Any]) -> None:

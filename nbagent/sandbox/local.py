@@ -16,7 +16,8 @@ from nbagent.errors import SandboxError, UsageError
 from nbagent.policy import TrustLevel
 from nbagent.sandbox import environment, packages
 from nbagent.sandbox.base import Control, Engine, Exit, Report, SandboxProvisioner
-from nbagent.sandbox.handoff import Handoff
+from nbagent.sandbox.handoff import Handoff, open_output
+from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.mounts import Mount
 
 
@@ -57,15 +58,22 @@ class LocalProvisioner(SandboxProvisioner):
         if self.spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, str(handoff.shared / "inside.py"), str(handoff.shared / "host.sock")],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._output,
-                start_new_session=True,
-            )
+            output = open_output(handoff.folder)
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, str(handoff.shared / "inside.py"), str(handoff.shared / "host.sock")],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(output)
         except OSError as error:
             raise SandboxError(f"A local kernel can't be started: {error}.") from error
+
+    async def _take_over(self, lease: Lease) -> None:  # noqa: ARG002 - the interface's
+        raise SandboxError("A local kernel can't be taken over.")
 
     def _poll(self) -> Exit | None:
         code = self._process.poll() if self._process else 0

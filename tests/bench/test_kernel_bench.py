@@ -14,7 +14,7 @@ import pytest
 from bench.conftest import Bare, Pair, at, timed
 
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.base import choose
+from nbagent.sandbox.registry import choose
 
 ENGINES = ("bubblewrap", "docker")
 COLD = {"bubblewrap": 1.0, "docker": 1.25}
@@ -107,7 +107,7 @@ MUCH = "for _ in range(1000): print('x' * 100_000)"
 GROWTH = f"""
 import asyncio, json, resource, sys, time
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.base import choose
+from nbagent.sandbox.registry import choose
 
 async def main():
     async with Kernel(await choose(sys.argv[1])) as kernel:

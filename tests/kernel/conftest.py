@@ -12,7 +12,8 @@ from sandbox.index import Index
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine, SandboxSpec
+from nbagent.sandbox.base import Engine
+from nbagent.sandbox.spec import SandboxSpec
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,8 @@ from nbagent.events import (
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import MAX_RESTARTS, Kernel
 from nbagent.policy import InstallPolicy, TrustLevel, trust_for
-from nbagent.sandbox.base import Engine, SandboxSpec
+from nbagent.sandbox.base import Engine
+from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -776,7 +777,7 @@ async def test_cells_cost_the_same_at_the_end(kernel: Kernel) -> None:
 FLOOD = """
 import asyncio, sys, psutil
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.base import engines
+from nbagent.sandbox.registry import engines
 
 async def main():
     async with Kernel(engines()[sys.argv[1]]) as kernel:

@@ -22,8 +22,11 @@ from sandbox.index import index, make, own_uv, site  # noqa: F401 - fixtures
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine, Mount, SandboxSpec, engines
-from nbagent.sandbox.handoff import runtime_root
+from nbagent.sandbox.base import Engine
+from nbagent.sandbox.leases import runtime_root
+from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.registry import engines
+from nbagent.sandbox.spec import SandboxSpec
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,10 @@ from sandbox import probes
 from nbagent.errors import DataError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import MIB, TrustLevel, trust_for
-from nbagent.sandbox.base import SANDBOX_UID, Engine, Mount, SandboxSpec
+from nbagent.sandbox.base import SANDBOX_UID, Engine
+from nbagent.sandbox.handoff import PROGRAMS
+from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.spec import SandboxSpec
 
 # Calls through which sandboxes have been left, with arguments that do nothing even where they are allowed.
 CALLS: dict[str, tuple[int, ...]] = {
@@ -434,7 +437,7 @@ print(json.dumps([seen, os.stat("/run/nbagent/host.sock").st_ino, sorted(os.list
             seen, other_door, listed = await value(other, look)
         assert seen == []
         assert other_door != door
-        assert listed == ["host.sock", "inside.py"]
+        assert listed == ["host.sock", *sorted(PROGRAMS)]
         # ... and where it was left, it is seen.
         assert len((await value(isolated, look))[0]) == 6
 

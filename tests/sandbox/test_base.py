@@ -13,8 +13,11 @@ import pytest
 from nbagent.errors import EngineUnavailable, LimitUnenforceable, UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import base, cgroup, environment
-from nbagent.sandbox.base import Engine, Exit, Mount, Report, SandboxSpec, choose, engines, spec_for_client
+from nbagent.sandbox import base, cgroup, environment, registry
+from nbagent.sandbox.base import Engine, Exit, Report, spec_for_client
+from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.registry import choose, engines
+from nbagent.sandbox.spec import SandboxSpec
 
 
 @pytest.fixture
@@ -113,7 +116,7 @@ async def test_an_unknown_engine_is_named() -> None:
 async def test_local_is_there_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine without isolation is never chosen by itself, even where it is the only one."""
     assert (await choose("local")).name == "local"
-    monkeypatch.setattr(base, "engines", lambda: {"local": engines()["local"]})
+    monkeypatch.setattr(registry, "engines", lambda: {"local": engines()["local"]})
     with pytest.raises(EngineUnavailable):
         await choose(None)
 

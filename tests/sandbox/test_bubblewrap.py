@@ -23,7 +23,8 @@ from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import environment
-from nbagent.sandbox.base import Engine, SandboxSpec
+from nbagent.sandbox.base import Engine
+from nbagent.sandbox.spec import SandboxSpec
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,8 @@ import asyncio, json, os, sys
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import SandboxSpec, engines
+from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.registry import engines
 
 async def attempt(accept, codes, **limits):
     spec = SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, **limits), accept=frozenset(accept))

@@ -59,11 +59,11 @@ def test_limits_are_written(hierarchy: Hierarchy, group: Group) -> None:
 
 def test_a_process_beyond_its_memory_is_counted(group: Group) -> None:
     """A kill for want of memory is told, with the peak; before it there is none."""
-    assert group.oom_kills() == 0
+    assert group.usage.oom_kills() == 0
     hog = start(group, "python3", "-c", "x = bytearray(10**9)")
     assert hog.wait(timeout=30) == -9
-    assert group.oom_kills() == 1
-    assert 150 * MIB < (group.memory_peak() or 0) <= 200 * MIB
+    assert group.usage.oom_kills() == 1
+    assert 150 * MIB < (group.usage.memory_peak() or 0) <= 200 * MIB
 
 
 def test_removal_kills_what_is_in_it(hierarchy: Hierarchy, group: Group) -> None:
@@ -75,8 +75,8 @@ def test_removal_kills_what_is_in_it(hierarchy: Hierarchy, group: Group) -> None
     assert sleeper.wait(timeout=5) == -9
     assert not any(each.exists() for each in folders(hierarchy))
     group.remove()
-    assert group.memory_peak() is None
-    assert group.oom_kills() == 0
+    assert group.usage.memory_peak() is None
+    assert group.usage.oom_kills() == 0
 
 
 def test_what_linux_refuses_leaves_no_group(hierarchy: Hierarchy) -> None:
@@ -117,8 +117,8 @@ def test_a_tree_of_version_two_is_understood(monkeypatch: pytest.MonkeyPatch, tm
     (one / NAME / "memory.events").write_text("low 0\noom 2\noom_kill 1\n")
     (one / NAME / "memory.peak").write_text("1234\n")
     assert made.join_files == [str(one / NAME / "cgroup.procs")]
-    assert made.oom_kills() == 1
-    assert made.memory_peak() == 1234
+    assert made.usage.oom_kills() == 1
+    assert made.usage.memory_peak() == 1234
 
 
 def _mkdir(folder: Path) -> str:

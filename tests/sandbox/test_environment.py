@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -119,13 +120,14 @@ def test_another_c_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "docker" in caught.value.mend
 
 
-def test_a_scratch_folder_is_private() -> None:
+def test_a_scratch_folder_is_private(tmp_path: Path) -> None:
     """Each sandbox gets one of its own that no other user may enter."""
-    first, second = environment.scratch_folder(), environment.scratch_folder()
+    first, second = (environment.scratch_folder(tmp_path) for _ in range(2))
     assert first != second
     assert first.stat().st_mode & 0o777 == 0o700
-    first.rmdir()
-    second.rmdir()
+    for each in (first, second):
+        assert (each / "lease").read_text() == str(tmp_path)
+        shutil.rmtree(each)
 
 
 def test_links_lead_to_where_python_is_inside(tmp_path: Path) -> None:

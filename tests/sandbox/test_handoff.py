@@ -17,13 +17,21 @@ import pytest
 
 from nbagent.errors import InstallRefused, SandboxError
 from nbagent.sandbox import handoff as module
-from nbagent.sandbox.handoff import CHANNELS, TAIL, Handoff, runtime_root
+from nbagent.sandbox import supervisor
+from nbagent.sandbox.handoff import CHANNELS, PROGRAMS, TAIL, Handoff, InstallHook, open_output
+from nbagent.sandbox.leases import Lease, runtime_root
+from nbagent.sandbox.spec import SandboxSpec
 
 
 @pytest.fixture
 def asked() -> list[list[str]]:
     """What was asked to be installed."""
     return []
+
+
+def new(install: InstallHook | None = None) -> Handoff:
+    """A hand-over for a sandbox of its own."""
+    return Handoff(Lease.take("local", SandboxSpec(), key="secret"), install=install)
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def handoff(asked: list[list[str]]) -> Iterator[Handoff]:
             raise RuntimeError("no loop")
         return [{"name": each, "version": "1"} for each in wanted]
 
-    made = Handoff(install=install)
+    made = new(install)
     made.open({"more": 1})
     yield made
     made.remove()
@@ -55,7 +63,7 @@ def door(handoff: Handoff) -> socket.socket:
 def take(handoff: Handoff) -> tuple[dict[str, Any], list[int]]:
     """Be the start-up code: the configuration and the sockets."""
     with door(handoff) as client:
-        head, descriptors, _, _ = socket.recv_fds(client, 65536, len(CHANNELS))
+        head, descriptors, _, _ = socket.recv_fds(client, 65536, len(CHANNELS) + 1)
         rest = client.makefile("rb").readline() if not head.endswith(b"\n") else b""
         return json.loads(head + rest), descriptors
 
@@ -78,14 +86,15 @@ def taken(handoff: Handoff) -> Handoff:
 
 
 def test_the_first_caller_gets_the_sockets(handoff: Handoff) -> None:
-    """Five sockets that listen already, where clients are told to connect, with the key and the configuration."""
+    """Sockets that listen already, where clients are told to connect, with the key and the configuration."""
     config, descriptors = take(handoff)
     assert config["more"] == 1
     assert config["key"].encode() == handoff.connection_info["key"]
-    assert len(descriptors) == 5
-    for number, descriptor in zip(config["ports"].values(), descriptors, strict=True):
+    places = [f"{handoff.connection_info['ip']}-{number}" for number in config["ports"].values()]
+    assert len(places) == 5
+    for place, descriptor in zip([*places, str(handoff.folder / supervisor.SOCKET)], descriptors, strict=True):
         with socket.socket(fileno=descriptor) as listening, socket.socket(socket.AF_UNIX) as client:
-            client.connect(f"{handoff.connection_info['ip']}-{number}")
+            client.connect(place)
             listening.accept()[0].close()
 
 
@@ -96,14 +105,14 @@ def test_nobody_gets_them_twice(handoff: Handoff) -> None:
         client.sendall(b"{}\n")
         answer, descriptors, _, _ = socket.recv_fds(client, 65536, 5)
     assert descriptors == []
-    assert handoff.key.encode() not in answer
+    assert handoff.lease.terms.key.encode() not in answer
 
 
 def test_folders_are_private(handoff: Handoff) -> None:
     """Only this user gets to the sockets; only the door and the start-up code are shown inside."""
     assert stat.S_IMODE(runtime_root().stat().st_mode) == 0o700
     assert stat.S_IMODE(handoff.folder.stat().st_mode) == 0o700
-    assert sorted(each.name for each in handoff.shared.iterdir()) == ["host.sock", "inside.py"]
+    assert sorted(each.name for each in handoff.shared.iterdir()) == ["host.sock", *PROGRAMS]
     for number in range(1, 6):
         assert stat.S_IMODE((handoff.folder / f"k-{number}").stat().st_mode) == 0o600
 
@@ -207,9 +216,9 @@ def test_a_silent_caller_holds_nobody_up_for_long(handoff: Handoff, monkeypatch:
 
 def test_output_is_drained_and_its_end_kept() -> None:
     """A sandbox can print for ever; this process keeps the last bytes, however they come."""
-    handoff = Handoff()
-    reader, writer = os.pipe()
-    handoff.open({}, output=reader)
+    handoff = new()
+    handoff.open({})
+    writer = open_output(handoff.folder)
     try:
         os.write(writer, b"early ")
         for _ in range(50):
@@ -226,9 +235,9 @@ def test_output_is_drained_and_its_end_kept() -> None:
 
 def test_what_is_not_text_is_shown_as_well_as_can_be() -> None:
     """The tail is text whatever bytes it is made of."""
-    handoff = Handoff()
-    reader, writer = os.pipe()
-    handoff.open({}, output=reader)
+    handoff = new()
+    handoff.open({})
+    writer = open_output(handoff.folder)
     os.write(writer, b"\xff\x00\xc3")
     os.close(writer)
     wait_for(lambda: "\ufffd" in handoff.tail())
@@ -241,7 +250,7 @@ def test_a_restart_keeps_what_clients_know(handoff: Handoff) -> None:
     taken(handoff)
     handoff.open({})
     assert handoff.connection_info == before
-    assert len([os.close(each) for each in take(handoff)[1]]) == 5
+    assert len([os.close(each) for each in take(handoff)[1]]) == 6
 
 
 def test_removal_leaves_nothing(handoff: Handoff) -> None:
@@ -249,7 +258,7 @@ def test_removal_leaves_nothing(handoff: Handoff) -> None:
     handoff.remove()
     before, threads = machine.descriptors(), threading.active_count()
     for _ in range(5):
-        other = Handoff()
+        other = new()
         other.open({})
         other.remove()
         other.remove()

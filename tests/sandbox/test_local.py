@@ -10,7 +10,8 @@ from sandbox.contract import value
 
 from nbagent.errors import UsageError
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.base import SandboxSpec, engines
+from nbagent.sandbox.registry import engines
+from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

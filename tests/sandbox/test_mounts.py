@@ -11,8 +11,9 @@ import pytest
 from nbagent import store
 from nbagent.events import DataSeen
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.base import Engine, SandboxSpec
+from nbagent.sandbox.base import Engine
 from nbagent.sandbox.mounts import DATA, Mount, for_client
+from nbagent.sandbox.spec import SandboxSpec
 
 
 @pytest.fixture

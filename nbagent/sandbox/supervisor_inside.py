@@ -1,0 +1,207 @@
+"""Process 1 of a sandbox: collects what ends, and ends all when nobody owns the sandbox any more.
+
+It is `inside.py` after its fork: the parent of the kernel, trusted, unprivileged, outside of the inner system call
+filter and closed to the code inside, which may neither look into it nor signal it. It knows whether its controller
+lives by a connection that the controller holds open; Linux closes that however the controller ends. Then the sandbox
+waits to be taken over for as long as its lease says, and ends itself.
+
+The controller, or who takes over, speaks to it through a socket that lies in its private folder (`supervisor.py`): one
+JSON line a request, one an answer. Standard library only, of whatever version the sandbox has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import selectors
+import signal
+import socket
+import termios
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+REQUEST_SECONDS = 5.0
+MAX_REQUEST = 4096
+DESERTED = 75
+"""Exit code of a sandbox that nobody took over."""
+
+
+class Supervisor:
+    """The loop of process 1.
+
+    Args:
+        child: The kernel's process.
+        controller: The connection that the controller holds open.
+        listening: Where others connect.
+        keep: Seconds to live on without a controller.
+        shell: Runs in a new process to become a shell; None where there is to be none.
+    """
+
+    def __init__(
+        self,
+        child: int,
+        controller: socket.socket,
+        listening: socket.socket,
+        *,
+        keep: float,
+        shell: Callable[[], NoReturn] | None,
+    ) -> None:
+        self.child = child
+        self.listening = listening
+        self.keep = keep
+        self.shell = shell
+        self.holders: set[socket.socket] = set()
+        self.shells: dict[int, socket.socket] = {}
+        self.deserted_at: float | None = None
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(listening, selectors.EVENT_READ)
+        self.hold(controller)
+
+    def run(self) -> NoReturn:
+        """Serve until the kernel ends or nobody wants it any more."""
+        woken, wake = socket.socketpair()
+        woken.setblocking(False)
+        wake.setblocking(False)
+        self.selector.register(woken, selectors.EVENT_READ)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda received, _: os.kill(self.child, received))
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self.collect()
+        while True:
+            for key, _ in self.selector.select(self.seconds_left()):
+                if key.fileobj is woken:
+                    with contextlib.suppress(BlockingIOError):
+                        woken.recv(4096)
+                    self.collect()
+                elif key.fileobj is self.listening:
+                    self.answer()
+                else:
+                    self.listen_to(key.fileobj)
+            if self.seconds_left() == 0:
+                self.end(DESERTED)
+
+    def seconds_left(self) -> float | None:
+        """Until this sandbox ends itself; None as long as somebody owns it."""
+        if self.deserted_at is None:
+            return None
+        return max(0.0, self.deserted_at + self.keep - time.monotonic())
+
+    def hold(self, connection: socket.socket) -> None:
+        """Live as long as this connection does."""
+        connection.setblocking(False)
+        self.holders.add(connection)
+        self.selector.register(connection, selectors.EVENT_READ)
+        self.deserted_at = None
+
+    def listen_to(self, connection: Any) -> None:
+        """What comes of an owner is its end, or more of no meaning."""
+        try:
+            if connection.recv(MAX_REQUEST):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self.selector.unregister(connection)
+        self.holders.discard(connection)
+        connection.close()
+        if not self.holders:
+            self.deserted_at = time.monotonic()
+
+    def collect(self) -> None:
+        """Collect every process that has ended; the kernel's own end is the end of all."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            if pid == self.child:
+                for holder in self.holders:
+                    self.reply(holder, used())
+                self.end(code if code >= 0 else 128 - code)
+            if (caller := self.shells.pop(pid, None)) is not None:
+                self.reply(caller, {"exit": code})
+                caller.close()
+
+    def end(self, code: int) -> NoReturn:
+        """End, and with process 1 all others; where it isn't process 1, at least the kernel."""
+        with contextlib.suppress(OSError):
+            os.kill(self.child, signal.SIGKILL)
+        os._exit(code)
+
+    def answer(self) -> None:
+        """Serve one caller; only the controller's own user can be one."""
+        caller, _ = self.listening.accept()
+        caller.settimeout(REQUEST_SECONDS)
+        try:
+            text, descriptors, _, _ = socket.recv_fds(caller, MAX_REQUEST, 1)
+            request = json.loads(text)
+        except (OSError, ValueError):
+            caller.close()
+            return
+        if request.get("do") == "hold":
+            left = self.seconds_left()
+            self.keep = float(request.get("keep", self.keep))
+            self.hold(caller)
+            self.reply(caller, {"alone": left is not None})
+        elif request.get("do") == "shell" and descriptors:
+            self.open_shell(caller, descriptors[0])
+        else:
+            if request.get("do") == "end":
+                self.end(0)
+            self.reply(caller, {"seconds_left": self.seconds_left()})
+            caller.close()
+
+    def reply(self, caller: socket.socket, value: dict[str, Any]) -> None:
+        """Answer with one line, to who may be gone."""
+        with contextlib.suppress(OSError):
+            caller.sendall(json.dumps(value).encode() + b"\n")
+
+    def open_shell(self, caller: socket.socket, terminal: int) -> None:
+        """Start a shell on the terminal that the caller sent; the caller is told its exit code."""
+        if self.shell is None:
+            self.reply(caller, {"error": "This sandbox has no shell."})
+            caller.close()
+            os.close(terminal)
+            return
+        pid = os.fork()
+        if pid == 0:
+            try:
+                become_session_leader(terminal)
+                self.shell()
+            finally:
+                os._exit(126)
+        os.close(terminal)
+        self.shells[pid] = caller
+
+
+def used() -> dict[str, int]:
+    """What Linux counted for this sandbox, where its control group can be seen from inside."""
+    found = {}
+    for name, path in (("memory_peak", "memory/memory.max_usage_in_bytes"), ("memory_peak", "memory.peak")):
+        with contextlib.suppress(OSError, ValueError), open(f"/sys/fs/cgroup/{path}") as file:
+            found[name] = int(file.read())
+    for path in ("memory/memory.oom_control", "memory.events"):
+        with contextlib.suppress(OSError, ValueError, KeyError), open(f"/sys/fs/cgroup/{path}") as file:
+            counts = dict(line.split() for line in file)
+            found["oom_kills"] = int(counts["oom_kill"])
+    return found
+
+
+def become_session_leader(terminal: int) -> None:
+    """Take a terminal as the controlling one, with a plain signal set, and close all that was open."""
+    signal.set_wakeup_fd(-1)
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(signum, signal.SIG_DFL)
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    for number in range(3):
+        os.dup2(terminal, number)
+    os.closerange(3, 4096)
