@@ -201,6 +201,16 @@ class Answered(Fact, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class SessionResumed(Fact, frozen=True, kw_only=True):
+    """A session whose process had ended goes on in another one.
+
+    `kept` tells whether its kernel was taken over with its variables; if not, `StateLost` follows.
+    """
+
+    kept: bool
+    note: str
+
+
 class SessionEnded(Fact, frozen=True, kw_only=True):
     """The sandbox was stopped on purpose."""
 
@@ -223,6 +233,7 @@ Event = (
     | WidgetState
     | FileSaved
     | Answered
+    | SessionResumed
     | SessionEnded
 )
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent import __version__, settings, store
-from nbagent.errors import NbagentError, UsageError
+from nbagent import __version__, sessions, settings, store
+from nbagent.errors import NbagentError, SandboxError, UsageError
 from nbagent.events import (
     Answered,
     Asked,
+    CellStarted,
     CellStatus,
     DataSeen,
     Event,
@@ -27,7 +28,9 @@ from nbagent.events import (
     Package,
     Record,
     SessionEnded,
+    SessionResumed,
     SessionStarted,
+    StateLost,
     Usage,
     WidgetState,
 )
@@ -39,7 +42,6 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, TrustLevel, trust_for
 from nbagent.sandbox import registry
-from nbagent.sandbox.base import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
@@ -145,6 +147,7 @@ class Session:
             install=row.narrow(chosen.install_policy),
             image=image or chosen.image,
             owner=self.id,
+            keep=60 * chosen.keep_minutes,
         )
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self.status: Status = "new"
@@ -205,6 +208,44 @@ class Session:
             SandboxError: No engine works here, or the sandbox can't be started.
             StoreError: The session's folder can't be written.
         """
+        await self._begin(self._start_kernel)
+
+    @classmethod
+    async def connect(
+        cls,
+        session: str,
+        *,
+        model: str | None = None,
+        record: str | Path | None = None,
+        state_dir: str | Path | None = None,
+    ) -> Session:
+        """Go on with a session whose process is gone: with its log, and with its kernel's variables if that lives.
+
+        If the kernel does not live any more, a new one is started, and an event says what is lost. Questions and
+        answers so far are known to the model again.
+
+        Args:
+            session: Its id, or enough of its beginning.
+            model: As for a new session.
+            record: As for a new session.
+            state_dir: Where sessions are kept.
+
+        Returns:
+            The running session.
+
+        Raises:
+            UsageError: There is none of that name.
+            StoreError: Another process has it.
+            SandboxError: No sandbox can be started in place of its own.
+        """
+        root = store.state_root(Path(state_dir) if state_dir else settings.load().state_dir)
+        found = sessions.look_up(root, session)
+        known = cls(model=model, engine=found.engine, session=found.id, record=record, state_dir=root)
+        known._spec = sessions.read_spec(found)
+        await known._begin(lambda: known._take_up(found))
+        return known
+
+    async def _begin(self, get_kernel: Callable[[], Awaitable[None]]) -> None:
         if self.status != "new":
             raise UsageError(f"This session is {self.status}.", mend="Make a new one.")
         self.status = "starting"
@@ -212,21 +253,58 @@ class Session:
             if self._model_name:
                 _check_model(self._model_name)
             engine = await registry.choose(self._engine_name, image=self._spec.image)
+            if not engine.isolates:
+                self._spec = replace(self._spec, keep=0)
             self._journal = store.Journal(self._root, self.id)
-            self._journal.follow(self._recording.add)
-            spill = self._journal.spill
-            self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=spill)
+            self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=self._journal.spill)
             opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
-            await self._both(self._kernel.start(), opening)
+            await self._both(get_kernel(), opening)
             self._pins = self._kernel.pins
             self._collector = Collector(
                 self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
             )
-            await self._tell_start(engine)
         except BaseException:
             await self.stop()
             raise
         self.status = "running"
+
+    async def _start_kernel(self) -> None:
+        kernel, journal = self._started_kernel(), self._running_journal()
+        journal.follow(self._recording.add)
+        sessions.write_spec(journal.folder, self._spec)
+        await kernel.start()
+        self._tell_start(kernel)
+
+    async def _take_up(self, found: sessions.Known) -> None:
+        """Read the log, end what was left open in it, and get the kernel back, or a new one."""
+        kernel, journal = self._started_kernel(), self._running_journal()
+        running_since = 0.0
+        for record in journal.since():
+            self._recording.add(record)
+            running_since = record.at if isinstance(record.event, CellStarted) else running_since
+        journal.follow(self._recording.add)
+        cells, turns = self._recording.cells, self._recording.turns
+        kernel.cells, self._turn = max((each.cell for each in cells), default=0), len(turns)
+        left = self._spec.trust.limits.timeout - (time.time() - running_since)
+        lost, note = await self._get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
+        for event in sessions.loose_ends(self._recording):
+            self._emit(event)
+        self._emit(SessionResumed(kept=not lost, note=note))
+        if lost:
+            self._emit(StateLost(cell=0, reason=lost))
+
+    @staticmethod
+    async def _get_back(kernel: Kernel, found: sessions.Known, *, patience: float) -> tuple[str, str]:
+        """The kernel with its variables, or a new one; returns why they are lost, or nothing, and what to tell."""
+        try:
+            if found.sandbox is None:
+                raise SandboxError("The sandbox has ended.")
+            interrupted = await kernel.take_over(found.sandbox, patience=patience)
+        except SandboxError as error:
+            await kernel.start()
+            return f"{error.message} Variables, imports and files of the sandbox are lost.", "A new kernel was started."
+        note = "Its kernel was taken over, with its variables."
+        return "", f"{note} A cell that still ran was interrupted." if interrupted else note
 
     @staticmethod
     async def _both(start: Awaitable[None], opening: asyncio.Task[None] | None) -> None:
@@ -242,8 +320,8 @@ class Session:
                 await starting
             raise
 
-    async def _tell_start(self, engine: Engine) -> None:
-        provisioner = self._running_kernel().provisioner
+    def _tell_start(self, kernel: Kernel) -> None:
+        provisioner = kernel.provisioner
         seen = [
             DataSeen(provisioner.data_path(mount), str(mount.source), size_of(mount.source))
             for mount in self._spec.data
@@ -251,7 +329,7 @@ class Session:
         self._emit(
             SessionStarted(
                 session=self.id,
-                engine=engine.name,
+                engine=kernel.engine.name,
                 trust=self.trust,
                 environment=provisioner.environment_digest,
                 python=provisioner.target().python,
@@ -508,6 +586,10 @@ class Session:
         if self._journal is None:
             raise UsageError("This session was not started.", mend="Use it in `async with`, or call start().")
         return self._journal
+
+    def _started_kernel(self) -> Kernel:
+        assert self._kernel is not None  # noqa: S101 - made by the caller
+        return self._kernel
 
     def _running_kernel(self) -> Kernel:
         if self._kernel is None or self.status in ("new", "stopped"):

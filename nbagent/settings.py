@@ -40,6 +40,9 @@ class Settings(BaseSettings):
     memory_mb: int | None = Field(default=None, description="Memory of a sandbox in MiB.")
     cpus: float | None = Field(default=None, description="Cores of a sandbox.")
     security: dict[str, Any] = Field(default_factory=dict, description="Security options that replace the level's own.")
+    keep_minutes: float = Field(
+        default=10.0, ge=0, description="Minutes a session's kernel waits to be taken over once its process is gone."
+    )
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
     install_allow: list[str] = Field(default_factory=list, description="If not empty, only these distributions.")

@@ -12,6 +12,7 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 from jupyter_client import AsyncKernelManager
@@ -37,6 +38,7 @@ from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputL
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
 from nbagent.sandbox.base import Engine, SandboxProvisioner, kernel_specs, start_failed
+from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.packages import Installer
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -48,6 +50,8 @@ LAST_WORDS = 1.0
 """Seconds for reading what a kernel that died has sent before."""
 RECENT = 60
 """Requests whose late output is still attributed to a cell; each cell takes about three."""
+MIN_PATIENCE = 2.0
+"""Seconds that a kernel which is free takes at most to say so."""
 MAX_RESTARTS = 3
 """Kernels that may die in a row without one cell having ended well in between."""
 MAX_INSTALLS = 10
@@ -127,6 +131,52 @@ class Kernel:
         except BaseException:
             await self.stop()
             raise
+
+    async def take_over(self, folder: Path, *, patience: float = 0.0) -> bool:
+        """Go on with a sandbox whose controller died, in place of `start`; its variables are as they were.
+
+        A cell that still runs may go on for a while, then it is interrupted. What it printed meanwhile is lost.
+
+        Args:
+            folder: The private folder of the sandbox.
+            patience: Seconds to wait for a cell that still runs.
+
+        Returns:
+            Whether a cell had to be interrupted.
+
+        Raises:
+            SandboxError: It has ended, belongs to a process that lives, or does not answer; nothing of it is left
+                then, unless it is somebody else's.
+        """
+        self._loop = asyncio.get_running_loop()
+        lease = Lease.take_over(folder)
+        self.spec = lease.terms.spec
+        self._manager = AsyncKernelManager(
+            kernel_name=self.engine.kernel_name, kernel_spec_manager=kernel_specs(self.engine)
+        )
+        try:
+            await self._manager.start_kernel(sandbox=self.spec, lease=lease)
+            self.provisioner.install_hook = self._install_from_inside
+            self._connection = Connection(self._manager)
+            return await self._wait_until_free(patience)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _wait_until_free(self, patience: float) -> bool:
+        """Wait until a kernel takes requests; returns whether its cell had to be interrupted for that."""
+        connection = self._alive()
+        grace = self.spec.trust.limits.grace
+        interrupted = False
+        for seconds in (max(patience, MIN_PATIENCE), grace):
+            # With a place for chunks, it also waits for a message of IOPub: what comes from now on is not missed.
+            if await self._ask("", expressions={}, seconds=seconds, chunks=lambda _: None) is not None:
+                await self._settle()
+                return interrupted
+            # `_ask` has interrupted what it waited for, and its own request with it.
+            interrupted = True
+            connection.interrupt()
+        raise SandboxError(f"The kernel did not answer within {grace:g} s of an interrupt.")
 
     async def stop(self) -> None:
         """End the sandbox, at once; nothing of it is left."""

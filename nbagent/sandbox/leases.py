@@ -142,7 +142,7 @@ class Lease:
         for name, value in changes.items():
             setattr(self.terms, name, value)
         staged = self.folder / "lease.new"
-        staged.write_bytes(_ENCODER.encode(self.terms))
+        staged.write_bytes(ENCODER.encode(self.terms))
         staged.replace(self.folder / "lease.json")
 
     def let_go(self) -> None:
@@ -241,11 +241,12 @@ def _encode(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def _decode(kind: type, value: Any) -> Any:
+def decode(kind: type, value: Any) -> Any:
+    """Make what JSON has no kind for, as msgspec's `dec_hook`."""
     if kind is Path:
         return Path(value)
     raise TypeError(kind.__name__)
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_encode)
-_DECODER = msgspec.json.Decoder(Terms, dec_hook=_decode)
+ENCODER = msgspec.json.Encoder(enc_hook=_encode)
+_DECODER = msgspec.json.Decoder(Terms, dec_hook=decode)
