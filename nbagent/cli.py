@@ -57,6 +57,7 @@ Accept = Annotated[
 Image = Annotated[str | None, typer.Option("--image", help="The Docker image of the kernel.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the notebook goes.")]
 
 
@@ -88,6 +89,7 @@ def run(
     image: Image = None,
     allow_host: Hosts = None,
     record: Annotated[Path | None, typer.Option("--record", help="Write the model's replies to this file.")] = None,
+    keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -96,7 +98,12 @@ def run(
 
     arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host)
     asking = commands.ask(
-        question, lambda: _session(**arguments, model=model, record=record), out=out, as_json=as_json, quiet=quiet
+        question,
+        lambda: _session(**arguments, model=model, record=record),
+        out=out,
+        as_json=as_json,
+        quiet=quiet,
+        keep=keep,
     )
     raise typer.Exit(_finish(asking))
 
@@ -114,6 +121,7 @@ def execute(
     accept: Accept = None,
     image: Image = None,
     allow_host: Hosts = None,
+    keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -121,7 +129,9 @@ def execute(
     from nbagent import commands
 
     arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host)
-    running = commands.execute(source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet)
+    running = commands.execute(
+        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
+    )
     raise typer.Exit(_finish(running))
 
 
@@ -137,6 +147,57 @@ def demo(
     raise typer.Exit(
         _finish(commands.demo(_session, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
     )
+
+
+@app.command()
+def sessions(as_json: Json = False) -> None:
+    """List the sessions on this machine, and which can be gone on with."""
+    from nbagent import manage
+
+    raise typer.Exit(manage.show_sessions(as_json=as_json))
+
+
+@app.command()
+def resume(
+    session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")],
+    question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
+    code: Annotated[str | None, typer.Option("--code", "-c", help="Code instead of a question.")] = None,
+    model: Model = None,
+    out: Out = None,
+    keep: Keep = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a session, its variables kept if its kernel still lives."""
+    from nbagent import manage
+
+    def make() -> Session:
+        from nbagent.session import Session
+
+        return Session.resumed(session, model=model)
+
+    raise typer.Exit(
+        _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))
+    )
+
+
+@app.command()
+def shell(session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")]) -> None:
+    """Open a terminal inside a session's sandbox, where its trust level permits a shell."""
+    from nbagent import manage
+
+    raise typer.Exit(manage.shell(session))
+
+
+@app.command()
+def clean(
+    max_age: Annotated[str | None, typer.Option("--max-age", help="Only what is older: 90, 30m, 12h, 2d.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Remove the sandboxes, folders and containers that processes left behind which were killed."""
+    from nbagent import manage
+
+    raise typer.Exit(manage.clean(max_age=max_age, as_json=as_json))
 
 
 @app.command()

@@ -29,7 +29,13 @@ PATIENCE = 1.0
 
 
 async def ask(
-    question: str, make: Callable[[], Session], *, out: Path | None, as_json: bool, quiet: bool = False
+    question: str,
+    make: Callable[[], Session],
+    *,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool = False,
+    keep: bool = False,
 ) -> int:
     """Ask one question and show what comes of it.
 
@@ -44,7 +50,7 @@ async def ask(
     try:
         session = make()
         check_writable(out)
-        async with _shown(session, quiet=quiet or as_json):
+        async with shown(session, quiet=quiet or as_json, keep=keep):
             try:
                 answer = await session.ask(question)
             except asyncio.CancelledError:
@@ -80,6 +86,7 @@ async def execute(
     out: Path | None,
     as_json: bool,
     quiet: bool = False,
+    keep: bool = False,
 ) -> int:
     """Run a script, a notebook's cells or a piece of code, and show the outputs.
 
@@ -94,7 +101,7 @@ async def execute(
         sources = read_sources(source, code)
         check_writable(out)
         session = make()
-        async with _shown(session, quiet=quiet or as_json, results=sys.stdout):
+        async with shown(session, quiet=quiet or as_json, results=sys.stdout, keep=keep):
             try:
                 for text, may_fail in sources:
                     cells.append(await session.run(text))
@@ -186,8 +193,17 @@ def _report_json(report: Any) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def _shown(session: Session, *, quiet: bool, results: IO[str] | None = None) -> AsyncIterator[View]:
-    """A running session whose events are shown, and which Ctrl-C stops: first the cell, then all."""
+async def shown(
+    session: Session, *, quiet: bool, results: IO[str] | None = None, keep: bool = False
+) -> AsyncIterator[View]:
+    """A running session whose events are shown, and which Ctrl-C stops: first the cell, then all.
+
+    Args:
+        session: Not yet started.
+        quiet: Show only what must be known.
+        results: Where the cells' own output goes.
+        keep: Whether its kernel is left running at the end, to be resumed.
+    """
     view = View(folder=lambda: session.folder, quiet=quiet, results=results, code=results is None)
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
@@ -211,12 +227,17 @@ async def _shown(session: Session, *, quiet: bool, results: IO[str] | None = Non
     try:
         view.wait("starting the sandbox")
         await session.start()
+        for record in session.news:
+            view.show(record)
         session.follow(view.show)
         yield view
     finally:
         # Whoever goes on pressing Ctrl-C must not keep the sandbox from being put away.
         ending = True
         view.idle()
+        if keep and session.is_running:
+            await session.detach()
+            print(f"Its kernel waits to be resumed: nbagent resume {session.id}", file=sys.stderr)
         await session.stop()
         loop.remove_signal_handler(signal.SIGINT)
 

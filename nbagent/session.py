@@ -101,6 +101,7 @@ class Session:
         id: The session's name, also of its folder.
         status: Where it is in its life.
         history: The answers so far.
+        news: What `start` found out about a session that is gone on with, before anybody could follow.
         unfinished: What a turn that failed or was stopped had done; None after one that ended.
 
     Raises:
@@ -152,6 +153,7 @@ class Session:
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self.status: Status = "new"
         self.history: list[Answer] = []
+        self.news: list[Record] = []
         self.unfinished: Answer | None = None
         self._recording = Recording()
         self._journal: store.Journal | None = None
@@ -165,6 +167,8 @@ class Session:
         self._asking: asyncio.Task[Answer] | None = None
         self._one_cell = asyncio.Lock()
         self._pins: dict[str, str] = {}
+        self._found: sessions.Known | None = None
+        self._past: tuple[list[tuple[str, str]], str] = [], ""
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -208,10 +212,31 @@ class Session:
             SandboxError: No engine works here, or the sandbox can't be started.
             StoreError: The session's folder can't be written.
         """
-        await self._begin(self._start_kernel)
+        if self.status != "new":
+            raise UsageError(f"This session is {self.status}.", mend="Make a new one.")
+        self.status = "starting"
+        try:
+            await self._begin()
+        except BaseException:
+            await self.stop()
+            raise
+        self.status = "running"
 
     @classmethod
-    async def connect(
+    async def connect(cls, session: str, **options: Any) -> Session:
+        """Go on with a session whose process is gone: `resumed`, started.
+
+        Raises:
+            UsageError: There is none of that name.
+            StoreError: Another process has it.
+            SandboxError: No sandbox can be started in place of its own.
+        """
+        known = cls.resumed(session, **options)
+        await known.start()
+        return known
+
+    @classmethod
+    def resumed(
         cls,
         session: str,
         *,
@@ -219,9 +244,9 @@ class Session:
         record: str | Path | None = None,
         state_dir: str | Path | None = None,
     ) -> Session:
-        """Go on with a session whose process is gone: with its log, and with its kernel's variables if that lives.
+        """A session whose process is gone, to be started again: with its log, and its kernel's variables if that lives.
 
-        If the kernel does not live any more, a new one is started, and an event says what is lost. Questions and
+        If the kernel does not live any more, `start` makes a new one, and an event says what is lost. Questions and
         answers so far are known to the model again.
 
         Args:
@@ -230,43 +255,29 @@ class Session:
             record: As for a new session.
             state_dir: Where sessions are kept.
 
-        Returns:
-            The running session.
-
         Raises:
             UsageError: There is none of that name.
-            StoreError: Another process has it.
-            SandboxError: No sandbox can be started in place of its own.
         """
         root = store.state_root(Path(state_dir) if state_dir else settings.load().state_dir)
         found = sessions.look_up(root, session)
         known = cls(model=model, engine=found.engine, session=found.id, record=record, state_dir=root)
-        known._spec = sessions.read_spec(found)
-        await known._begin(lambda: known._take_up(found))
+        known._spec, known._found = sessions.read_spec(found), found
         return known
 
-    async def _begin(self, get_kernel: Callable[[], Awaitable[None]]) -> None:
-        if self.status != "new":
-            raise UsageError(f"This session is {self.status}.", mend="Make a new one.")
-        self.status = "starting"
-        try:
-            if self._model_name:
-                _check_model(self._model_name)
-            engine = await registry.choose(self._engine_name, image=self._spec.image)
-            if not engine.isolates:
-                self._spec = replace(self._spec, keep=0)
-            self._journal = store.Journal(self._root, self.id)
-            self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=self._journal.spill)
-            opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
-            await self._both(get_kernel(), opening)
-            self._pins = self._kernel.pins
-            self._collector = Collector(
-                self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
-            )
-        except BaseException:
-            await self.stop()
-            raise
-        self.status = "running"
+    async def _begin(self) -> None:
+        if self._model_name:
+            _check_model(self._model_name)
+        engine = await registry.choose(self._engine_name, image=self._spec.image)
+        if not engine.isolates:
+            self._spec = replace(self._spec, keep=0)
+        self._journal = store.Journal(self._root, self.id)
+        self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=self._journal.spill)
+        opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
+        await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)
+        self._pins = self._kernel.pins
+        self._collector = Collector(
+            self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
+        )
 
     async def _start_kernel(self) -> None:
         kernel, journal = self._started_kernel(), self._running_journal()
@@ -289,9 +300,10 @@ class Session:
         lost, note = await self._get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
         for event in sessions.loose_ends(self._recording):
             self._emit(event)
-        self._emit(SessionResumed(kept=not lost, note=note))
+        self.news.append(self._emit(SessionResumed(kept=not lost, note=note)))
+        self._past = [(turn.question, turn.answer or "") for turn in turns], lost or note
         if lost:
-            self._emit(StateLost(cell=0, reason=lost))
+            self.news.append(self._emit(StateLost(cell=0, reason=lost)))
 
     @staticmethod
     async def _get_back(kernel: Kernel, found: sessions.Known, *, patience: float) -> tuple[str, str]:
@@ -338,6 +350,12 @@ class Session:
             )
         )
 
+    async def detach(self) -> None:
+        """Let go of the session, and leave its kernel running to be taken over by `connect`, for `keep_minutes`."""
+        if self._kernel is not None and self.status == "running":
+            await self._kernel.detach()
+        await self.stop()
+
     async def stop(self, reason: str = "") -> None:
         """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
         was, self.status = self.status, "stopped"
@@ -351,7 +369,7 @@ class Session:
             await self._model.aclose()
             self._model = None
         if self._journal is not None:
-            if was == "running":
+            if was == "running" and not (self._kernel and self._kernel.is_detached):
                 with contextlib.suppress(NbagentError):
                     self._emit(SessionEnded(reason=reason))
             self._journal.close()
@@ -493,6 +511,7 @@ class Session:
                 images=self._model.images != "no",
             )
             self._agent = build.build_agent(self._model, _Tools(self), system_prompt=prompt)
+            self._agent.history = build.remember(self._past[0], note=self._past[1])
         return self._agent
 
     def _open_model(self) -> None:
@@ -579,8 +598,8 @@ class Session:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    def _emit(self, event: Event) -> None:
-        self._running_journal().emit(event)
+    def _emit(self, event: Event) -> Record:
+        return self._running_journal().emit(event)
 
     def _running_journal(self) -> store.Journal:
         if self._journal is None:

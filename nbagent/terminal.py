@@ -26,6 +26,7 @@ from nbagent.events import (
     OutputAdded,
     PackagesInstalled,
     Record,
+    SessionResumed,
     StateLost,
 )
 from nbagent.kernel.cell import text_of
@@ -130,6 +131,8 @@ class View:
                 self.wait("running again")
             case InstallFailed(reason=reason):
                 self._say(f"not installed: {safe(reason, colours=False)}", style="yellow")
+            case SessionResumed(note=note):
+                self._say(note)
             case StateLost(reason=reason):
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:

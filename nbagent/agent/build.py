@@ -152,6 +152,21 @@ async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplie
     return Answer(text=clean_answer(text), usage=usage)
 
 
+def remember(turns: Sequence[tuple[str, str]], *, note: str) -> list[AnyMessage]:
+    """A conversation that went on in another process, as far as questions and answers tell it.
+
+    Args:
+        turns: Questions and their answers.
+        note: What has become of the kernel since, for the model to know.
+    """
+    history: list[AnyMessage] = []
+    for question, text in turns:
+        history += [HumanMessage(question), AIMessage(text or STOPPED_TURN)]
+    if history:
+        history[-1] = AIMessage(f"{history[-1].text}\n\n[{note}]")
+    return history
+
+
 def _replies(update: dict[str, Any]) -> Iterator[AIMessage]:
     """The model's replies in an update of the graph; messages that middleware made are none."""
     made = update.get("model") or []

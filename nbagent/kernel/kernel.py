@@ -57,7 +57,7 @@ MAX_RESTARTS = 3
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
 
-Notify = Callable[[Event], None]
+Notify = Callable[[Event], object]
 
 
 class Kernel:
@@ -103,6 +103,8 @@ class Kernel:
         self._running = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._widgets_changed = False
+        self.is_detached = False
+        """Whether the sandbox was left to others."""
 
     async def __aenter__(self) -> Kernel:
         await self.start()
@@ -177,6 +179,15 @@ class Kernel:
             interrupted = True
             connection.interrupt()
         raise SandboxError(f"The kernel did not answer within {grace:g} s of an interrupt.")
+
+    async def detach(self) -> None:
+        """Leave the sandbox running for another process to take over, as long as its lease says."""
+        async with self._busy:
+            self._drop_connection()
+            manager, self._manager = self._manager, None
+            if manager is not None and manager.provisioner is not None:
+                await cast("SandboxProvisioner", manager.provisioner).detach()
+                self.is_detached = True
 
     async def stop(self) -> None:
         """End the sandbox, at once; nothing of it is left."""

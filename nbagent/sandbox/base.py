@@ -381,6 +381,19 @@ class SandboxProvisioner(KernelProvisionerBase):
             self.handoff = None
             await in_thread(shutil.rmtree, self.scratch, True)
 
+    async def detach(self) -> None:
+        """Let go of the sandbox without ending it: another process may take it over, as long as its lease says."""
+        if self.handoff is not None:
+            handoff, self.handoff = self.handoff, None
+            _OPEN.pop(id(self), None)
+            self._running = False
+            self._forget()
+            handoff.close()
+            handoff.lease.release()
+
+    def _forget(self) -> None:
+        """Drop what the engine holds of a sandbox that goes on without this process."""
+
     async def get_provisioner_info(self) -> dict[str, Any]:
         """Nothing: a sandbox can't be taken over by another process through this interface."""
         return {}

@@ -102,6 +102,10 @@ class Bubblewrap(Engine):
 ENGINE = Bubblewrap()
 
 
+_LEFT: list[subprocess.Popen[bytes]] = []
+"""Processes of sandboxes that were left to others: still our children, so that Python must not miss them."""
+
+
 class Monitor:
     """The outer process of a bwrap that another process started, as far as `subprocess.Popen` would show it.
 
@@ -324,6 +328,11 @@ class BubblewrapProvisioner(SandboxProvisioner):
             if time.monotonic() > patience:
                 process.kill()
             time.sleep(0.005)
+
+    def _forget(self) -> None:
+        if isinstance(self._process, subprocess.Popen):
+            _LEFT.append(self._process)
+        self._process = self._group = None
 
     async def _clean(self) -> None:
         if self._process is not None:

@@ -288,6 +288,9 @@ class DockerProvisioner(SandboxProvisioner):
             # It has ended already, which is what was asked for; `_watch` tells how.
             return
 
+    def _forget(self) -> None:
+        self._container = None
+
     async def _clean(self) -> None:
         await in_thread(self._remove)
 

@@ -1,0 +1,146 @@
+"""The commands about sessions and what they leave: `sessions`, `resume`, `shell`, `clean`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nbagent import commands, sessions, settings, store
+from nbagent.errors import NbagentError, UsageError
+from nbagent.sandbox import reaper
+from nbagent.session import Session
+from nbagent.terminal import complain, safe
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _root() -> Path:
+    return store.state_root(settings.load().state_dir)
+
+
+def show_sessions(*, as_json: bool) -> int:
+    """Print the sessions that there are; returns the exit code."""
+    found = sessions.known(_root())
+    if as_json:
+        print(json.dumps([_session_json(each) for each in found]))
+        return 0
+    if not found:
+        print("There are no sessions yet.")
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("session", "started", "engine", "trust", "questions", "cells", "state"):
+        table.add_column(title, justify="right" if title in ("questions", "cells") else "left", no_wrap=True)
+    for each in found:
+        counts = (str(each.questions), str(each.cells))
+        table.add_row(each.id, sessions.age(each.started), each.engine, each.trust, *counts, each.state)
+    Console(highlight=False, emoji=False, markup=False).print(table)
+    if any(each.state == "waiting" for each in found):
+        print("Go on with one that is waiting, its variables kept: nbagent resume SESSION")
+    return 0
+
+
+def _session_json(session: sessions.Known) -> dict[str, Any]:
+    found = asdict(session)
+    return {**found, "folder": str(session.folder), "sandbox": str(session.sandbox) if session.sandbox else None}
+
+
+async def resume(
+    make: Callable[[], Session],
+    *,
+    question: str | None,
+    code: str | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    keep: bool,
+) -> int:
+    """Go on with a session: with a question, with code, or with what is typed; returns the exit code."""
+    if question is not None and code is not None:
+        raise UsageError("Give a question or code, not both.")
+    if question is not None:
+        return await commands.ask(question, make, out=out, as_json=as_json, quiet=quiet, keep=keep)
+    if code is not None:
+        return await commands.execute(None, code, make, out=out, as_json=as_json, quiet=quiet, keep=keep)
+    if as_json or not sys.stdin.isatty():
+        raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
+    return await _converse(make(), out=out, keep=keep)
+
+
+async def _converse(session: Session, *, out: Path | None, keep: bool) -> int:
+    """Questions as they are typed, until the end of input."""
+    async with commands.shown(session, quiet=False, keep=keep):
+        print("Ask on; end with Ctrl-D.", file=sys.stderr)
+        while (question := await asyncio.to_thread(_typed)) is not None:
+            if not question.strip():
+                continue
+            try:
+                answer = await session.ask(question)
+            except NbagentError as error:
+                complain(error)
+            else:
+                print(safe(answer.text, colours=False))
+        notebook = session.export(out or session.folder / "notebook.ipynb")
+    print(f"notebook: {notebook}", file=sys.stderr)
+    return 0
+
+
+def _typed() -> str | None:
+    try:
+        return input("> ")
+    except EOFError:
+        return None
+
+
+def shell(session: str) -> int:
+    """Open a shell in a session's sandbox; returns the shell's exit code.
+
+    Raises:
+        UsageError: There is no such session, its sandbox has ended, or its trust level permits no shell.
+    """
+    from nbagent import shell as terminal
+
+    found = sessions.look_up(_root(), session)
+    if found.sandbox is None or found.state == "ended":
+        raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Start it anew with: nbagent resume {found.id}")
+    if not sessions.read_spec(found).trust.allow_shell:
+        raise UsageError(f"The trust level {found.trust} permits no shell in {found.id}.")
+    return terminal.attach(found.sandbox)
+
+
+def clean(*, max_age: str | None, as_json: bool) -> int:
+    """Remove what dead controllers left, also sandboxes that wait to be taken over; returns the exit code."""
+    removed = reaper.sweep(waiting=True, max_age=seconds(max_age) if max_age else 0.0)
+    if as_json:
+        print(json.dumps([asdict(each) for each in removed]))
+        return 0
+    for each in removed:
+        whose = f" of session {each.session}" if each.session else ""
+        print(f"removed {each.kind} {each.name}{whose}, {sessions.age(time.time() - each.age)}")
+    if not removed:
+        print("Nothing was left behind.")
+    return 0
+
+
+def seconds(text: str) -> float:
+    """A time such as `90`, `30m`, `12h` or `2d`, in seconds.
+
+    Raises:
+        UsageError: It is none.
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:].lower() in UNITS else (text, "s")
+    try:
+        value = float(number) * UNITS[unit.lower()]
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e12:
+        raise UsageError(f"{text!r} is no time.", mend="Write 90, 30m, 12h or 2d.")
+    return value
