@@ -80,8 +80,8 @@ def _pump(terminal: int, connection: socket.socket) -> None:
                 os.write(terminal, data or _END_OF_INPUT)
                 if not data:
                     selector.unregister(given)
-            if terminal in ready and (data := _read(terminal)) is not None:
-                os.write(shown, screen.clean(data))
+            if terminal in ready and (printed := _read(terminal)) is not None:
+                os.write(shown, screen.clean(printed))
             elif connection.fileno() in ready or terminal in ready:
                 return
 
