@@ -42,7 +42,9 @@ def show_sessions(*, as_json: bool) -> int:
     for each in found:
         counts = (str(each.questions), str(each.cells))
         table.add_row(each.id, sessions.age(each.started), each.engine, each.trust, *counts, each.state)
-    Console(highlight=False, emoji=False, markup=False).print(table)
+    # A file or pipe has no width at which to crop.
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, highlight=False, emoji=False, markup=False).print(table)
     if any(each.state == "waiting" for each in found):
         print("Go on with one that is waiting, its variables kept: nbagent resume SESSION")
     return 0

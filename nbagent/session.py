@@ -173,7 +173,9 @@ class Session:
     # -- its life -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Session:
-        await self.start()
+        # What `connect` returns runs already.
+        if not (self._found and self.is_running):
+            await self.start()
         return self
 
     async def __aexit__(self, *exception: object) -> None:

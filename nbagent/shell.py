@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import termios
+import threading
 import tty
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,6 @@ from pathlib import Path
 from nbagent.sandbox import supervisor
 
 _CHUNK = 65536
-_END_OF_INPUT = b"\x04"
 _STRINGS = re.compile(rb"\x1b[\]PX^_].*?(?:\x07|\x1b\\)", re.DOTALL)
 """Control strings of ECMA-48, section 5.6: operating system command, device control, start of string, and so on."""
 _BEGINNING = re.compile(rb"\x1b(?:[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*)?\Z", re.DOTALL)
@@ -43,17 +43,17 @@ def attach(sandbox: Path) -> int:
     Raises:
         SandboxError: The sandbox has ended, or permits no shell.
     """
-    ours, theirs = os.openpty()
+    given = sys.stdin.fileno()
+    if not os.isatty(given):
+        # A terminal would turn the end of a file into a key that is pressed, which programs take as they like.
+        ours, theirs = (each.detach() for each in socket.socketpair())
+    else:
+        ours, theirs = os.openpty()
+        _copy_size(given, theirs)
     try:
-        _copy_size(sys.stdin.fileno(), theirs)
-        if not os.isatty(sys.stdin.fileno()):
-            # Pipes don't echo, so neither does this.
-            attributes = termios.tcgetattr(theirs)
-            attributes[3] &= ~termios.ECHO
-            termios.tcsetattr(theirs, termios.TCSANOW, attributes)
         connection = supervisor.open_shell(sandbox, theirs)
         os.close(theirs)
-        with connection, _raw(sys.stdin.fileno()), _resizing(ours):
+        with connection, _raw(given), _resizing(ours):
             _pump(ours, connection)
             connection.settimeout(supervisor.SECONDS)
             code = supervisor.shell_exit(connection)
@@ -62,34 +62,38 @@ def attach(sandbox: Path) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _pump(terminal: int, connection: socket.socket) -> None:
+def _pump(shell: int, connection: socket.socket) -> None:
     """Carry bytes between the person and the shell until the shell has ended."""
     given, shown = sys.stdin.fileno(), sys.stdout.fileno()
     screen = Screen()
+    threading.Thread(target=_feed, args=(given, shell), name="nbagent-shell-input", daemon=True).start()
     with selectors.DefaultSelector() as selector:
-        for each in (terminal, connection):
+        for each in (shell, connection.fileno()):
             selector.register(each, selectors.EVENT_READ)
-        with contextlib.suppress(PermissionError):  # a plain file is always readable, and epoll doesn't take it
-            selector.register(given, selectors.EVENT_READ)
-        if given not in selector.get_map():
-            os.write(terminal, sys.stdin.buffer.read() + b"\n" + _END_OF_INPUT)
         while True:
             ready = {key.fd for key, _ in selector.select()}
-            if given in ready:
-                data = os.read(given, _CHUNK)
-                os.write(terminal, data or _END_OF_INPUT)
-                if not data:
-                    selector.unregister(given)
-            if terminal in ready and (printed := _read(terminal)) is not None:
+            if shell in ready and (printed := _read(shell)) is not None:
                 os.write(shown, screen.clean(printed))
-            elif connection.fileno() in ready or terminal in ready:
+            else:
+                # It ended and has nothing more to say, or something that it started still has its output.
                 return
 
 
-def _read(terminal: int) -> bytes | None:
-    """What the shell has printed; None once nothing has the terminal open any more."""
+def _feed(given: int, shell: int) -> None:
+    """Carry what is typed, or comes through a pipe, to the shell, up to its end."""
+    with contextlib.suppress(OSError):
+        while data := os.read(given, _CHUNK):
+            while data:
+                data = data[os.write(shell, data) :]
+        if not os.isatty(shell):
+            with socket.socket(fileno=os.dup(shell)) as end:
+                end.shutdown(socket.SHUT_WR)
+
+
+def _read(shell: int) -> bytes | None:
+    """What the shell has printed; None once nothing has its end open any more."""
     try:
-        return os.read(terminal, _CHUNK) or None
+        return os.read(shell, _CHUNK) or None
     except OSError:
         return None
 

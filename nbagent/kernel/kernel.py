@@ -187,6 +187,8 @@ class Kernel:
             manager, self._manager = self._manager, None
             if manager is not None and manager.provisioner is not None:
                 await cast("SandboxProvisioner", manager.provisioner).detach()
+                # Not `cleanup_resources`, which removes the sockets that the next client needs.
+                manager.context.destroy(linger=0)
                 self.is_detached = True
 
     async def stop(self) -> None:

@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -100,10 +101,6 @@ class Bubblewrap(Engine):
 
 
 ENGINE = Bubblewrap()
-
-
-_LEFT: list[subprocess.Popen[bytes]] = []
-"""Processes of sandboxes that were left to others: still our children, so that Python must not miss them."""
 
 
 class Monitor:
@@ -331,7 +328,8 @@ class BubblewrapProvisioner(SandboxProvisioner):
 
     def _forget(self) -> None:
         if isinstance(self._process, subprocess.Popen):
-            _LEFT.append(self._process)
+            # Still a child of ours, which somebody must collect when it ends.
+            threading.Thread(target=self._process.wait, name="nbagent-bwrap-left", daemon=True).start()
         self._process = self._group = None
 
     async def _clean(self) -> None:

@@ -89,7 +89,8 @@ def supervise(connection: socket.socket, listening: int, config: dict[str, Any])
         if config["filter"]:
             forbid(bytes.fromhex(config["filter"]))
         program = next(each for each in ("/bin/bash", "/bin/sh") if os.access(each, os.X_OK))
-        os.execve(program, [program, "-i"], {**os.environ, "TERM": "xterm-256color"})  # noqa: S606
+        words = [program, "-i"] if os.isatty(0) else [program]
+        os.execve(program, words, {**os.environ, "TERM": "xterm-256color"})  # noqa: S606
 
     sys.path.insert(0, os.path.dirname(HOST))
     from supervisor_inside import Supervisor  # type: ignore[import-not-found]  # beside this file, in there

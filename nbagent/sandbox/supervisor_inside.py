@@ -196,12 +196,13 @@ def used() -> dict[str, int]:
 
 
 def become_session_leader(terminal: int) -> None:
-    """Take a terminal as the controlling one, with a plain signal set, and close all that was open."""
+    """Take a terminal, or what stands in for one, with a plain signal set, and close all that was open."""
     signal.set_wakeup_fd(-1)
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(signum, signal.SIG_DFL)
     os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    if os.isatty(terminal):
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     for number in range(3):
         os.dup2(terminal, number)
     os.closerange(3, 4096)
