@@ -20,7 +20,7 @@ import shutil
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -96,10 +96,12 @@ class Engine(abc.ABC):
     Attributes:
         name: As a person names it.
         isolates: False for `local`, which is never chosen by itself.
+        known_failures: Probes of the self-check that it doesn't withstand, each with the reason.
     """
 
     name: ClassVar[str]
     isolates: ClassVar[bool] = True
+    known_failures: ClassVar[Mapping[str, str]] = {}
 
     @property
     def kernel_name(self) -> str:

@@ -37,7 +37,7 @@ from nbagent.sandbox.base import (
 )
 from nbagent.sandbox.handoff import INSIDE, Handoff, open_output
 from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
-from nbagent.sandbox.mounts import DATA, readable
+from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
@@ -55,6 +55,7 @@ class Bubblewrap(Engine):
     """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
 
     name = "bubblewrap"
+    known_failures = KNOWN_FAILURES
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started: by starting an empty one."""

@@ -35,7 +35,7 @@ from nbagent.sandbox.base import (
 )
 from nbagent.sandbox.handoff import INSIDE, Handoff
 from nbagent.sandbox.leases import Lease, Terms
-from nbagent.sandbox.mounts import DATA, readable
+from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -53,6 +53,7 @@ class Docker(Engine):
     """Sandboxes from a Docker daemon that runs on this machine."""
 
     name = "docker"
+    known_failures = KNOWN_FAILURES
 
     def check(self, *, image: str | None = None) -> Report:
         """Whether the daemon answers and the kernel image is there."""
