@@ -283,11 +283,11 @@ def _memory(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
 
 def _calls() -> dict[str, Any]:
     """Numbers of system calls on this machine."""
-    others = ("clone", "execve", "execveat", "io_setup", "io_destroy")
+    others = ("execve", "execveat", "io_setup", "io_destroy")
     numbers = {name: seccomp.number(name) for name in (*CALLS, *others)}
     return {
         "calls": {name: (numbers[name], CALLS[name]) for name in CALLS if numbers[name] >= 0},
-        **{name: numbers[name] for name in ("clone", "io_setup", "io_destroy")},
+        **{name: numbers[name] for name in ("io_setup", "io_destroy")},
         "exec": {name: numbers[name] for name in ("execve", "execveat")},
     }
 

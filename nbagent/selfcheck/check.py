@@ -137,7 +137,7 @@ def _reasons(engine: Engine, report: Report) -> dict[str, str]:
         return {}
     weak = {each.name: each.how for each in report.controls if not each.enforced}
     known = {
-        probe.name: f"not enforced on this machine: {weak[probe.control]}; it is refused without --accept"
+        probe.name: f"not enforced here: {weak[probe.control]}; a start is refused without --accept {probe.control}"
         for probe in PROBES
         if probe.control in weak
     }
@@ -203,7 +203,7 @@ class _Run:
             if "left" not in host:
                 return Finding(probe=probe, verdict=Verdict.UNCLEAR, seen=f"the other sandbox failed: {left.text}")
         finding = judge(probe, await kernel.run(probe.source(host)))
-        seen = finding.seen.replace(self._aims.secret, "the secret").replace(str(self._aims.folder), "HOST")
+        seen = finding.seen.replace(self._aims.secret, "the secret").replace(str(self._aims.folder), "/HOST")
         return replace(finding, seen=seen)
 
     def _look(self, probe: Probe, before: dict[str, str]) -> Finding:

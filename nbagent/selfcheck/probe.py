@@ -148,13 +148,12 @@ def judge(probe: Probe, cell: Cell) -> Finding:
         return _finding(probe, Verdict.HELD if by_limit else Verdict.UNCLEAR, cell.note.partition(";")[0])
     try:
         found = json.loads(cell.text.splitlines()[-1])
-    except (ValueError, IndexError):
+        if "error" in found:
+            return _finding(probe, Verdict.HELD if found["refused"] else Verdict.UNCLEAR, found["error"])
+        got = found["got"]
+    except (ValueError, LookupError, TypeError):
         return _finding(probe, Verdict.UNCLEAR, cell.note or cell.text)
-    if "error" in found:
-        return _finding(probe, Verdict.HELD if found["refused"] else Verdict.UNCLEAR, found["error"])
-    if found["got"]:
-        return _finding(probe, Verdict.BROKEN, _words(found["got"]))
-    return _finding(probe, Verdict.HELD, "got nothing")
+    return _finding(probe, Verdict.BROKEN, _words(got)) if got else _finding(probe, Verdict.HELD, "got nothing")
 
 
 def excused(finding: Finding, reasons: Mapping[str, str]) -> Finding:

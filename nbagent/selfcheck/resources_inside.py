@@ -197,6 +197,7 @@ def take_requests(host: Any) -> object:
     "Compute on more cores than the limit, by threads that don't hold Python's lock",
     expected="no more than the limit's share of time",
     control="cpu",
+    held_anyway="a machine that is busy otherwise gives nobody more",
 )
 def take_cores(host: Any) -> object:
     import hashlib
@@ -204,20 +205,22 @@ def take_cores(host: Any) -> object:
     import time
 
     block = bytes(1 << 18)
-    started, computed = time.monotonic(), time.process_time()
-    end = started + 0.8
 
-    def spin() -> None:
+    def spin(end: float) -> None:
         while time.monotonic() < end:
             hashlib.sha256(block)
 
-    threads = [threading.Thread(target=spin) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    cores = (time.process_time() - computed) / (time.monotonic() - started)
+    def measure() -> float:
+        started, computed = time.monotonic(), time.process_time()
+        threads = [threading.Thread(target=spin, args=(started + 0.5,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return (time.process_time() - computed) / (time.monotonic() - started)
+
     # Linux counts in periods of a tenth of a second.
+    cores = max(measure(), measure())
     if cores <= host["cpus"] + 0.25:
         raise OSError(f"{cores:.2f} cores, the limit is {host['cpus']}")
     return f"{cores:.2f} cores, the limit is {host['cpus']}"
