@@ -23,6 +23,7 @@ from nbagent.policy import MIB, Network
 from nbagent.sandbox import cgroup, environment, packages, seccomp
 from nbagent.sandbox.base import (
     HOME,
+    ONE_USER,
     SANDBOX_UID,
     START,
     WORKSPACE,
@@ -57,10 +58,13 @@ class Bubblewrap(Engine):
     """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
 
     name = "bubblewrap"
-    known_failures = KNOWN_FAILURES | {
-        "see_packages_of_the_host": "the host's Python is mounted whole, read-only, with what is installed in it",
-        "shrink_pipes_of_the_neighbour": "the sandboxes of one person run as one user, by whom Linux counts pipes",
-    }
+    known_failures = (
+        KNOWN_FAILURES
+        | ONE_USER
+        | {
+            "see_packages_of_the_host": "the host's Python is mounted whole, read-only, with what is installed in it",
+        }
+    )
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started: by starting an empty one."""

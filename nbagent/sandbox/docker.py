@@ -20,6 +20,7 @@ from nbagent.policy import MIB, Network
 from nbagent.sandbox import cgroup, daemon, environment, image, packages, seccomp
 from nbagent.sandbox.base import (
     HOME,
+    ONE_USER,
     OUTPUT,
     SANDBOX_UID,
     START,
@@ -53,12 +54,15 @@ class Docker(Engine):
     """Sandboxes from a Docker daemon that runs on this machine."""
 
     name = "docker"
-    known_failures = KNOWN_FAILURES | {
-        "shrink_pipes_of_the_neighbour": "the sandboxes of one person run as one user, by whom Linux counts pipes",
-        "take_memory_by_connections": (
-            "version 1 of control groups counts TCP's buffers apart, where Docker sets no bound; Linux has one for all"
-        ),
-    }
+    known_failures = (
+        KNOWN_FAILURES
+        | ONE_USER
+        | {
+            "take_memory_by_connections": (
+                "version 1 of control groups counts TCP's buffers apart, where Docker sets no bound; Linux has one for all"
+            ),
+        }
+    )
 
     def check(self, *, image: str | None = None) -> Report:
         """Whether the daemon answers and the kernel image is there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -163,7 +164,8 @@ class _Run:
         journal.follow(recording.add)
         with contextlib.closing(journal):
             kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(journal, event), spill=journal.spill)
-            async with kernel, Kernel(self._engine, replace(self._spec, data=())) as neighbour:
+            neighbour = Kernel(self._engine, replace(self._spec, data=()))
+            async with _together(kernel, neighbour):
                 self._host = self._told(kernel)
                 with self._aims.add_later_socket():
                     for probe in probes:
@@ -214,6 +216,18 @@ class _Run:
             "heard_from_the_sandbox": lambda: _heard(self._aims.heard),
         }[probe.name]()
         return Finding(probe=probe, verdict=Verdict.BROKEN if seen else Verdict.HELD, seen=", ".join(seen) or "nothing")
+
+
+@contextlib.asynccontextmanager
+async def _together(*kernels: Kernel) -> AsyncIterator[None]:
+    """Kernels that start at the same time; all of them are stopped, whichever of them fails."""
+    async with contextlib.AsyncExitStack() as stack:
+        for kernel in kernels:
+            stack.push_async_callback(kernel.stop)
+        async with asyncio.TaskGroup() as group:
+            for kernel in kernels:
+                group.create_task(kernel.start())
+        yield
 
 
 def _keep(journal: Journal, event: Event) -> None:

@@ -46,6 +46,8 @@ def clear(host: Any) -> object:
                 os.unlink(name)
     for each in globals().pop("nbagent_kept_pipes", []):
         os.close(each)
+    for each in globals().pop("nbagent_in_flight", ()):
+        each.close()
     libc = ctypes.CDLL(None)
     libc.shmctl(libc.shmget(host["neighbour_key"], 0, 0), 0, None)
     return None
@@ -150,3 +152,53 @@ def shrink_pipes_of_the_neighbour(host: Any) -> object:
     os.close(reader)
     os.close(writer)
     return f"{size >> 10} kB" if size < 1 << 16 else None
+
+
+def hold_files_in_flight(host: Any) -> object:
+    """As many open files on their way between processes as there may be for one user of the machine."""
+    import os
+    import socket
+
+    pair = socket.socketpair()
+    globals()["nbagent_in_flight"] = pair
+    file = os.open("/dev/null", os.O_RDONLY)
+    pair[0].setblocking(False)
+    sent = 0
+    try:
+        while sent < 1500:
+            socket.send_fds(pair[0], [b"x"], [file] * 50)
+            sent += 50
+    except OSError:
+        # The queue is full: another one.
+        pass
+    os.close(file)
+    return sent
+
+
+@GROUP.attack(
+    "+",
+    "Keep it from handing over open files, by holding what one user of the machine may have on the way",
+    expected="an open file can be handed over",
+    neighbour=hold_files_in_flight,
+    held_anyway="root is exempt from this limit of Linux's",
+)
+def block_files_of_the_neighbour(host: Any) -> object:
+    import os
+    import resource
+    import socket
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The limit that most programs have.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    ours, theirs = socket.socketpair()
+    try:
+        socket.send_fds(ours, [b"x"], [0])
+        _, received, _, _ = socket.recv_fds(theirs, 1, 1)
+        os.close(received[0])
+    except OSError as error:
+        return f"refused: {error.strerror}"
+    finally:
+        ours.close()
+        theirs.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return None
