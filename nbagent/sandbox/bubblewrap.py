@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -58,13 +59,11 @@ class Bubblewrap(Engine):
     """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
 
     name = "bubblewrap"
-    known_failures = (
-        KNOWN_FAILURES
-        | ONE_USER
-        | {
-            "see_packages_of_the_host": "the host's Python is mounted whole, read-only, with what is installed in it",
-        }
-    )
+    known_failures: ClassVar[Mapping[str, str]] = {
+        **KNOWN_FAILURES,
+        **ONE_USER,
+        "see_packages_of_the_host": "the host's Python is mounted whole, read-only, with what is installed in it",
+    }
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started: by starting an empty one."""
