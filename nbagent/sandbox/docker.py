@@ -58,7 +58,7 @@ class Docker(Engine):
     known_failures: ClassVar[Mapping[str, str]] = {
         **KNOWN_FAILURES,
         **ONE_USER,
-        "take_memory_by_connections": "version 1 of control groups counts TCP's buffers apart; Docker sets no bound there",
+        "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker",
     }
 
     def check(self, *, image: str | None = None) -> Report:
