@@ -128,8 +128,7 @@ def prepared(*, state: Path) -> Iterator[Aims]:
             "environment": _environment(),
             "packages": sorted(_packages()),
             "ids": [each or SANDBOX_UID for each in (os.getuid(), os.getgid())],
-            "neighbour": f"{name}-b",
-            "neighbour_key": secrets.randbelow(2**30) + 1,
+            **_neighbour(stack, f"{name}-b"),
         }
         yield Aims(host, secret, folder, heard)
 
@@ -279,6 +278,20 @@ def _memory(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
         os.close(opened)
         stack.callback(libc.mq_unlink, queue)
     return {"shm_key": key, "shm_name": name}
+
+
+def _neighbour(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
+    """What a second sandbox is to leave; where nothing isolates, it is left on the host."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    key, remove = secrets.randbelow(2**30) + 1, 0
+
+    def clear() -> None:
+        Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108 - shared memory is the point
+        if (made := libc.shmget(key, 0, 0)) >= 0:
+            libc.shmctl(made, remove, None)
+
+    stack.callback(clear)
+    return {"neighbour": name, "neighbour_key": key}
 
 
 def _calls() -> dict[str, Any]:

@@ -171,7 +171,6 @@ class _Run:
                     for probe in probes:
                         if probe.attack is not None:
                             yield await self._try(probe, kernel, neighbour)
-                await neighbour.run(source(neighbours_inside.clear, self._host))
             export.export(recording, self._state / "notebook.ipynb", pins={})
         for probe in probes:
             if probe.attack is None:

@@ -35,24 +35,6 @@ def leave(host: Any) -> object:
     return {"door": [os.stat(door).st_dev, os.stat(door).st_ino], "process": os.getpid()}
 
 
-def clear(host: Any) -> object:
-    """Take away what outlives a process."""
-    import ctypes
-    import os
-
-    for folder in host["scratch"]:
-        for name in (f"{folder}/{host['neighbour']}", f"{folder}/{host['neighbour']}.socket"):
-            if os.path.exists(name):
-                os.unlink(name)
-    for each in globals().pop("nbagent_kept_pipes", []):
-        os.close(each)
-    for each in globals().pop("nbagent_in_flight", ()):
-        each.close()
-    libc = ctypes.CDLL(None)
-    libc.shmctl(libc.shmget(host["neighbour_key"], 0, 0), 0, None)
-    return None
-
-
 @GROUP.attack(
     "11",
     "Read files that it left in /tmp, /workspace, the home folder and /dev/shm",
