@@ -201,10 +201,23 @@ def clean(
 
 
 @app.command()
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    self_check: Annotated[
+        bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
+    ] = False,
+    engine: Engine = None,
+    trust: Trust = None,
+    as_json: Json = False,
+) -> None:
     """What each engine can and cannot enforce on this machine."""
     from nbagent import commands
 
+    if self_check:
+        from nbagent.selfcheck import report
+
+        raise typer.Exit(_finish(report.self_check(engine=engine, trust=trust, as_json=as_json)))
+    if engine or trust:
+        raise UsageError("--engine and --trust are for the attacks.", mend="Add --self-check.")
     raise typer.Exit(commands.doctor(as_json=as_json))
 
 

@@ -20,7 +20,7 @@ import shutil
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -44,6 +44,11 @@ LOOK_SECONDS = 0.25
 """Between two looks at what Linux counts of a sandbox that runs."""
 SURVIVED_SECONDS = 3.0
 """After which a process that was killed was not the kernel: an engine tells of the kernel's end sooner."""
+ONE_USER = dict.fromkeys(
+    ("shrink_pipes_of_the_neighbour", "block_files_of_the_neighbour"),
+    "all sandboxes of one person run as one user, by whom Linux counts these",
+)
+"""Probes of the self-check that no engine withstands whose sandboxes share a user."""
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -96,10 +101,12 @@ class Engine(abc.ABC):
     Attributes:
         name: As a person names it.
         isolates: False for `local`, which is never chosen by itself.
+        known_failures: Probes of the self-check that it doesn't withstand, each with the reason.
     """
 
     name: ClassVar[str]
     isolates: ClassVar[bool] = True
+    known_failures: ClassVar[Mapping[str, str]] = {}
 
     @property
     def kernel_name(self) -> str:

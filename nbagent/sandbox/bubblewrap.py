@@ -16,6 +16,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ from nbagent.policy import MIB, Network
 from nbagent.sandbox import cgroup, environment, packages, seccomp
 from nbagent.sandbox.base import (
     HOME,
+    ONE_USER,
     SANDBOX_UID,
     START,
     WORKSPACE,
@@ -38,7 +40,7 @@ from nbagent.sandbox.base import (
 )
 from nbagent.sandbox.handoff import INSIDE, Handoff, open_output
 from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
-from nbagent.sandbox.mounts import DATA, readable
+from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
@@ -49,6 +51,8 @@ PATIENCE = 5.0
 """Seconds for what was killed to be gone."""
 YOUNG = 60.0
 """Seconds in which an empty control group may be about to be filled."""
+BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
+"""Core dumps, which a program of the host's may be told to keep, and open files of a process."""
 MEND = "Install it, for example with: apt-get install bubblewrap"
 
 
@@ -56,6 +60,11 @@ class Bubblewrap(Engine):
     """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
 
     name = "bubblewrap"
+    known_failures: ClassVar[Mapping[str, str]] = {
+        **KNOWN_FAILURES,
+        **ONE_USER,
+        "see_packages_of_the_host": "the host's Python is mounted whole, read-only, with what is installed in it",
+    }
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started: by starting an empty one."""
@@ -265,10 +274,10 @@ class BubblewrapProvisioner(SandboxProvisioner):
     def _inside(self) -> dict[str, Any]:
         limits = self.spec.trust.limits
         if cgroup.find() is not None:
-            return super()._inside()
+            return {**super()._inside(), "bounds": BOUNDS}
         # Bytes of data a process, which is no bound on the whole, and processes of this user: set inside, in the
         # sandbox's user namespace, where those outside of it don't count.
-        bounds = {"RLIMIT_DATA": limits.memory_mb * MIB, "RLIMIT_NPROC": limits.pids}
+        bounds = {**BOUNDS, "RLIMIT_DATA": limits.memory_mb * MIB, "RLIMIT_NPROC": limits.pids}
         return {**super()._inside(), "bounds": bounds}
 
     def _arguments(self, made: environment.Environment, handoff: Handoff) -> list[str]:
@@ -281,7 +290,8 @@ class BubblewrapProvisioner(SandboxProvisioner):
         # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
         for folder in ("/etc", "/opt", "/run", "/home"):
             arguments += ["--perms", "0755", "--dir", folder]
-        arguments += [*_system(network=full), "--proc", "/proc", "--dev", "/dev"]
+        # In a user namespace, the settings of the sandbox's own message queues could be written.
+        arguments += [*_system(network=full), "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
         for folder, size in (("/dev/shm", tmp), ("/tmp", tmp), (WORKSPACE, tmp), (HOME, tmp)):  # noqa: S108 - inside
             arguments += ["--perms", "1777", "--size", size, "--tmpfs", folder]
         for source, target in (

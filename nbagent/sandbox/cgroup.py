@@ -19,6 +19,8 @@ ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "cpu", "pids")
 PERIOD = 100_000
 """Microseconds over which the CPU quota is counted, the kernel's own default."""
+TCP_SHARE = 8
+"""Where TCP's buffers are counted apart, they may take this part of the memory limit, besides it."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,8 @@ class Group:
         else:
             (memory / "memory.limit_in_bytes").write_text(size)
             self._try(memory / "memory.memsw.limit_in_bytes", size)
+            # Version 1 counts what waits in TCP connections apart from all other memory.
+            self._try(memory / "memory.kmem.tcp.limit_in_bytes", str(limits.memory_mb * MIB // TCP_SHARE))
             (self._folders["cpu"] / "cpu.cfs_period_us").write_text(str(PERIOD))
             (self._folders["cpu"] / "cpu.cfs_quota_us").write_text(str(int(cpus * PERIOD)))
         (self._folders["pids"] / "pids.max").write_text(str(limits.pids))

@@ -12,6 +12,7 @@ import functools
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +21,7 @@ from nbagent.policy import MIB, Network
 from nbagent.sandbox import cgroup, daemon, environment, image, packages, seccomp
 from nbagent.sandbox.base import (
     HOME,
+    ONE_USER,
     OUTPUT,
     SANDBOX_UID,
     START,
@@ -35,7 +37,7 @@ from nbagent.sandbox.base import (
 )
 from nbagent.sandbox.handoff import INSIDE, Handoff
 from nbagent.sandbox.leases import Lease, Terms
-from nbagent.sandbox.mounts import DATA, readable
+from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -53,6 +55,11 @@ class Docker(Engine):
     """Sandboxes from a Docker daemon that runs on this machine."""
 
     name = "docker"
+    known_failures: ClassVar[Mapping[str, str]] = {
+        **KNOWN_FAILURES,
+        **ONE_USER,
+        "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker",
+    }
 
     def check(self, *, image: str | None = None) -> Report:
         """Whether the daemon answers and the kernel image is there."""

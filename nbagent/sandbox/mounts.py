@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from nbagent import store
 from nbagent.errors import DataError
@@ -17,6 +18,17 @@ DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
 PRIVATE = tuple(map(Path, ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")))
 """Folders of the system's own, in which no notebook lies."""
 MAX_MOUNTS = 2000
+MAX_LOOKED = 100_000
+"""Names in a data folder that are looked at for sockets and pipes, or a few more: a third of a second."""
+
+KNOWN_FAILURES = {
+    "see_paths_in_mounts": "Linux tells where each mount comes from: names of folders, nothing of what is in them",
+    "lock_data": "what is mounted is the file itself, so its locks are shared; give a copy of what a program locks",
+    "connect_to_a_later_socket_in_data": (
+        "sockets are hidden that are in the data at the start; don't give folders in which programs make sockets"
+    ),
+}
+"""Probes of the self-check that no engine withstands which mounts the host's files."""
 
 
 @dataclass(frozen=True)
@@ -87,18 +99,52 @@ def readable(mounts: Sequence[Mount], *, uid: int, scratch: Path) -> tuple[Mount
     for mount in mounts:
         if not mount.source.exists():
             raise DataError(f"The data at {mount.source} isn't there any more.")
-    if uid == os.getuid():
-        return tuple(mounts)
     found = []
     for mount in mounts:
-        for each in _readable(mount, scratch):
+        for each in _readable(mount, scratch) if uid != os.getuid() else (mount,):
             found.append(each)
             if len(found) > 2 * MAX_MOUNTS:
                 raise DataError(
                     f"The sandbox's own user may not read the folder {mount.source}.",
                     mend=f"Allow it with: chmod -R o+rX {mount.source}",
                 )
-    return tuple(found)
+    return (*found, *_hidden(found, scratch))
+
+
+def _hidden(mounts: Sequence[Mount], scratch: Path) -> Iterator[Mount]:
+    """An empty file in place of each socket and named pipe that lies in the data: read-only doesn't hold for them.
+
+    Raises:
+        DataError: There are too many of them, or it can't be found out.
+    """
+    empty = scratch / "hidden"
+    hidden = 0
+    for mount in mounts:
+        for at in _special(mount.source):
+            empty.touch(mode=0o444)
+            yield Mount(empty, str(PurePosixPath(mount.target) / at.relative_to(mount.source)))
+            hidden += 1
+            if hidden > MAX_MOUNTS:
+                raise DataError(f"There are too many sockets and pipes in {mount.source}.", mend="Give another folder.")
+
+
+def _special(source: Path) -> Iterator[Path]:
+    """What is neither a file nor a folder nor a link, at or below a path, among the first `MAX_LOOKED` names."""
+    mode = source.lstat().st_mode
+    if not stat.S_ISDIR(mode):
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            yield source
+        return
+    folders, looked = [str(source)], 0
+    while folders and looked < MAX_LOOKED:
+        # Whom a folder's mode keeps out here it keeps out inside.
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                looked += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                    yield Path(entry.path)
 
 
 def _readable(mount: Mount, scratch: Path) -> Iterator[Mount]:

@@ -25,9 +25,9 @@ LAST_REVIEWED = 451
 DENIED = frozenset(
     """
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime clone3 create_module delete_module fanotify_init
-    fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module io_uring_enter
-    io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
-    memfd_secret modify_ldt
+    fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module inotify_init inotify_init1
+    io_setup io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl
+    lookup_dcookie mbind memfd_secret modify_ldt
     migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
     perf_event_open personality pidfd_getfd pivot_root process_madvise process_mrelease process_vm_readv
     process_vm_writev ptrace query_module quotactl quotactl_fd reboot request_key set_mempolicy
@@ -38,6 +38,8 @@ DENIED = frozenset(
 """Calls that no code of a data analysis needs, and through which sandboxes have been left.
 
 `clone3` hides its flags from filters; without it the C library falls back to `clone`, whose flags are checked.
+`inotify` tells when anybody on the host opens a file that the sandbox sees too, such as a program in /usr/bin, and its
+instances are few for each user. `io_setup` takes from a number that the whole machine shares.
 """
 
 NEW_NAMESPACES = 0x7E020080
@@ -51,6 +53,9 @@ ADDRESS_FAMILIES = (AF_UNIX, *INTERNET)
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
 
+OTHERS_FILES = (1024, 1026)
+"""The fcntls F_SETLEASE and F_NOTIFY: they hold up or watch others' use of a file that the sandbox only reads."""
+
 
 @functools.cache
 def _library() -> Any:
@@ -62,6 +67,13 @@ def _library() -> Any:
             mend="Install it, for example with: apt-get install libseccomp2",
         ) from error
     return pyseccomp
+
+
+def number(name: str) -> int:
+    """The number of a system call on this machine, negative if it has none of that name."""
+    library = _library()
+    found: int = library.resolve_syscall(library.Arch.NATIVE, name)
+    return found
 
 
 @functools.cache
@@ -143,6 +155,8 @@ def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
     denied = library.ERRNO(1)
     for request in TERMINAL_INJECTION:
         filter_.add_rule(denied, "ioctl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, request))
+    for command in OTHERS_FILES:
+        filter_.add_rule(denied, "fcntl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, command))
     if not subprocess:
         for name in ("execve", "execveat", "fork", "vfork"):
             filter_.add_rule(denied, name)

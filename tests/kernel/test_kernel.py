@@ -291,6 +291,18 @@ async def test_a_timeout_keeps_variables(kernel: Kernel, events: Events) -> None
     assert not events.of(StateLost)
 
 
+async def test_a_clock_that_jumps_changes_no_limit(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the time of day is set forward or back, a cell is neither stopped early nor runs on for ever."""
+    real = time.time
+    for jump in (86_400.0, -86_400.0):
+        monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+        assert (await kernel.run("import time; time.sleep(0.3); 'slept'", timeout=10)).text == "'slept'"
+        started = time.monotonic()
+        assert (await kernel.run("time.sleep(60)", timeout=0.3)).status == "timeout"
+        assert time.monotonic() - started < 5
+        monkeypatch.setattr(time, "time", real)
+
+
 async def test_ten_timeouts_in_a_row(kernel: Kernel) -> None:
     """After each interrupt the next cell really runs: no empty success."""
     for number in range(10):

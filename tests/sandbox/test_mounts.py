@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from nbagent import store
 from nbagent.events import DataSeen
 from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox import mounts
 from nbagent.sandbox.base import Engine
 from nbagent.sandbox.mounts import DATA, Mount, for_client
 from nbagent.sandbox.spec import SandboxSpec
@@ -92,3 +95,41 @@ async def test_what_is_mounted_below_data_can_t_be_written(engine: Engine, below
     async with Kernel(engine, SandboxSpec(data=(Mount(below.parent, f"{DATA}/data"),))) as kernel:
         await kernel.run(f"open('{DATA}/data/below/x', 'w').write('written')")
     assert list(below.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+async def test_sockets_and_pipes_in_data_are_hidden(engine: Engine, tmp_path: Path, mode: int) -> None:
+    """Read-only doesn't hold for them, so the sandbox doesn't get them, whatever the folder's mode."""
+    data = tmp_path / "data"
+    for folder in (data, data / "inner"):
+        folder.mkdir()
+        os.mkfifo(folder / "pipe")
+        (folder / "pipe").chmod(0o666)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / "socket"))
+        (folder / "socket").chmod(0o777)
+        (folder / "table.csv").write_text("a")
+    data.chmod(mode)
+    code = f"""
+import os, stat
+found = [os.path.join(at, name) for at, _, names in os.walk("{DATA}/data") for name in names]
+print([[os.path.relpath(each, "{DATA}/data"), stat.S_ISREG(os.stat(each).st_mode)] for each in sorted(found)
+       if os.path.getsize(each) or not stat.S_ISREG(os.stat(each).st_mode)])
+"""
+    async with Kernel(engine, SandboxSpec(data=(Mount(data, f"{DATA}/data"),))) as kernel:
+        cell = await kernel.run(code)
+    assert cell.text.strip() == "[['inner/table.csv', True], ['table.csv', True]]"
+    assert (data / "pipe").is_fifo()
+    assert (data / "inner" / "socket").is_socket()
+
+
+def test_looking_for_sockets_is_bounded(tmp_path: Path) -> None:
+    """A huge folder doesn't hold up a start: after enough names the rest is taken as it is."""
+    for number in range(30):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "file").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mounts, "MAX_LOOKED", 5)
+        assert list(mounts._special(tmp_path)) == []
+        os.mkfifo(tmp_path / "00" / "pipe")
+        assert list(mounts._special(tmp_path / "00")) == [tmp_path / "00" / "pipe"]

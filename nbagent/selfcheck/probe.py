@@ -1,0 +1,177 @@
+"""What a probe is: one attack, as data, and how its outcome is judged.
+
+The attacks stand in modules called `*_inside.py`, grouped by what they attack. Each is a function whose source runs in
+the sandbox, so it imports what it needs, from the standard library only. It takes what was prepared on the host for it
+(`aims.Aims`), returns what it got, and has failed if it got nothing or Linux refused it. An attack harms nothing where
+nothing stops it: it reads a canary, writes to a folder made for it, goes beyond a limit by little, and ends by itself.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from nbagent.kernel.cell import Cell
+from nbagent.policy import TrustLevel
+
+Host = Mapping[str, Any]
+"""What was prepared on the host, by name; JSON can hold it."""
+Attack = Callable[[Any], object]
+A = TypeVar("A", bound=Attack)
+
+EVERYWHERE = frozenset(TrustLevel)
+BELOW_TRUSTED = EVERYWHERE - {TrustLevel.TRUSTED}
+"""`trusted` has the host's network and a writable root."""
+NO_PROGRAMS = frozenset({TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED})
+MAX_SEEN = 160
+"""Characters of what was seen that are shown."""
+
+
+class Verdict(enum.StrEnum):
+    """What became of an attack."""
+
+    HELD = "held"
+    """It failed, as it must."""
+    BROKEN = "BROKEN"
+    """It succeeded."""
+    KNOWN = "known"
+    """It succeeded, which the engine declares, with the reason."""
+    UNCLEAR = "UNCLEAR"
+    """It came to no end that tells anything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """One attack.
+
+    Attributes:
+        name: By which engines declare known failures.
+        threat: Its number in the list of threats; `F` before the number of a fault, `+` for what is in no list.
+        group: What is attacked.
+        title: What is tried, in words.
+        expected: What must come of it, in words.
+        levels: The trust levels at which it must fail.
+        control: The control of the engine's report that has to stop it; empty for no single one.
+        attack: What runs in the sandbox; None if the host looks by itself, after all other probes.
+        neighbour: What runs before in a second sandbox; what it returns is `left` to the attack.
+        may_kill: Whether it may also end with the kernel killed at its memory limit.
+        held_anyway: Why it fails even where nothing isolates; empty if it succeeds there.
+    """
+
+    name: str
+    threat: str
+    group: str
+    title: str
+    expected: str
+    levels: frozenset[TrustLevel] = EVERYWHERE
+    control: str = ""
+    attack: Attack | None = None
+    neighbour: Attack | None = None
+    may_kill: bool = False
+    held_anyway: str = ""
+
+    def source(self, host: Host) -> str:
+        """Code of one cell that makes the attack and prints what came of it as one JSON line."""
+        assert self.attack is not None  # noqa: S101 - those without one are never run
+        return source(self.attack, host)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What became of one probe.
+
+    Attributes:
+        probe: The probe.
+        verdict: Whether the sandbox held.
+        seen: What came of the attack, in words.
+        reason: Why a known failure is one.
+    """
+
+    probe: Probe
+    verdict: Verdict
+    seen: str
+    reason: str = ""
+
+
+@dataclass
+class Group:
+    """Collects the probes of a module, in the order in which they stand there."""
+
+    title: str
+    probes: list[Probe] = field(default_factory=list)
+
+    def attack(self, threat: str, title: str, *, expected: str, **others: Any) -> Callable[[A], A]:
+        """Make a function a probe; the arguments are the attributes of `Probe`."""
+
+        def add(function: A) -> A:
+            self.probes.append(
+                Probe(
+                    name=function.__name__,
+                    threat=threat,
+                    group=self.title,
+                    title=title,
+                    expected=expected,
+                    attack=function,
+                    **others,
+                )
+            )
+            return function
+
+        return add
+
+
+def source(attack: Attack, host: Host) -> str:
+    """Code of one cell that calls a function of this package with `host`, and prints its result as one JSON line."""
+    lines = inspect.getsource(attack).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("def "))
+    body = "\n".join(lines[start:])
+    return f"""from __future__ import annotations
+import json
+{body}
+try:
+    print(json.dumps({{"got": {attack.__name__}(json.loads({json.dumps(host)!r}))}}))
+except BaseException as error:
+    refused = isinstance(error, (OSError, MemoryError))
+    text = str(error).partition("] ")[2] or str(error) if refused else ""
+    print(json.dumps({{"error": text or f"{{type(error).__name__}}: {{error}}", "refused": refused}}))
+"""
+
+
+def judge(probe: Probe, cell: Cell) -> Finding:
+    """What a cell that made the attack says of the sandbox."""
+    if cell.status == "died":
+        by_limit = probe.may_kill and "out of memory" in cell.note
+        return _finding(probe, Verdict.HELD if by_limit else Verdict.UNCLEAR, cell.note.partition(";")[0])
+    try:
+        found = json.loads(cell.text.splitlines()[-1])
+        if "error" in found:
+            return _finding(probe, Verdict.HELD if found["refused"] else Verdict.UNCLEAR, found["error"])
+        got = found["got"]
+    except (ValueError, LookupError, TypeError):
+        return _finding(probe, Verdict.UNCLEAR, cell.note or cell.text)
+    return _finding(probe, Verdict.BROKEN, _words(got)) if got else _finding(probe, Verdict.HELD, "got nothing")
+
+
+def excused(finding: Finding, reasons: Mapping[str, str]) -> Finding:
+    """The finding, as a known failure if the attack succeeded and a reason is declared for the probe."""
+    reason = reasons.get(finding.probe.name, "")
+    if finding.verdict is not Verdict.BROKEN or not reason:
+        return finding
+    return replace(finding, verdict=Verdict.KNOWN, reason=reason)
+
+
+def _finding(probe: Probe, verdict: Verdict, seen: str) -> Finding:
+    text = " ".join(seen.split())
+    return Finding(probe=probe, verdict=verdict, seen=text if len(text) <= MAX_SEEN else f"{text[:MAX_SEEN]}…")
+
+
+def _words(value: object) -> str:
+    if value is True:
+        return "it succeeded"
+    if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
+        return ", ".join(map(str, value))
+    return str(value)

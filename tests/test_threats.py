@@ -1,0 +1,212 @@
+"""Every threat and every fault that nbagent must survive, and where that is tested.
+
+The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is tested
+in another way. `LATER` is what no part that exists can meet yet, with the part that brings it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nbagent.selfcheck.check import PROBES
+
+TESTS = Path(__file__).parent
+THREATS: dict[int, tuple[str, str]] = {
+    1: ("the host's files are read", ""),
+    2: ("the host's files are written", "sandbox/test_mounts.py::test_what_is_mounted_below_data_can_t_be_written"),
+    3: ("engine sockets and ports are reached", ""),
+    4: ("privileges", "sandbox/test_docker.py::test_process_one_can_t_be_made_to_run_programs"),
+    5: ("dangerous system calls", "sandbox/contract.py::test_sockets_are_of_four_families"),
+    6: ("devices and the machine's switches", ""),
+    7: (
+        "one's own limits, other processes",
+        "sandbox/contract.py::test_the_limits_are_set_on_the_group "
+        "sandbox/contract.py::test_only_the_sandboxs_own_processes_are_seen",
+    ),
+    8: ("the host's environment and open files", "sandbox/contract.py::test_the_environment_is_an_allow_list"),
+    9: (
+        "the terminal is typed into or steered",
+        "test_terminal.py::test_no_escape_but_colours_remains "
+        "test_terminal.py::test_output_of_a_sandbox_is_made_safe_wherever_it_shows "
+        "selfcheck/test_report.py::test_a_hostile_sandbox_can_t_steer_the_terminal",
+    ),
+    10: (
+        "files are planted that the host runs",
+        "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
+        "test_settings.py::test_nothing_is_read_from_the_current_folder "
+        "sandbox/test_resolver.py::test_a_projects_configuration_is_not_read",
+    ),
+    11: ("another sandbox is reached", "sandbox/test_handoff.py::test_folders_are_private"),
+    12: (
+        "no engine is there",
+        "test_cli.py::test_doctor_without_an_engine_fails selfcheck/test_report.py::test_no_engine_is_an_error "
+        "sandbox/test_local.py::test_it_needs_the_level_trusted",
+    ),
+    13: ("the network is off", "sandbox/contract.py::test_no_name_is_resolved"),
+    14: ("private and metadata addresses", "sandbox/contract.py::test_the_host_s_network_at_the_trusted_level_only"),
+    15: ("the allow-list of hosts is confused", ""),
+    16: ("a tool ignores the proxy", ""),
+    17: (
+        "fork and memory bombs",
+        "sandbox/contract.py::test_a_fork_bomb_is_bounded sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract.py::test_memory_of_a_child_is_bounded "
+        "sandbox/contract.py::test_orphans_don_t_count_for_ever",
+    ),
+    18: ("code that doesn't stop", "sandbox/contract.py::test_what_doesn_t_stop_is_killed"),
+    19: ("the disk is filled", "sandbox/contract.py::test_a_million_files_stay_inside"),
+    20: (
+        "a flood of output",
+        "kernel/test_kernel.py::test_much_output_costs_little_memory "
+        "kernel/test_kernel.py::test_a_flood_does_not_stop_others "
+        "kernel/test_outputs.py::test_an_oversize_representation_costs_nothing",
+    ),
+    21: (
+        "broken MIME bundles",
+        "kernel/test_outputs.py::test_any_messages_leave_a_valid_notebook "
+        "kernel/test_mime.py::test_clean_cuts_deep_nesting kernel/test_kernel.py::test_values_that_json_has_not",
+    ),
+    22: (
+        "forged messages",
+        "kernel/test_kernel.py::test_forged_output_changes_no_other_cell "
+        "kernel/test_kernel.py::test_an_early_idle_loses_nothing_for_others "
+        "kernel/test_kernel.py::test_junk_is_counted_and_survived "
+        "kernel/test_connection.py::test_frames_without_a_message",
+    ),
+    23: (
+        "questions, comms and payloads",
+        "kernel/test_kernel.py::test_questions_are_refused kernel/test_kernel.py::test_unknown_comms_are_ignored "
+        "kernel/test_kernel.py::test_payloads_do_nothing_here",
+    ),
+    24: (
+        "the kernel becomes something else; representations that loop",
+        "kernel/test_kernel.py::test_a_kernel_that_became_something_else "
+        "kernel/test_kernel.py::test_a_representation_that_loops_ends "
+        "kernel/test_files.py::test_a_sandbox_that_lies_gives_nothing_away",
+    ),
+    25: (
+        "hostile output files",
+        "kernel/test_files.py::test_only_plain_files_are_collected "
+        "kernel/test_files.py::test_hostile_names_become_harmless "
+        "kernel/test_files.py::test_names_that_differ_by_case_or_folder_stay_apart "
+        "kernel/test_files.py::test_nothing_is_written_through_a_link_on_the_host "
+        "kernel/test_files.py::test_a_huge_file_stays_and_that_is_said",
+    ),
+    26: ("scripts in outputs", ""),
+    27: ("output that gives orders", "sandbox/test_packages.py::test_policy_decides"),
+    28: (
+        "invented, young or odd packages",
+        "sandbox/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
+        "sandbox/test_resolver.py::test_a_release_that_is_too_young_is_refused "
+        "sandbox/test_resolver.py::test_source_distributions_are_not_built "
+        "sandbox/test_requirements.py::test_only_plain_requirements_are_accepted "
+        "kernel/test_kernel.py::test_pip_takes_names_only",
+    ),
+    29: (
+        "hostile wheels",
+        "sandbox/test_wheels.py::test_a_wheel_that_reaches_into_the_kernel_is_refused "
+        "sandbox/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
+        "sandbox/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
+    ),
+}
+"""What it is, and tests beside the self-check's attacks."""
+
+FAULTS: dict[int, tuple[str, str]] = {
+    1: (
+        "the kernel dies",
+        "kernel/test_kernel.py::test_a_death_is_told_and_mended "
+        "kernel/test_kernel.py::test_a_death_between_cells kernel/test_kernel.py::test_last_words_are_heard",
+    ),
+    2: (
+        "out of memory",
+        "sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract.py::test_memory_of_a_child_is_bounded",
+    ),
+    3: (
+        "an interrupt is swallowed",
+        "kernel/test_kernel.py::test_a_swallowed_interrupt_ends_in_time "
+        "kernel/test_kernel.py::test_a_timeout_keeps_variables",
+    ),
+    4: (
+        "half an answer, late output",
+        "kernel/test_kernel.py::test_an_end_that_is_withheld_is_bounded "
+        "kernel/test_kernel.py::test_late_output_is_told",
+    ),
+    5: (
+        "the start hangs or dies",
+        "kernel/test_kernel.py::test_a_start_that_hangs_is_an_error "
+        "kernel/test_kernel.py::test_a_start_that_dies_is_told kernel/test_kernel.py::test_restarts_are_bounded",
+    ),
+    6: (
+        "image, daemon or container are gone",
+        "sandbox/test_docker.py::test_an_image_that_is_not_there_is_an_error "
+        "sandbox/test_docker.py::test_a_daemon_that_goes_away_is_an_error "
+        "sandbox/test_docker.py::test_a_container_that_is_removed_is_a_death",
+    ),
+    7: ("a gateway drops the connection", ""),
+    8: (
+        "long socket paths, a full disk",
+        "sandbox/test_handoff.py::test_a_long_runtime_folder_is_not_used "
+        "test_store.py::test_without_room_the_old_file_stays",
+    ),
+    9: (
+        "the controller is killed",
+        "test_session.py::test_a_killed_process_loses_at_most_the_running_cell "
+        "clients/test_managers.py::test_no_sandbox_outlives_its_client",
+    ),
+    10: (
+        "Ctrl-C once and twice",
+        "test_cli.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told test_cli.py::test_ctrl_c_twice_ends_all",
+    ),
+    11: (
+        "the package index fails",
+        "sandbox/test_resolver.py::test_an_index_that_is_gone_is_an_error "
+        "sandbox/test_resolver.py::test_a_truncated_wheel_is_an_error "
+        "kernel/test_kernel.py::test_a_package_without_the_module "
+        "sandbox/test_packages.py::test_an_installed_version_is_not_replaced",
+    ),
+    12: ("the clock jumps", "kernel/test_kernel.py::test_a_clock_that_jumps_changes_no_limit"),
+    13: (
+        "the model's provider fails",
+        "agent/test_build.py::test_a_cut_stream_is_asked_for_again agent/test_build.py::test_retry_after_is_waited_for "
+        "agent/test_build.py::test_an_unknown_tool_is_told_to_the_model "
+        "agent/test_build.py::test_parallel_calls_run_one_at_a_time_in_order "
+        "agent/test_build.py::test_an_empty_reply_is_asked_for_again",
+    ),
+    14: (
+        "odd text",
+        "kernel/test_kernel.py::test_names_that_are_not_text_are_printed "
+        "kernel/test_kernel.py::test_a_progress_bar_ends_as_its_last_state "
+        "kernel/test_streams.py::test_text_of_100_mb_leaves_memory_flat",
+    ),
+    15: ("a notebook no longer gives the same", ""),
+}
+"""What it is, and its tests."""
+
+LATER = {
+    "15": "the proxy of the level `sandboxed`",
+    "26": "the JupyterLab panel and the export to HTML",
+    "F7": "the gateway engine",
+    "F15": "`nbagent verify`",
+}
+
+
+@pytest.mark.parametrize(
+    "number", [*map(str, THREATS), *(f"F{number}" for number in FAULTS)], ids=lambda number: f"threat-{number}"
+)
+def test_every_threat_is_tested(number: str) -> None:
+    """By attacks of the self-check, by tests that exist, or by a part that is still to come."""
+    _, tests = FAULTS[int(number[1:])] if number.startswith("F") else THREATS[int(number)]
+    attacks = [probe for probe in PROBES if probe.threat == number]
+    assert bool(attacks or tests) != (number in LATER)
+    for test in tests.split():
+        file, name = test.split("::")
+        assert re.search(rf"^ *(async )?def {name}\(", (TESTS / file).read_text(), re.MULTILINE), test
+
+
+def test_every_attack_belongs_to_a_threat() -> None:
+    """Or says that it is in no list."""
+    assert {probe.threat for probe in PROBES} <= {*map(str, THREATS), "+"}
+    assert sum(probe.threat == "+" for probe in PROBES) > 15
