@@ -10,11 +10,11 @@ import contextlib
 import hashlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent import __version__, sessions, settings, store
+from nbagent import __version__, audit, sessions, settings, store
 from nbagent.errors import NbagentError, SandboxError, UsageError
 from nbagent.events import (
     Answered,
@@ -43,6 +43,7 @@ from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
     from nbagent.agent.build import Agent
@@ -96,6 +97,7 @@ class Session:
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
+        log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
 
     Attributes:
         id: The session's name, also of its folder.
@@ -124,6 +126,7 @@ class Session:
         record: str | Path | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
+        log_level: str | None = None,
     ) -> None:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
@@ -151,6 +154,9 @@ class Session:
             keep=60 * chosen.keep_minutes,
         )
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
+        self._audit_key = audit.read_key(chosen.audit_key_file)
+        self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
+        self._audit: audit.Audit | None = None
         self.status: Status = "new"
         self.history: list[Answer] = []
         self.news: list[Record] = []
@@ -198,6 +204,11 @@ class Session:
     def is_replay(self) -> bool:
         """Whether the model's replies are recorded ones."""
         return (self._model_name or "").startswith("replay:")
+
+    @property
+    def metrics(self) -> Metrics:
+        """What this session has done so far, in numbers."""
+        return self._telemetry.metrics.snapshot()
 
     @property
     def folder(self) -> Path:
@@ -271,6 +282,7 @@ class Session:
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         self._journal = store.Journal(self._root, self.id)
+        self._observe(self._journal)
         self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=self._journal.spill)
         opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
         await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)
@@ -283,8 +295,9 @@ class Session:
         kernel, journal = self._started_kernel(), self._running_journal()
         journal.follow(self._recording.add)
         sessions.write_spec(journal.folder, self._spec)
+        started = time.monotonic()
         await kernel.start()
-        self._tell_start(kernel)
+        self._tell_start(kernel, seconds=time.monotonic() - started)
 
     async def _take_up(self, found: sessions.Known) -> None:
         """Read the log, end what was left open in it, and get the kernel back, or a new one."""
@@ -332,7 +345,15 @@ class Session:
                 await starting
             raise
 
-    def _tell_start(self, kernel: Kernel) -> None:
+    def _observe(self, journal: store.Journal) -> None:
+        """Have the audit log written and the events counted, traced and logged from the first one on."""
+        self._audit = audit.Audit(
+            journal.folder, root=self._root, session=self.id, past=journal.since(), key=self._audit_key
+        )
+        journal.follow(self._audit.add)
+        journal.follow(self._telemetry.add)
+
+    def _tell_start(self, kernel: Kernel, *, seconds: float) -> None:
         provisioner = kernel.provisioner
         seen = [
             DataSeen(provisioner.data_path(mount), str(mount.source), size_of(mount.source))
@@ -347,6 +368,11 @@ class Session:
                 python=provisioner.target().python,
                 nbagent=__version__,
                 data=seen,
+                sandbox=provisioner.sandbox_name,
+                limits=asdict(self._spec.trust.limits),
+                security=self._spec.trust.options(),
+                accepted=sorted(self._spec.accept),
+                seconds=seconds,
             )
         )
 
@@ -373,6 +399,9 @@ class Session:
                 with contextlib.suppress(NbagentError):
                     self._emit(SessionEnded(reason=reason))
             self._journal.close()
+        if self._audit is not None:
+            self._audit.close()
+        self._telemetry.close()
 
     def interrupt(self) -> None:
         """Stop what runs: the cell if one does, and the question it runs for."""
@@ -531,17 +560,17 @@ class Session:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
-        return await self._run(code, timeout=timeout, turn=0)
+        return await self._run(code, timeout=timeout)
 
-    async def _run(self, code: str, *, timeout: float | None, turn: int) -> Cell:  # noqa: ASYNC109
+    async def _run(self, code: str, *, timeout: float | None, turn: int = 0, **who: str) -> Cell:  # noqa: ASYNC109
         # Its files are collected before the next cell runs, and belong to it alone.
         async with self._one_cell:
-            return await self._run_one(code, timeout=timeout, turn=turn)
+            return await self._run_one(code, timeout=timeout, turn=turn, **who)
 
-    async def _run_one(self, code: str, *, timeout: float | None, turn: int) -> Cell:  # noqa: ASYNC109
+    async def _run_one(self, code: str, *, timeout: float | None, turn: int, **who: str) -> Cell:  # noqa: ASYNC109
         kernel = self._running_kernel()
         try:
-            cell = await kernel.run(code, timeout=timeout, turn=turn)
+            cell = await kernel.run(code, timeout=timeout, turn=turn, **who)
         except BaseException:
             if turn and self._recording.cells and self._recording.cells[-1].turn == turn:
                 # What it did before it was given up belongs to the turn too.
@@ -624,7 +653,9 @@ class _Tools:
         self._session = session
 
     async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109
-        return await self._session._run(code, timeout=timeout, turn=self._session._turn)
+        # Nobody is asked before a cell runs: the sandbox is what makes that right.
+        who = {"tool": "python", "approver": "policy:never-ask"}
+        return await self._session._run(code, timeout=timeout, turn=self._session._turn, **who)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         return await self._session.install(requirements)
