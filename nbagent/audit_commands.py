@@ -42,16 +42,31 @@ def show(session: str, *, key_file: Path | None) -> int:
         UsageError: There is none, or the key can't be read.
     """
     verdict = _check(session, key_file)
-    with verdict.path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                text = "\n".join(_entry_lines(json.loads(line)))
-            except (ValueError, KeyError, TypeError, AttributeError):
-                text = f"line {number} can't be read"
-            print(safe(text, colours=False))
+    found = list(_parsed(verdict.path))
+    ended = {entry.get("cell") for entry in found if entry.get("type") == "cell"}
+    for number, entry in enumerate(found, start=1):
+        if entry.get("type") == "cell_begun" and entry.get("cell") in ended:
+            # Its end says all of it again.
+            continue
+        try:
+            text = "\n".join(_entry_lines(number, entry))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            text = f"{number:>5}  can't be read"
+        print(safe(text, colours=False))
     print()
     print(safe("\n".join(_told(verdict)), colours=False))
     return 0 if verdict.whole else 1
+
+
+def _parsed(path: Path) -> Iterator[Entry]:
+    """The lines as entries; an empty one for what is none."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                entry = {}
+            yield entry if isinstance(entry, dict) else {}
 
 
 def _check(session: str, key_file: Path | None) -> Verdict:
@@ -72,24 +87,28 @@ def _told(verdict: Verdict) -> Iterator[str]:
     yield from verdict.notes
 
 
-def _entry_lines(entry: Entry) -> Iterator[str]:
-    """One entry: a line with its time and what it is, and what more there is of it, indented."""
+def _entry_lines(number: int, entry: Entry) -> Iterator[str]:
+    """One entry: a line with its number, its time and what it is; what more there is of it, indented."""
     kind = entry["type"]
-    when = f"{entry['time'][:10]} {entry['time'][11:19]}Z" if "time" in entry else ""
     what, more = _FORMS.get(kind, _anything)(entry)
-    yield f"{when:<20}  {kind.replace('_', ' '):<15} {what}".rstrip()
+    when = f"{entry['time'][:10]} {entry['time'][11:19]}Z"
+    yield f"{number:>5}  {when}  {kind.replace('_', ' '):<13}  {what}".rstrip()
     for line in more:
-        yield f"{'':<22}{line}"
+        yield f"{'':<7}{line}"
 
 
 def _anything(entry: Entry) -> tuple[str, list[str]]:
-    hidden = ("type", "time", "log", "seq", "prev", "hash")
-    return "  ".join(f"{name}={_value(value)}" for name, value in entry.items() if name not in hidden), []
+    hidden = ("type", "time", "log", "format", "seq", "prev", "hash")
+    shown = {name: value for name, value in entry.items() if name not in hidden and value not in ("", None, [])}
+    return "  ".join(f"{name}={_value(value)}" for name, value in shown.items()), []
 
 
 def _start(entry: Entry) -> tuple[str, list[str]]:
     bounds = ", ".join(f"{name} {_value(value)}" for name, value in entry["limits"].items() if value is not None)
-    options = ", ".join(f"{name}={_value(value)}" for name, value in entry["security"].items())
+    unbounded = {"allowed_hosts": "any", "cpu_limit": "all cores"}
+    options = ", ".join(
+        f"{name} {unbounded.get(name) if value is None else _value(value)}" for name, value in entry["security"].items()
+    )
     data = [f"data      {each['path']}  {each['size']:,} bytes, from {each['source']}" for each in entry["data"]]
     lines = [f"image     {entry['environment']}", f"limits    {bounds}", f"security  {options}", *data]
     if entry["accepted"]:
@@ -107,12 +126,15 @@ def _begun(entry: Entry) -> tuple[str, list[str]]:
 
 def _cell(entry: Entry) -> tuple[str, list[str]]:
     ended = entry["exit"]
-    how = [ended["status"], ended["error"] or "", ended["signal"] or ""]
+    who = f"{entry['tool']} (approved by {entry['approver'] or 'nobody known'})"
+    how = [who, ended["status"], ended["error"] or "", ended["signal"] or ""]
+    if ended["code"] is not None and not ended["signal"]:
+        how.append(f"exit code {ended['code']}")
     if entry["duration"] is not None:
         how.append(f"{entry['duration']:.2f} s")
     if entry["memory_peak"] is not None:
         how.append(f"peak {entry['memory_peak'] // MIB:,} of {entry['memory_limit'] // MIB:,} MB")
-    for name in ("packages", "packages_refused", "commands"):
+    for name in ("packages", "packages_refused", "hosts", "commands"):
         if entry[name]:
             how.append(f"{name.replace('_', ' ')}: {_value(entry[name])}")
     lines = [f"| {line}" for line in entry["code"].splitlines()]

@@ -6,7 +6,8 @@ A line is canonical JSON (sorted names, no blanks, UTF-8) with these besides the
     prev    SHA-256 of the whole line before it, its newline included: `sed -n 3p audit.jsonl | sha256sum`
     hash    last of all: SHA-256 of the line without this member, or with a key its HMAC
 
-The first line has the type `audit` and binds the session's id, the format and the key's name. The head is a small file,
+The first line has the type `audit` and binds the session's id, the format and the key's name, with when, where and
+by whom it was begun. The head is a small file,
 replaced as a whole after each line: how many lines there are, and the SHA-256 of the last one.
 
 Each line is one unbuffered write, so what was written survives the end of nbagent, however sudden. It is *not* synced
@@ -23,13 +24,15 @@ import hashlib
 import hmac
 import json
 import os
+import platform
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nbagent.audit.entries import Entries, Entry
+from nbagent.audit.entries import Entries, Entry, rfc3339
 from nbagent.errors import UsageError
 from nbagent.events import Record
 from nbagent.store import cannot_write
@@ -183,9 +186,11 @@ class Audit:
             self._check_key(lines[0])
             self._seq, self._last = len(lines), sha256(lines[-1])
         if not lines:
-            self._write({"type": START, "session": self._session, "format": FORMAT, "key": key_name(self._key)})
+            first = {"session": self._session, "format": FORMAT, "key": key_name(self._key), **_whereabouts()}
+            self._write({"type": START, **first})
         if why := not_as_headed(lines, head):
-            self._write({"type": GAP, "found": len(lines), "expected": head.seq if head else None, "reason": why})
+            expected = head.seq if head else None
+            self._write({"type": GAP, "found": len(lines), "expected": expected, "reason": why, **_whereabouts()})
         written = sum(_type(line) not in (START, GAP) for line in lines)
         for record in past:
             for entry in self._fold.add(record):
@@ -277,6 +282,11 @@ def not_as_headed(lines: list[bytes], head: Head | None) -> str:
     if sha256(lines[head.seq - 1]) != head.last:
         return f"line {head.seq} is not the one that its head is of"
     return ""
+
+
+def _whereabouts() -> Entry:
+    """When, where and by whom a log is begun or continued, as far as this process can tell."""
+    return {"time": rfc3339(time.time()), "host": platform.node(), "uid": os.getuid(), "pid": os.getpid()}
 
 
 def _type(line: bytes) -> Any:

@@ -63,6 +63,7 @@ class Entries:
         self._begun = 0.0
         self._packages: list[str] = []
         self._refused: list[str] = []
+        self._hosts: list[str] = []
         self._commands = 0
 
     def add(self, record: Record) -> Iterator[Entry]:
@@ -100,10 +101,14 @@ class Entries:
                 self._refused += requirements
             case CommandRun():
                 self._commands += 1
+            case _ if isinstance(host := getattr(event, "host", None), str):
+                # Whatever asks for a host, allows or denies one: its own entry says which.
+                port = getattr(event, "port", None)
+                self._hosts.append(f"{host}:{port}" if port else host)
 
     def _begin(self, event: CellStarted, at: float) -> Entry:
         self._open, self._begun = event, at
-        self._packages, self._refused, self._commands = [], [], 0
+        self._packages, self._refused, self._hosts, self._commands = [], [], [], 0
         return {"type": "cell_begun", **self._who(event), "code_sha256": _sha256(event.code.encode())}
 
     def _who(self, event: CellStarted) -> Entry:
@@ -124,6 +129,7 @@ class Entries:
             "started": rfc3339(self._begun),
             "packages": self._packages,
             "packages_refused": self._refused,
+            "hosts": list(dict.fromkeys(self._hosts)),
             "commands": self._commands,
         }
 

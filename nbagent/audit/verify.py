@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import re
@@ -80,8 +81,10 @@ def locate(named: str, root: Path) -> Path:
         UsageError: There is none.
     """
     for path in (root / "sessions" / named / FILE, Path(named) / FILE, Path(named)):
-        if named and path.is_file():
-            return path
+        # Whatever a person types may be no path at all.
+        with contextlib.suppress(OSError, ValueError):
+            if named and path.is_file():
+                return path
     raise UsageError(
         f"There is no audit log of {named[:200]!r}.", mend=f"Name a session in {root / 'sessions'}, or a file."
     )

@@ -87,9 +87,11 @@ def error_kind(event: CellFinished) -> str:
     if event.status in ("timeout", "interrupted"):
         return event.status
     name = next((each.get("ename") for each in event.outputs if each.get("output_type") == "error"), None)
-    own = getattr(builtins, name, None) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return "other"
+    own = getattr(builtins, name, None)
     known = name in KNOWN_ERRORS or (isinstance(own, type) and issubclass(own, BaseException))
-    return str(name) if known else "other"
+    return name if known else "other"
 
 
 def model_attributes(model: str) -> dict[str, str]:
