@@ -15,7 +15,7 @@ What it proves depends on what an attacker can write:
   SHA-256, which anybody can compute. Code in a sandbox is never in that place; another program of the same person is.
 - *All of this person's folders, but not the key* (`audit_key_file`, which nbagent reads when a session starts). Each
   hash and the head are HMACs. Nothing can be changed or added, but file and head together can be put back to what they
-  were at an earlier moment, or be deleted. Against that, copy the heads away (200 bytes each), and compare.
+  were at an earlier moment, or be deleted. Against that, copy the heads away (400 bytes each), and compare.
 - *The process of nbagent itself, while it runs.* Nothing: whoever writes the log can write lies. And since it
   must read the key, what was written before holds only against heads that were copied away by then.
 """
