@@ -179,6 +179,7 @@ def resume(
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Go on with a session, its variables kept if its kernel still lives."""
     from nbagent import manage
@@ -186,7 +187,7 @@ def resume(
     def make() -> Session:
         from nbagent.session import Session
 
-        return Session.resumed(session, model=model)
+        return Session.resumed(session, model=model, log_level=_log_level(verbose))
 
     raise typer.Exit(
         _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))

@@ -239,6 +239,10 @@ class SessionResumed(Fact, frozen=True, kw_only=True):
 
     kept: bool
     note: str
+    engine: str = ""
+    environment: str = ""
+    """As of `SessionStarted`; a new kernel may be made of something newer."""
+    sandbox: str = ""
 
 
 class SessionEnded(Fact, frozen=True, kw_only=True):

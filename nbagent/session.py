@@ -254,6 +254,7 @@ class Session:
         model: str | None = None,
         record: str | Path | None = None,
         state_dir: str | Path | None = None,
+        log_level: str | None = None,
     ) -> Session:
         """A session whose process is gone, to be started again: with its log, and its kernel's variables if that lives.
 
@@ -265,13 +266,16 @@ class Session:
             model: As for a new session.
             record: As for a new session.
             state_dir: Where sessions are kept.
+            log_level: As for a new session.
 
         Raises:
             UsageError: There is none of that name.
         """
         root = store.state_root(Path(state_dir) if state_dir else settings.load().state_dir)
         found = sessions.look_up(root, session)
-        known = cls(model=model, engine=found.engine, session=found.id, record=record, state_dir=root)
+        known = cls(
+            model=model, engine=found.engine, session=found.id, record=record, state_dir=root, log_level=log_level
+        )
         known._spec, known._found = sessions.read_spec(found), found
         return known
 
@@ -313,7 +317,8 @@ class Session:
         lost, note = await self._get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
         for event in sessions.loose_ends(self._recording):
             self._emit(event)
-        self.news.append(self._emit(SessionResumed(kept=not lost, note=note)))
+        what = {"environment": kernel.provisioner.environment_digest, "sandbox": kernel.provisioner.sandbox_name}
+        self.news.append(self._emit(SessionResumed(kept=not lost, note=note, engine=kernel.engine.name, **what)))
         self._past = [(turn.question, turn.answer or "") for turn in turns], lost or note
         if lost:
             self.news.append(self._emit(StateLost(cell=0, reason=lost)))

@@ -27,6 +27,7 @@ from nbagent.events import (
     PackagesInstalled,
     Record,
     SessionEnded,
+    SessionResumed,
     SessionStarted,
     StateLost,
     Usage,
@@ -60,6 +61,7 @@ EVENTS: list[Any] = [
     WidgetState(state={"version_major": 2, "state": {}}),
     FileSaved(path="/x", size=1, sha256="0" * 64, cell=1),
     Answered(turn=1, text=TEXT, success=True, attempts=2, usage=Usage(1), seconds=1.5),
+    SessionResumed(kept=True, note="Its kernel was taken over.", engine="docker", environment="sha256:0", sandbox="b"),
     SessionEnded(reason="done"),
 ]
 

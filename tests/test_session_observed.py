@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +18,6 @@ from nbagent import Limits, Session
 from nbagent.audit import verify
 from nbagent.errors import StoreError, UsageError
 from nbagent.policy import MIB
-from nbagent.sandbox import cgroup
 
 ENGINE = "bubblewrap"
 
@@ -132,18 +130,6 @@ asyncio.run(main())
 """
 
 
-async def put_away(audit: Path) -> None:
-    """Remove what the killed controller's sandbox had: its folders and control groups."""
-    name = next(json.loads(line)["sandbox"] for line in audit.read_text().splitlines() if '"session_start"' in line)
-    hierarchy = cgroup.find()
-    assert hierarchy is not None
-    group = cgroup.Group(hierarchy, name, Limits())
-    await asyncio.to_thread(group.remove)
-    runtime, cache = Path(os.environ["XDG_RUNTIME_DIR"]), Path(os.environ["XDG_CACHE_HOME"])
-    for folder in (*runtime.glob(f"nbagent-*/{name}"), *(cache / "nbagent" / "sandboxes").iterdir()):
-        shutil.rmtree(folder)
-
-
 async def test_a_controller_that_was_killed_leaves_a_whole_log(tmp_path: Path) -> None:
     """The cell that was running has its line from before it ran, and its unknown end when the session goes on."""
     with subprocess.Popen(
@@ -156,13 +142,18 @@ async def test_a_controller_that_was_killed_leaves_a_whole_log(tmp_path: Path) -
         while path.read_text().count('"cell_begun"') < 2 and time.monotonic() < end:
             await asyncio.sleep(0.02)
         controller.kill()
-    await put_away(path)
     first = verify(path)
     assert (first.whole, first.cells, first.notes) == (True, 1, [])
-    async with Session(engine=ENGINE, session="killed", state_dir=tmp_path) as session:
+    session = await Session.connect("killed", state_dir=tmp_path)
+    try:
         await session.run("2")
+        assert session.metrics.active_sandboxes == 1
+    finally:
+        await session.stop()
     cells = [each for each in lines(session) if each["type"] == "cell"]
-    assert [each["exit"]["status"] for each in cells] == ["ok", "unknown", "ok"]
+    assert [each["exit"]["status"] for each in cells] == ["ok", "interrupted", "ok"]
     assert cells[1]["code"] == "import time; time.sleep(60)"
+    resumed = next(each for each in lines(session) if each["type"] == "session_resumed")
+    assert (resumed["kept"], resumed["environment"]) == (True, cells[0]["environment"])
     assert verify(path).notes == []
     assert lines(session)[0]["pid"] == controller.pid

@@ -35,6 +35,7 @@ from nbagent.events import (
     Package,
     PackagesInstalled,
     Record,
+    SessionResumed,
     SessionStarted,
     WidgetState,
 )
@@ -75,12 +76,15 @@ class Entries:
         event = record.event
         if isinstance(event, LEFT_OUT):
             return
-        if isinstance(event, SessionStarted | CellStarted) and self._open is not None:
+        if isinstance(event, SessionStarted | SessionResumed | CellStarted) and self._open is not None:
             yield self._unknown_end(self._open, record.at)
         match event:
             case SessionStarted():
                 self._environment = event.environment
                 yield _plain("session_start", event)
+            case SessionResumed():
+                self._environment = event.environment or self._environment
+                yield _plain("session_resumed", event)
             case Asked():
                 self._questions[event.turn] = event.question
                 yield _plain("question", event)

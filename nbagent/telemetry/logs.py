@@ -32,6 +32,7 @@ from nbagent.events import (
     PackagesInstalled,
     Record,
     SessionEnded,
+    SessionResumed,
     SessionStarted,
     StateLost,
 )
@@ -70,7 +71,7 @@ class Log:
 
     def add(self, record: Record) -> None:
         """Log an event, if it is one to be logged."""
-        if isinstance(record.event, SessionStarted):
+        if isinstance(record.event, SessionStarted | SessionResumed):
             self._sandbox = record.event.sandbox
         for level, what, particulars in lines(record, sandbox=self._sandbox):
             if LEVELS[level] >= self._least:
@@ -89,6 +90,8 @@ def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
     match record.event:
         case SessionStarted() as event:
             yield "info", "Sandbox created", _created(event)
+        case SessionResumed() as event:
+            yield "info", "Session resumed", {"container_id": event.sandbox, "variables_kept": event.kept}
         case Asked() as event:
             task = {"task": brief(event.question), "model": "replay" if event.replay else event.model}
             yield "info", "Agent workflow started", {**task, "turn": event.turn}

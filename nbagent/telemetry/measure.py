@@ -25,6 +25,7 @@ from nbagent.events import (
     PackagesInstalled,
     Record,
     SessionEnded,
+    SessionResumed,
     SessionStarted,
     StateLost,
 )
@@ -132,6 +133,8 @@ class Measures:
         match record.event:
             case SessionStarted() as event:
                 yield from self._start(event)
+            case SessionResumed() as event:
+                yield from self._open(event.engine)
             case SessionEnded():
                 yield from self.close()
             case Asked(model=model):
@@ -159,11 +162,14 @@ class Measures:
         self._clock.add(record)
 
     def _start(self, event: SessionStarted) -> Iterator[Measurement]:
-        yield from self.close()
-        self._engine, self._started, self._cells = event.engine, self._at, 0
+        yield from self._open(event.engine)
         where = {"engine": event.engine, "trust": event.trust}
         yield Measurement("nbagent.sandbox.creation.duration", event.seconds, where)
-        yield Measurement("nbagent.sandbox.active", 1, {"engine": self._engine})
+
+    def _open(self, engine: str) -> Iterator[Measurement]:
+        yield from self.close()
+        self._engine, self._started, self._cells = engine, self._at, 0
+        yield Measurement("nbagent.sandbox.active", 1, {"engine": engine})
 
     def _reply(self, event: ModelReplied) -> Iterator[Measurement]:
         what = {"gen_ai.operation.name": "chat", **self._model}

@@ -23,6 +23,7 @@ from nbagent.events import (
     PackagesInstalled,
     Record,
     SessionEnded,
+    SessionResumed,
     SessionStarted,
     StateLost,
 )
@@ -64,6 +65,10 @@ class Spans:
         match record.event:
             case SessionStarted() as event:
                 self._start_session(event)
+            case SessionResumed() as event:
+                self.close()
+                found = {"nbagent.engine": event.engine, "nbagent.sandbox": event.sandbox, "nbagent.kept": event.kept}
+                self._session = self._start("nbagent session", self._at, found)
             case Asked() as event:
                 self._start_turn(event)
             case ModelReplied() as event:
@@ -73,8 +78,8 @@ class Spans:
             case CellFinished() as event:
                 self._end_cell(event)
             case PackagesInstalled() as event:
-                found = {"nbagent.packages": [f"{each.name}=={each.version}" for each in event.packages]}
-                self._install(event.seconds, found, error="")
+                packages = {"nbagent.packages": [f"{each.name}=={each.version}" for each in event.packages]}
+                self._install(event.seconds, packages, error="")
             case InstallFailed() as event:
                 self._install(event.seconds, {}, error="refused" if event.refused else "failed")
             case StateLost(cell=cell):

@@ -10,7 +10,7 @@ import stories
 from test_events import EVENTS
 
 from nbagent.audit.entries import LEFT_OUT, Entries, entries
-from nbagent.events import CellFinished, CellStarted, Event, Fact, Record, SessionStarted
+from nbagent.events import CellFinished, CellStarted, Event, Fact, Record, SessionResumed, SessionStarted
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +118,14 @@ def test_a_cell_whose_end_nobody_saw_is_told_when_the_session_goes_on() -> None:
     assert (cell["type"], cell["code"]) == ("cell", "attack()")
     assert cell["exit"]["status"] == "unknown"
     assert "nobody saw its end" in cell["note"]
+
+
+def test_a_session_that_goes_on_names_what_it_runs_on_now() -> None:
+    """A new kernel may be made of something newer; the cells from then on have the digest of that."""
+    again = SessionResumed(kept=False, note="A new kernel was started.", engine="docker", environment="sha256:new")
+    events = [stories.started(), again, CellStarted(cell=1, turn=0, code="1"), finished(1)]
+    told = list(entries(stories.records(events)))
+    assert (told[1]["type"], told[1]["kept"], told[-1]["environment"]) == ("session_resumed", False, "sha256:new")
 
 
 def test_an_old_log_has_entries_too() -> None:

@@ -14,7 +14,7 @@ from nbagent.events import (
     LateOutput,
     ModelReplied,
     Record,
-    SessionStarted,
+    SessionResumed,
     Usage,
 )
 from nbagent.telemetry.measure import INSTRUMENTS, Measurement, Measures, error_kind, model_attributes
@@ -133,7 +133,11 @@ def test_models_have_the_names_of_the_conventions(model: str, provider: str, nam
 
 def test_a_new_start_ends_what_was_open() -> None:
     """A session that goes on after a kill is one sandbox, not two."""
-    records = stories.records([stories.started(), stories.started()])
-    active = [each.value for each in measured(records) if each.name == "nbagent.sandbox.active"]
-    assert sum(active) == 1
-    assert isinstance(records[0].event, SessionStarted)
+    again = SessionResumed(kept=True, note="", engine="docker")
+    records = stories.records([stories.started(), again])
+    active = [each for each in measured(records) if each.name == "nbagent.sandbox.active"]
+    assert [(each.value, each.attributes["engine"]) for each in active] == [
+        (1, "bubblewrap"),
+        (-1, "bubblewrap"),
+        (1, "docker"),
+    ]

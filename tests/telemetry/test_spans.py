@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from nbagent.events import CellFinished, CellStarted, Event
+from nbagent.events import CellFinished, CellStarted, Event, SessionResumed
 from nbagent.telemetry import Telemetry
 from nbagent.telemetry.measure import INSTRUMENTS, Measures
 from nbagent.telemetry.otel import Instruments, instruments, tracer
@@ -162,6 +162,18 @@ def test_the_hosts_own_span_is_the_parent(sdk: Sdk) -> None:
     assert request is not None
     assert parent is not None
     assert parent.span_id == request.span_id
+
+
+def test_a_session_that_goes_on_has_a_span_of_its_own(sdk: Sdk) -> None:
+    """With what follows below it."""
+    again = SessionResumed(kept=True, note="", engine="docker", sandbox="box1")
+    sdk.tell([again, *stories.whole()[-3:]])
+    session, cell = sdk.spans
+    assert (session.name, cell.name) == ("nbagent session", "cell")
+    assert (session.attributes or {})["nbagent.engine"] == "docker"
+    assert cell.parent is not None
+    assert session.context is not None
+    assert cell.parent.span_id == session.context.span_id
 
 
 def test_events_without_a_start_are_taken(sdk: Sdk) -> None:
