@@ -77,7 +77,7 @@ def _check(session: str, key_file: Path | None) -> Verdict:
 
 def _told(verdict: Verdict) -> Iterator[str]:
     of = f"the audit log of {verdict.session}" if verdict.session else f"the audit log {verdict.path}"
-    count = f"{verdict.lines} lines, {verdict.cells} cells"
+    count = f"{verdict.lines} lines, {verdict.cells} cell{'s' * (verdict.cells != 1)}"
     if verdict.whole:
         how = "HMACs of your key" if verdict.keyed and not verdict.unchecked else "SHA-256, no key"
         yield f"Whole: {of} ({count}; {how})."

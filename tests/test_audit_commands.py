@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import stories
 from program import nbagent
 from stories import Written, write_session
+
+from nbagent.audit_commands import show, verify
 
 KEY = b"k" * 32
 
@@ -25,11 +28,30 @@ def state(tmp_path: Path) -> dict[str, str]:
     return {"NBAGENT_STATE_DIR": str(tmp_path / "state")}
 
 
-def test_a_whole_log_is_zero(written: Written, tmp_path: Path) -> None:
+Tell = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tell:
+    """What a command returns and prints, without the program around it."""
+    monkeypatch.setenv("NBAGENT_STATE_DIR", str(tmp_path / "state"))
+
+    def do(
+        command: Callable[..., int], session: str | Path = "s", *, key_file: Path | None = None, **more: bool
+    ) -> tuple[int, str]:
+        code = command(str(session), key_file=key_file, **more)
+        return code, capsys.readouterr().out
+
+    return do
+
+
+def test_a_whole_log_is_zero(written: Written, tell: Tell, tmp_path: Path) -> None:
     """By the session's id, its folder or the file."""
+    whole = "Whole: the audit log of s (16 lines, 3 cells; SHA-256, no key).\n"
     for name in ("s", written.folder, written.path):
-        ran = nbagent("audit", "verify", name, cwd=tmp_path, **state(tmp_path))
-        assert (ran.code, ran.out) == (0, "Whole: the audit log of s (16 lines, 3 cells; SHA-256, no key).\n")
+        assert tell(verify, name, as_json=False) == (0, whole)
+    ran = nbagent("audit", "verify", "s", cwd=tmp_path, **state(tmp_path))
+    assert (ran.code, ran.out) == (0, whole)
 
 
 def test_a_broken_log_is_one(written: Written, tmp_path: Path) -> None:
@@ -42,7 +64,6 @@ def test_a_broken_log_is_one(written: Written, tmp_path: Path) -> None:
     )
     ran = nbagent("audit", "verify", "s", "--json", cwd=tmp_path, **state(tmp_path))
     assert (ran.code, ran.json["whole"], ran.json["line"]) == (1, False, 7)
-    assert nbagent("audit", "show", "s", cwd=tmp_path, **state(tmp_path)).code == 1
 
 
 @pytest.mark.parametrize(
@@ -62,24 +83,24 @@ def test_wrong_use_is_two(written: Written, tmp_path: Path, words: list[str], me
     assert ran.out == ""
 
 
-def test_a_key_is_given_or_set(tmp_path: Path) -> None:
+def test_a_key_is_given_or_set(tell: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the command line or as the setting; without it that is said."""
     write_session(tmp_path / "state", stories.whole(), key=KEY)
     key = tmp_path / "key"
     key.write_bytes(KEY + b"\n")
-    ran = nbagent("audit", "verify", "s", "--key-file", key, cwd=tmp_path, **state(tmp_path))
-    assert ran.out == "Whole: the audit log of s (16 lines, 3 cells; HMACs of your key).\n"
-    ran = nbagent("audit", "verify", "s", cwd=tmp_path, NBAGENT_AUDIT_KEY_FILE=str(key), **state(tmp_path))
-    assert "HMACs of your key" in ran.out
-    ran = nbagent("audit", "verify", "s", cwd=tmp_path, **state(tmp_path))
-    assert "Without it (--key-file) only chain and head were checked." in ran.out
-    assert "HMACs of your key" not in ran.out
+    whole = (0, "Whole: the audit log of s (16 lines, 3 cells; HMACs of your key).\n")
+    assert tell(verify, key_file=key, as_json=False) == whole
+    _, text = tell(verify, as_json=False)
+    assert "Without it (--key-file) only chain and head were checked." in text
+    assert "HMACs of your key" not in text
+    monkeypatch.setenv("NBAGENT_AUDIT_KEY_FILE", str(key))
+    assert tell(verify, as_json=False) == whole
 
 
-def test_a_log_as_text(written: Written, tmp_path: Path) -> None:
+def test_a_log_as_text(written: Written, tell: Tell) -> None:
     """Who asked what of whom, each cell with its code, who let it and how it ended; what was installed and refused."""
-    ran = nbagent("audit", "show", written.folder, cwd=tmp_path, **state(tmp_path))
-    assert ran.code == 0
+    code, text = tell(show, written.folder)
+    assert code == 0
     for words in (
         "session start  bubblewrap, isolated, Python 3.11.7, nbagent 0.1.0",
         "data      /tmp/data/a.csv  1,234 bytes, from /home/p/a.csv",
@@ -94,29 +115,29 @@ def test_a_log_as_text(written: Written, tmp_path: Path) -> None:
         "3, person (approved by person), timeout, 60.00 s",
         "argv=/bin/uname -a",
     ):
-        assert words in ran.out, words
-    assert "cell begun" not in ran.out
-    assert ran.out.endswith("Whole: the audit log of s (16 lines, 3 cells; SHA-256, no key).\n")
-    assert str(os.getpid()) in ran.out
+        assert words in text, words
+    assert "cell begun" not in text
+    assert text.endswith("Whole: the audit log of s (16 lines, 3 cells; SHA-256, no key).\n")
+    assert str(os.getpid()) in text
 
 
-def test_hostile_text_does_not_steer_the_terminal(tmp_path: Path) -> None:
+def test_hostile_text_does_not_steer_the_terminal(tell: Tell, tmp_path: Path) -> None:
     """Neither what the code was, nor a garbled line that claims to be something else."""
     code = "print('\x1b]0;owned\x07')"
     begun = stories.CellStarted(cell=1, turn=0, code=code, tool="\x1b[2J")
     written = write_session(tmp_path / "state", [stories.started(), begun])
     written.lines = [*written.lines, b'{"type": "\\u001b[2J", "time": 5}\n', b"[]\n", b"\x1b[2J\n"]
-    for command in ("show", "verify"):
-        ran = nbagent("audit", command, "s", cwd=tmp_path, **state(tmp_path))
-        assert ran.code == 1
-        assert "\x1b" not in ran.out + ran.err
-    assert "can't be read" in nbagent("audit", "show", "s", cwd=tmp_path, **state(tmp_path)).out
+    code, text = tell(show)
+    assert code == 1
+    assert "\x1b" not in text
+    assert "can't be read" in text
+    assert "BROKEN" in text
+    assert "\x1b" not in tell(verify, as_json=False)[1]
 
 
-def test_a_verdict_as_json(written: Written, tmp_path: Path) -> None:
+def test_a_verdict_as_json(written: Written, tell: Tell) -> None:
     """One object with all of it."""
-    ran = nbagent("audit", "verify", "s", "--json", cwd=tmp_path, **state(tmp_path))
-    assert ran.json == {
+    assert json.loads(tell(verify, as_json=True)[1]) == {
         "whole": True,
         "path": str(written.path),
         "session": "s",
@@ -130,10 +151,9 @@ def test_a_verdict_as_json(written: Written, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("option", ["-v", "-vvv"])
-def test_verbose_logs_to_standard_error(tmp_path: Path, option: str) -> None:
+def test_verbose_logs_to_standard_error(tmp_path: Path) -> None:
     """Standard output stays what it was; `log_format` makes the lines JSON."""
-    words = ("exec", "-c", "print(6 * 7)", "--engine", "bubblewrap", "--quiet", option)
+    words = ("exec", "-c", "print(6 * 7)", "--engine", "bubblewrap", "--quiet", "-vvv")
     ran = nbagent(*words, cwd=tmp_path, NBAGENT_LOG_FORMAT="json", **state(tmp_path))
     assert (ran.code, ran.out) == (0, "42\n")
     told = [json.loads(line)["event"] for line in ran.err.splitlines()]

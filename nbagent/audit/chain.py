@@ -183,7 +183,7 @@ class Audit:
         if not lines:
             first = {"session": self._session, "format": FORMAT, "key": key_name(self._key), **_whereabouts()}
             self._write({"type": START, **first})
-        if why := not_as_headed(lines, head):
+        if why := not_as_headed(lines, head, head):
             expected = head.seq if head else None
             self._write({"type": GAP, "found": len(lines), "expected": expected, "reason": why, **_whereabouts()})
         written = sum(_type(line) not in (START, GAP) for line in lines)
@@ -263,23 +263,27 @@ class Audit:
         self._descriptor = self._head = -1
 
 
-def not_as_headed(lines: list[bytes], head: Head | None) -> str:
+def not_as_headed(lines: list[bytes], head: Head | None, later: Head | None) -> str:
     """Why the lines are not those that the head is of; empty if they are.
 
     There may be one more: a line is written before its head.
+
+    Args:
+        lines: All whole lines.
+        head: Read before them, so that all it knows of must be there.
+        later: Read after them, so that it must know of all that is there; both are the same if nobody writes.
     """
-    if head is None and len(lines) <= 1:
-        return ""
-    if head is None:
-        return "there is no head for it, which says where it ends"
-    if not head.intact:
-        return "its head is not the one that was written for it"
-    if len(lines) < head.seq:
+    if later is None:
+        return "there is no head for it, which says where it ends" if len(lines) > 1 else ""
+    for each in filter(None, (head, later)):
+        if not each.intact:
+            return "its head is not the one that was written for it"
+        if each.seq <= len(lines) and sha256(lines[each.seq - 1]) != each.last:
+            return f"line {each.seq} is not the one that its head is of"
+    if head is not None and len(lines) < head.seq:
         return f"it has {len(lines)} lines, and had {head.seq}"
-    if len(lines) > head.seq + 1:
-        return f"it has {len(lines)} lines, and its head knows of {head.seq}"
-    if sha256(lines[head.seq - 1]) != head.last:
-        return f"line {head.seq} is not the one that its head is of"
+    if len(lines) > later.seq + 1:
+        return f"it has {len(lines)} lines, and its head knows of {later.seq}"
     return ""
 
 

@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +32,8 @@ from nbagent.store import read_log
 
 _LINE = re.compile(rb'(\{.*),"hash":"([0-9a-f]{64})"\}\n', re.DOTALL)
 _CHAIN = ("seq", "prev", "hash")
-TRIES = 20
-"""How often a log that is being written is read, until nothing was added meanwhile."""
+TRIES = 3
+"""How often a log is read whose end is not as its head says."""
 
 
 @dataclass
@@ -102,43 +103,52 @@ def verify(path: Path, *, key: bytes | None = None) -> Verdict:
         StoreError: The file can't be read.
     """
     path = path.resolve()
+    for _ in range(TRIES):
+        verdict = _verify(path, key)
+        if verdict.whole or verdict.line is not None:
+            break
+        # A head that was read while it was overwritten may be half of two.
+        time.sleep(0.02)
+    return verdict
+
+
+def _verify(path: Path, key: bytes | None) -> Verdict:
+    """One attempt. The session may be going on: what is read later knows more than what was read before."""
     verdict = Verdict(path)
     at_home = path.name == FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
-    raw, head, log = _snapshot(path, at_home=at_home, key=key)
+    head = _head(path, key) if at_home else None
+    raw = _lines(path)
+    log = _from_events(path.parent)
+    later = _head(path, key) if at_home else None
     lines = raw[:-1] if raw and not raw[-1].endswith(b"\n") else raw
     verdict.lines = len(lines)
     try:
         found = list(_chained(lines, verdict, key))
         if at_home and verdict.session != path.parent.name:
             raise _BrokenError(1, f"the log of the session {verdict.session!r} lies in the folder of another one")
-        if at_home and (why := not_as_headed(lines, head)):
+        if at_home and (why := not_as_headed(lines, head, later)):
             raise _BrokenError(None, why)
-        _compare(found, log, verdict)
+        _compare(found, log, verdict, written_since=max(0, later.seq - len(lines)) if later else 0)
     except _BrokenError as broken:
         verdict.line, verdict.problem = broken.line, broken.problem
     verdict.cells = sum(b'"type":"cell"' in line for line in lines)
-    if len(raw) > len(lines):
+    if len(raw) > len(lines) and head == later:
         verdict.notes.append("Its last line was cut off when nbagent was killed, and counts for nothing.")
     if not at_home:
         verdict.notes.append("It is not in a session's folder: whether its end was cut off was not checked.")
     return verdict
 
 
-def _snapshot(path: Path, *, at_home: bool, key: bytes | None) -> tuple[list[bytes], Head | None, list[Entry] | str]:
-    """The lines, the head and what the event log says, as they were at one moment: the session may be going on."""
-    session = path.parent.name
-    where = path.parents[2] / HEADS / session if at_home else None
-    for _ in range(TRIES):
-        head = Head.read(where, session=session, key=key) if where else None
-        try:
-            with path.open("rb") as file:
-                lines = file.readlines()
-        except OSError as error:
-            raise StoreError(f"The audit log {path} can't be read: {error.strerror}.") from error
-        log = _from_events(path.parent)
-        if where is None or head == Head.read(where, session=session, key=key):
-            break
-    return lines, head, log
+def _head(path: Path, key: bytes | None) -> Head | None:
+    return Head.read(path.parents[2] / HEADS / path.parent.name, session=path.parent.name, key=key)
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            return file.readlines()
+    except OSError as error:
+        raise StoreError(f"The audit log {path} can't be read: {error.strerror}.") from error
 
 
 def _from_events(folder: Path) -> list[Entry] | str:
@@ -207,8 +217,14 @@ def _first(entry: Entry, verdict: Verdict, key: bytes | None) -> None:
         raise _BrokenError(1, "it was written with another key")
 
 
-def _compare(found: list[Entry], log: list[Entry] | str, verdict: Verdict) -> None:
+def _compare(found: list[Entry], log: list[Entry] | str, verdict: Verdict, *, written_since: int) -> None:
     """Check that the event log tells the same story, and that none of its cells is missing.
+
+    Args:
+        found: The entries of the audit log.
+        log: Those that the event log makes, or why there are none.
+        verdict: Gets what must be noted.
+        written_since: How many lines were written after `found` was read; the event log was read later.
 
     Raises:
         _BrokenError: At the first line that differs.
@@ -231,9 +247,9 @@ def _compare(found: list[Entry], log: list[Entry] | str, verdict: Verdict) -> No
     if len(told) > len(log):
         entry = told[len(log)]
         raise _BrokenError(entry["seq"], f"event {entry['log']}, which it was made of, is missing in the session's log")
-    if len(log) > len(told):
-        missing = log[len(told)]
-        what = f"{missing['type']} {missing.get('cell') or ''}".strip()
-        if missing["log"] != log[-1]["log"]:
-            raise _BrokenError(None, f"event {missing['log']} of the session's log ({what}) has no line")
-        verdict.notes.append(f"The last event ({what}) has no line yet: nbagent was killed between the two.")
+    if missing := log[len(told) + written_since :]:
+        what = f"{missing[0]['type']} {missing[0].get('cell') or ''}".strip()
+        if missing[0]["log"] != log[-1]["log"]:
+            raise _BrokenError(None, f"event {missing[0]['log']} of the session's log ({what}) has no line")
+        why = "nbagent was killed before, or is about to write it"
+        verdict.notes.append(f"The last event ({what}) has no line: {why}.")

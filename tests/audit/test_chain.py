@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,7 @@ def test_a_key_is_read_without_the_end_of_its_line(tmp_path: Path) -> None:
 
 
 WRITER = """
-import sys
+import sys, time
 from pathlib import Path
 from stories import write_session
 from nbagent.events import CellStarted
@@ -204,20 +205,39 @@ def forever():
     while True:
         number += 1
         yield CellStarted(cell=number, turn=0, code="x" * (number % 5000))
+        time.sleep(0.0005)
 write_session(Path(sys.argv[1]), forever())
 """
 
 
-@pytest.mark.parametrize("attempt", range(5))
-def test_sigkill_at_any_moment_is_never_taken_for_a_change(tmp_path: Path, attempt: int) -> None:
-    """A writer that is killed while it writes as fast as it can leaves a log that is whole, and that goes on."""
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that writes cells into `tmp_path` as fast as it can."""
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     where = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=where) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        time.sleep(0.05 + attempt * 0.037)
-        writer.kill()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=where) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_a_log_that_is_being_written_is_whole(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+    """Verified again and again while lines are added, it is never accused."""
+    for _ in range(15):
+        verdict = verify(tmp_path / "sessions/s/audit.jsonl")
+        assert verdict.whole, verdict.problem
+    assert writer.poll() is None
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_sigkill_at_any_moment_is_never_taken_for_a_change(
+    tmp_path: Path, writer: subprocess.Popen[bytes], attempt: int
+) -> None:
+    """A writer that is killed while it writes leaves a log that is whole, and that goes on."""
+    time.sleep(0.05 + attempt * 0.037)
+    writer.kill()
+    writer.wait()
     first = verify(tmp_path / "sessions/s/audit.jsonl")
     assert first.whole, first.problem
     written = write_session(tmp_path, [stories.started()])
