@@ -39,6 +39,8 @@ image_app = typer.Typer(help="The Docker image of the kernel.", no_args_is_help=
 env_app = typer.Typer(help="The kernel environment of the bubblewrap engine.", no_args_is_help=True)
 app.add_typer(image_app, name="image")
 app.add_typer(env_app, name="env")
+audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody changed it.", no_args_is_help=True)
+app.add_typer(audit_app, name="audit")
 
 Data = Annotated[
     list[str] | None, typer.Option("--data", "-d", help="A file or folder that the code sees. May be repeated.")
@@ -58,6 +60,10 @@ Image = Annotated[str | None, typer.Option("--image", help="The Docker image of 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
+Verbose = Annotated[
+    int, typer.Option("--verbose", "-v", count=True, help="Log what happens to standard error; -vv for more.")
+]
+KeyFile = Annotated[Path | None, typer.Option("--key-file", help="The secret that it was written with.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the notebook goes.")]
 
 
@@ -92,11 +98,12 @@ def run(
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Ask a question; the answer is text and a notebook."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host, verbose)
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -124,11 +131,12 @@ def execute(
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Run code in the sandbox, without a model."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host, verbose)
     running = commands.execute(
         source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
     )
@@ -140,12 +148,16 @@ def demo(
     out: Out = None,
     engine: Engine = None,
     as_json: Json = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
     from nbagent import commands
 
+    def make(**arguments: Any) -> Session:
+        return _session(**arguments, log_level=_log_level(verbose))
+
     raise typer.Exit(
-        _finish(commands.demo(_session, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
+        _finish(commands.demo(make, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
     )
 
 
@@ -167,6 +179,7 @@ def resume(
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Go on with a session, its variables kept if its kernel still lives."""
     from nbagent import manage
@@ -174,7 +187,7 @@ def resume(
     def make() -> Session:
         from nbagent.session import Session
 
-        return Session.resumed(session, model=model)
+        return Session.resumed(session, model=model, log_level=_log_level(verbose))
 
     raise typer.Exit(
         _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))
@@ -233,6 +246,29 @@ def image_build(
     _finish(image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force))
 
 
+@audit_app.command("verify")
+def audit_verify(
+    session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
+    key_file: KeyFile = None,
+    as_json: Json = False,
+) -> None:
+    """Check that an audit log is what was written: exit code 0 if so, 1 if not."""
+    from nbagent import audit_commands
+
+    raise typer.Exit(audit_commands.verify(session, key_file=key_file, as_json=as_json))
+
+
+@audit_app.command("show")
+def audit_show(
+    session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
+    key_file: KeyFile = None,
+) -> None:
+    """Show an audit log as text."""
+    from nbagent import audit_commands
+
+    raise typer.Exit(audit_commands.show(session, key_file=key_file))
+
+
 @env_app.command("build")
 def env_build() -> None:
     """Make the kernel's environment if it isn't there."""
@@ -251,6 +287,7 @@ def _arguments(
     accept: list[str] | None,
     image: str | None,
     hosts: list[str] | None,
+    verbose: int,
 ) -> dict[str, Any]:
     return {
         "data": data or (),
@@ -261,7 +298,12 @@ def _arguments(
         "accept": accept or (),
         "image": image,
         "security": {"allowed_hosts": hosts} if hosts else {},
+        "log_level": _log_level(verbose),
     }
+
+
+def _log_level(verbose: int) -> str | None:
+    return (None, "info", "debug")[min(verbose, 2)]
 
 
 def _session(**arguments: Any) -> Session:

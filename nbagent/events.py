@@ -78,6 +78,16 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     python: str
     nbagent: str
     data: list[DataSeen] = []
+    sandbox: str = ""
+    """What the engine calls it: a container's name, or a control group's."""
+    limits: dict[str, float | None] = {}
+    """Each bound of `policy.Limits` by name; None for one that there is not."""
+    security: dict[str, Any] = {}
+    """Each security option of `policy.Trust` by name."""
+    accepted: list[str] = []
+    """Limits that may stay unenforced, because a person said so."""
+    seconds: float = 0.0
+    """From the start's beginning to the kernel's first answer."""
 
 
 class Asked(Fact, frozen=True, kw_only=True):
@@ -104,6 +114,18 @@ class CellStarted(Fact, frozen=True, kw_only=True):
     cell: int
     turn: int
     code: str
+    tool: str = ""
+    """What the model called, for example `python`; `person` for a cell without a model; empty in an old log."""
+    approver: str = ""
+    """Who let it run: `person`, or `policy:NAME` where a policy did."""
+
+
+class CommandRun(Fact, frozen=True, kw_only=True):
+    """A program was executed inside. `cell` is 0 between two cells, and `pid` is as the sandbox sees it."""
+
+    cell: int
+    argv: list[str]
+    pid: int
 
 
 class OutputAdded(Fact, frozen=True, kw_only=True):
@@ -134,6 +156,7 @@ class PackagesInstalled(Fact, frozen=True, kw_only=True):
     cell: int
     packages: list[Package]
     reason: str = ""
+    seconds: float = 0.0
 
 
 class InstallFailed(Fact, frozen=True, kw_only=True):
@@ -143,6 +166,7 @@ class InstallFailed(Fact, frozen=True, kw_only=True):
     requirements: list[str]
     reason: str
     refused: bool = False
+    seconds: float = 0.0
 
 
 class CellFinished(Fact, frozen=True, kw_only=True):
@@ -158,6 +182,12 @@ class CellFinished(Fact, frozen=True, kw_only=True):
     """What must be told beside the outputs: why it was stopped, what was cut."""
     display_ids: list[str] = []
     """For each output the name by which updates reach it, or an empty string; empty if there is no such name."""
+    memory_peak: int | None = None
+    """Bytes: the most that the sandbox has used at once since it was started; None where the engine can't tell."""
+    memory_limit: int | None = None
+    """Bytes."""
+    exit_code: int | None = None
+    """The kernel's, if it ended with the cell; negative for a signal."""
 
 
 class LateOutput(Fact, frozen=True, kw_only=True):
@@ -209,6 +239,10 @@ class SessionResumed(Fact, frozen=True, kw_only=True):
 
     kept: bool
     note: str
+    engine: str = ""
+    environment: str = ""
+    """As of `SessionStarted`; a new kernel may be made of something newer."""
+    sandbox: str = ""
 
 
 class SessionEnded(Fact, frozen=True, kw_only=True):
@@ -222,6 +256,7 @@ Event = (
     | Asked
     | ModelReplied
     | CellStarted
+    | CommandRun
     | OutputAdded
     | OutputUpdated
     | OutputsCleared

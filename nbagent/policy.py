@@ -132,6 +132,13 @@ class Trust:
             return Network.NONE
         return Network.FULL if self.allowed_hosts is None else Network.LISTED
 
+    def options(self) -> dict[str, Any]:
+        """Every security option by name, see `OPTIONS`."""
+        bounds = {name: getattr(self.limits, field) for name, field in LIMIT_NAMES.items()}
+        switches = {name: getattr(self, name) for name in OPTIONS if name not in LIMIT_NAMES}
+        hosts = None if self.allowed_hosts is None else list(self.allowed_hosts)
+        return {**switches, **bounds, "allowed_hosts": hosts}
+
     def narrow(self, policy: InstallPolicy) -> InstallPolicy:
         """An install policy as this level has it: where the code is not trusted, what nobody listed is not taken.
 

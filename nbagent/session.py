@@ -10,11 +10,11 @@ import contextlib
 import hashlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent import __version__, sessions, settings, store
+from nbagent import __version__, audit, sessions, settings, store
 from nbagent.errors import NbagentError, SandboxError, UsageError
 from nbagent.events import (
     Answered,
@@ -43,6 +43,7 @@ from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
     from nbagent.agent.build import Agent
@@ -96,6 +97,7 @@ class Session:
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
+        log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
 
     Attributes:
         id: The session's name, also of its folder.
@@ -124,6 +126,7 @@ class Session:
         record: str | Path | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
+        log_level: str | None = None,
     ) -> None:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
@@ -151,6 +154,9 @@ class Session:
             keep=60 * chosen.keep_minutes,
         )
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
+        self._audit_key = audit.read_key(chosen.audit_key_file)
+        self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
+        self._audit: audit.Audit | None = None
         self.status: Status = "new"
         self.history: list[Answer] = []
         self.news: list[Record] = []
@@ -202,6 +208,11 @@ class Session:
         return (self._model_name or "").startswith("replay:")
 
     @property
+    def metrics(self) -> Metrics:
+        """What this session has done so far, in numbers."""
+        return self._telemetry.metrics.snapshot()
+
+    @property
     def folder(self) -> Path:
         """The session's own folder on the host."""
         return self._running_journal().folder
@@ -245,6 +256,7 @@ class Session:
         model: str | None = None,
         record: str | Path | None = None,
         state_dir: str | Path | None = None,
+        log_level: str | None = None,
     ) -> Session:
         """A session whose process is gone, to be started again: with its log, and its kernel's variables if that lives.
 
@@ -256,13 +268,16 @@ class Session:
             model: As for a new session.
             record: As for a new session.
             state_dir: Where sessions are kept.
+            log_level: As for a new session.
 
         Raises:
             UsageError: There is none of that name.
         """
         root = store.state_root(Path(state_dir) if state_dir else settings.load().state_dir)
         found = sessions.look_up(root, session)
-        known = cls(model=model, engine=found.engine, session=found.id, record=record, state_dir=root)
+        known = cls(
+            model=model, engine=found.engine, session=found.id, record=record, state_dir=root, log_level=log_level
+        )
         known._spec, known._found = sessions.read_spec(found), found
         return known
 
@@ -273,6 +288,7 @@ class Session:
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         self._journal = store.Journal(self._root, self.id)
+        self._observe(self._journal)
         self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=self._journal.spill)
         opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
         await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)
@@ -285,8 +301,9 @@ class Session:
         kernel, journal = self._started_kernel(), self._running_journal()
         journal.follow(self._recording.add)
         sessions.write_spec(journal.folder, self._spec)
+        started = time.monotonic()
         await kernel.start()
-        self._tell_start(kernel)
+        self._tell_start(kernel, seconds=time.monotonic() - started)
 
     async def _take_up(self, found: sessions.Known) -> None:
         """Read the log, end what was left open in it, and get the kernel back, or a new one."""
@@ -302,7 +319,8 @@ class Session:
         lost, note = await self._get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
         for event in sessions.loose_ends(self._recording):
             self._emit(event)
-        self.news.append(self._emit(SessionResumed(kept=not lost, note=note)))
+        what = {"environment": kernel.provisioner.environment_digest, "sandbox": kernel.provisioner.sandbox_name}
+        self.news.append(self._emit(SessionResumed(kept=not lost, note=note, engine=kernel.engine.name, **what)))
         self._past = [(turn.question, turn.answer or "") for turn in turns], lost or note
         if lost:
             self.news.append(self._emit(StateLost(cell=0, reason=lost)))
@@ -334,7 +352,15 @@ class Session:
                 await starting
             raise
 
-    def _tell_start(self, kernel: Kernel) -> None:
+    def _observe(self, journal: store.Journal) -> None:
+        """Have the audit log written and the events counted, traced and logged from the first one on."""
+        self._audit = audit.Audit(
+            journal.folder, root=self._root, session=self.id, past=journal.since(), key=self._audit_key
+        )
+        journal.follow(self._audit.add)
+        journal.follow(self._telemetry.add)
+
+    def _tell_start(self, kernel: Kernel, *, seconds: float) -> None:
         provisioner = kernel.provisioner
         seen = [
             DataSeen(provisioner.data_path(mount), str(mount.source), size_of(mount.source))
@@ -349,6 +375,11 @@ class Session:
                 python=provisioner.target().python,
                 nbagent=__version__,
                 data=seen,
+                sandbox=provisioner.sandbox_name,
+                limits=asdict(self._spec.trust.limits),
+                security=self._spec.trust.options(),
+                accepted=sorted(self._spec.accept),
+                seconds=seconds,
             )
         )
 
@@ -375,6 +406,9 @@ class Session:
                 with contextlib.suppress(NbagentError):
                     self._emit(SessionEnded(reason=reason))
             self._journal.close()
+        if self._audit is not None:
+            self._audit.close()
+        self._telemetry.close()
 
     def interrupt(self) -> None:
         """Stop what runs: the cell if one does, and the question it runs for."""
@@ -533,17 +567,17 @@ class Session:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
-        return await self._run(code, timeout=timeout, turn=0)
+        return await self._run(code, timeout=timeout)
 
-    async def _run(self, code: str, *, timeout: float | None, turn: int) -> Cell:  # noqa: ASYNC109
+    async def _run(self, code: str, *, timeout: float | None, turn: int = 0, **who: str) -> Cell:  # noqa: ASYNC109
         # Its files are collected before the next cell runs, and belong to it alone.
         async with self._one_cell:
-            return await self._run_one(code, timeout=timeout, turn=turn)
+            return await self._run_one(code, timeout=timeout, turn=turn, **who)
 
-    async def _run_one(self, code: str, *, timeout: float | None, turn: int) -> Cell:  # noqa: ASYNC109
+    async def _run_one(self, code: str, *, timeout: float | None, turn: int, **who: str) -> Cell:  # noqa: ASYNC109
         kernel = self._running_kernel()
         try:
-            cell = await kernel.run(code, timeout=timeout, turn=turn)
+            cell = await kernel.run(code, timeout=timeout, turn=turn, **who)
         except BaseException:
             if turn and self._recording.cells and self._recording.cells[-1].turn == turn:
                 # What it did before it was given up belongs to the turn too.
@@ -626,7 +660,9 @@ class _Tools:
         self._session = session
 
     async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109
-        return await self._session._run(code, timeout=timeout, turn=self._session._turn)
+        # Nobody is asked before a cell runs: the sandbox is what makes that right.
+        who = {"tool": "python", "approver": "policy:never-ask"}
+        return await self._session._run(code, timeout=timeout, turn=self._session._turn, **who)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         return await self._session.install(requirements)

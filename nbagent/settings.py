@@ -11,7 +11,7 @@ current folder: a project that somebody else wrote must not weaken the sandbox t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import platformdirs
 from pydantic import Field, ValidationError
@@ -49,6 +49,11 @@ class Settings(BaseSettings):
     install_deny: list[str] = Field(default_factory=list, description="Never these distributions.")
     install_min_age_days: float = Field(default=3.0, description="Days that a release must be old.")
     state_dir: Path | None = Field(default=None, description="Where sessions are kept.")
+    audit_key_file: Path | None = Field(default=None, description="A secret that makes the audit log's hashes HMACs.")
+    log_level: Literal["debug", "info", "warning", "error"] | None = Field(
+        default=None, description="What is logged to standard error; nothing by default."
+    )
+    log_format: Literal["console", "json"] = Field(default="console", description="How it is logged.")
 
     @classmethod
     def settings_customise_sources(

@@ -13,6 +13,7 @@ from nbagent.events import (
     Asked,
     CellFinished,
     CellStarted,
+    CommandRun,
     DataSeen,
     Event,
     FileSaved,
@@ -26,6 +27,7 @@ from nbagent.events import (
     PackagesInstalled,
     Record,
     SessionEnded,
+    SessionResumed,
     SessionStarted,
     StateLost,
     Usage,
@@ -46,7 +48,8 @@ EVENTS: list[Any] = [
     ),
     Asked(turn=1, question=TEXT, model="replay:x", replay=True),
     ModelReplied(turn=1, text=TEXT, tools=["python"], usage=Usage(1, 2, 3)),
-    CellStarted(cell=1, turn=1, code=TEXT),
+    CellStarted(cell=1, turn=1, code=TEXT, tool="python", approver="policy:never-ask"),
+    CommandRun(cell=1, argv=["/bin/sh", TEXT], pid=7),
     OutputAdded(cell=1, output=OUTPUT),
     OutputUpdated(cell=1, display_id="d", data={"text/plain": TEXT}, metadata={"a": 1}),
     OutputsCleared(cell=1),
@@ -58,6 +61,7 @@ EVENTS: list[Any] = [
     WidgetState(state={"version_major": 2, "state": {}}),
     FileSaved(path="/x", size=1, sha256="0" * 64, cell=1),
     Answered(turn=1, text=TEXT, success=True, attempts=2, usage=Usage(1), seconds=1.5),
+    SessionResumed(kept=True, note="Its kernel was taken over.", engine="docker", environment="sha256:0", sandbox="b"),
     SessionEnded(reason="done"),
 ]
 

@@ -16,7 +16,7 @@ HEAVY = {
     *("langchain", "langchain_core", "langgraph", "langchain_openai", "openai", "anthropic", "pydantic", "httpx"),
     *("polars", "pandas", "numpy", "matplotlib", "PIL"),
     *("jupyter_client", "jupyter_core", "nbformat", "IPython", "ipykernel", "zmq", "tornado", "traitlets"),
-    *("docker", "requests", "rich", "msgspec", "asyncio"),
+    *("docker", "requests", "rich", "msgspec", "asyncio", "structlog", "opentelemetry"),
 }
 
 
@@ -47,12 +47,10 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 
 
 def test_a_session_is_imported_without_a_model() -> None:
-    """Running cells needs neither LangChain nor, on the host, Polars."""
+    """Running cells needs neither LangChain nor, on the host, Polars; nor does it log or trace unless asked."""
     found = modules("from nbagent import Session")
-    assert (
-        found & {"langchain", "langchain_core", "langgraph", "openai", "polars", "pandas", "matplotlib", "IPython"}
-        == set()
-    )
+    unwanted = "langchain langchain_core langgraph openai polars pandas matplotlib IPython structlog opentelemetry"
+    assert found & set(unwanted.split()) == set()
 
 
 def test_every_public_name_is_there() -> None:

@@ -31,6 +31,8 @@ class Execution:
     died: str = ""
     stopped: Why | None = None
     kill_at: float | None = None
+    exit_code: int | None = None
+    memory_peak: int | None = None
     notes: list[str] = field(default_factory=list)
 
     @property

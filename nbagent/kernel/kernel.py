@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import signal
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -276,13 +277,23 @@ class Kernel:
 
     # -- cells --------------------------------------------------------------------------------------------------
 
-    async def run(self, code: str, *, timeout: float | None = None, turn: int = 0) -> Cell:  # noqa: ASYNC109
+    async def run(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+        turn: int = 0,
+        tool: str = "person",
+        approver: str = "person",
+    ) -> Cell:
         """Run a cell to its end.
 
         Args:
             code: Python, as IPython takes it.
             timeout: Seconds; the sandbox's own limit by default.
             turn: The question it belongs to, for the events.
+            tool: What the model called to have it run, for the events.
+            approver: Who let it run, for the events.
 
         Returns:
             The cell, whatever its code did.
@@ -297,7 +308,7 @@ class Kernel:
         async with self._busy:
             self.cells += 1
             number = self.cells
-            self._notify(CellStarted(cell=number, turn=turn, code=code))
+            self._notify(CellStarted(cell=number, turn=turn, code=code, tool=tool, approver=approver))
             started = time.monotonic()
             await self._ensure_alive(number)
             self._running, self._stop = True, None
@@ -365,6 +376,8 @@ class Kernel:
             state_lost=lost,
         )
         names = run.outputs.display_ids()
+        if run.memory_peak is None and self._manager is not None:
+            run.memory_peak = self.provisioner.memory_peak()
         self._notify(
             CellFinished(
                 cell=cell.cell,
@@ -374,6 +387,9 @@ class Kernel:
                 duration=duration,
                 note=cell.note,
                 display_ids=names if any(names) else [],
+                memory_peak=run.memory_peak,
+                memory_limit=self.spec.trust.limits.memory_mb * MIB,
+                exit_code=run.exit_code,
             )
         )
         return cell
@@ -507,6 +523,8 @@ class Kernel:
         provisioner = self.provisioner
         ended = provisioner.last_exit
         run.died = str(ended) if ended else "is gone"
+        run.exit_code = ended.code if ended else None
+        run.memory_peak = ended.memory_peak if ended else None
         limit = self.spec.trust.limits.memory_mb
         if ended is not None and ended.out_of_memory:
             peak = f", {ended.memory_peak // MIB:,} MB at its peak" if ended.memory_peak else ""
@@ -524,6 +542,9 @@ class Kernel:
             elif run.stopped:
                 run.notes.append(f"{why} and was interrupted, and went on to its end.")
             return ""
+        if run.exit_code is None:
+            # It is this side that kills it. What it used can be asked for only as long as its sandbox is there.
+            run.exit_code, run.memory_peak = -signal.SIGKILL, self.provisioner.memory_peak()
         reason = f"{why} and the kernel {run.died}." if why else f"The kernel {run.died}."
         if run.stopped:
             reason = f"{why}, did not stop within {limits.grace:g} s of the interrupt, and the kernel was killed."
@@ -683,14 +704,19 @@ class Kernel:
         return added, ""
 
     async def _add(self, cell: int, asked: list[str], work: Any, *, reason: str) -> list[Package]:
+        started = time.monotonic()
         try:
             added: list[Package] = await work
         except InstallError as error:
             refused = isinstance(error, InstallRefused)
-            self._notify(InstallFailed(cell=cell, requirements=asked, reason=str(error), refused=refused))
+            seconds = time.monotonic() - started
+            self._notify(
+                InstallFailed(cell=cell, requirements=asked, reason=str(error), refused=refused, seconds=seconds)
+            )
             raise
         if added:
-            self._notify(PackagesInstalled(cell=cell, packages=added, reason=reason))
+            seconds = time.monotonic() - started
+            self._notify(PackagesInstalled(cell=cell, packages=added, reason=reason, seconds=seconds))
         return added
 
     async def _see_new_packages(self) -> None:

@@ -269,6 +269,16 @@ class SandboxProvisioner(KernelProvisionerBase):
         """What the kernel is made of: the digest of its image or environment."""
 
     @property
+    def sandbox_name(self) -> str:
+        """What the sandbox is called in labels, control groups and folders."""
+        return self.lease.folder.name
+
+    def memory_peak(self) -> int | None:
+        """Bytes: the most that the sandbox has used at once since its start; None where it can't be told."""
+        usage = self.usage()
+        return usage.memory_peak() if usage else None
+
+    @property
     def output_folder(self) -> str:
         """Where code leaves its results, as it sees it."""
         return OUTPUT

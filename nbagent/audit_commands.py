@@ -1,0 +1,176 @@
+"""What `nbagent audit` does: whether a log is what was written, and the log as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nbagent import audit, settings, store
+from nbagent.audit.entries import Entry
+from nbagent.audit.verify import Verdict, locate
+from nbagent.policy import MIB
+from nbagent.terminal import safe
+
+
+def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
+    """Check an audit log, and say what was found.
+
+    Returns:
+        0 if it is whole, 1 if it is not.
+
+    Raises:
+        UsageError: There is none, or the key can't be read.
+    """
+    verdict = _check(session, key_file)
+    if as_json:
+        print(json.dumps({"whole": verdict.whole, **asdict(verdict)}, default=str))
+    else:
+        print(safe("\n".join(_told(verdict)), colours=False))
+    return 0 if verdict.whole else 1
+
+
+def show(session: str, *, key_file: Path | None) -> int:
+    """Print an audit log as text, with what a check of it found at the end.
+
+    Returns:
+        0 if it is whole, 1 if it is not.
+
+    Raises:
+        UsageError: There is none, or the key can't be read.
+    """
+    verdict = _check(session, key_file)
+    found = list(_parsed(verdict.path))
+    ended = {entry.get("cell") for entry in found if entry.get("type") == "cell"}
+    for number, entry in enumerate(found, start=1):
+        if entry.get("type") == "cell_begun" and entry.get("cell") in ended:
+            # Its end says all of it again.
+            continue
+        try:
+            text = "\n".join(_entry_lines(number, entry))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            text = f"{number:>5}  can't be read"
+        print(safe(text, colours=False))
+    print()
+    print(safe("\n".join(_told(verdict)), colours=False))
+    return 0 if verdict.whole else 1
+
+
+def _parsed(path: Path) -> Iterator[Entry]:
+    """The lines as entries; an empty one for what is none."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                entry = {}
+            yield entry if isinstance(entry, dict) else {}
+
+
+def _check(session: str, key_file: Path | None) -> Verdict:
+    chosen = settings.load()
+    path = locate(session, store.state_root(chosen.state_dir))
+    return audit.verify(path, key=audit.read_key(key_file or chosen.audit_key_file))
+
+
+def _told(verdict: Verdict) -> Iterator[str]:
+    of = f"the audit log of {verdict.session}" if verdict.session else f"the audit log {verdict.path}"
+    count = f"{verdict.lines} lines, {verdict.cells} cell{'s' * (verdict.cells != 1)}"
+    if verdict.whole:
+        how = "HMACs of your key" if verdict.keyed and not verdict.unchecked else "SHA-256, no key"
+        yield f"Whole: {of} ({count}; {how})."
+    else:
+        where = f" at line {verdict.line}" if verdict.line else ""
+        yield f"BROKEN{where}: {of} ({count}): {verdict.problem}."
+    yield from verdict.notes
+
+
+def _entry_lines(number: int, entry: Entry) -> Iterator[str]:
+    """One entry: a line with its number, its time and what it is; what more there is of it, indented."""
+    kind = entry["type"]
+    what, more = _FORMS.get(kind, _anything)(entry)
+    when = f"{entry['time'][:10]} {entry['time'][11:19]}Z"
+    yield f"{number:>5}  {when}  {kind.replace('_', ' '):<13}  {what}".rstrip()
+    for line in more:
+        yield f"{'':<7}{line}"
+
+
+def _anything(entry: Entry) -> tuple[str, list[str]]:
+    hidden = ("type", "time", "log", "format", "seq", "prev", "hash")
+    shown = {name: value for name, value in entry.items() if name not in hidden and value not in ("", None, [])}
+    return "  ".join(f"{name}={_value(value)}" for name, value in shown.items()), []
+
+
+def _start(entry: Entry) -> tuple[str, list[str]]:
+    bounds = ", ".join(f"{name} {_value(value)}" for name, value in entry["limits"].items() if value is not None)
+    unbounded = {"allowed_hosts": "any", "cpu_limit": "all cores"}
+    options = ", ".join(
+        f"{name} {unbounded.get(name) if value is None else _value(value)}" for name, value in entry["security"].items()
+    )
+    data = [f"data      {each['path']}  {each['size']:,} bytes, from {each['source']}" for each in entry["data"]]
+    lines = [f"image     {entry['environment']}", f"limits    {bounds}", f"security  {options}", *data]
+    if entry["accepted"]:
+        lines.append(f"NOT ENFORCED, accepted by name: {', '.join(entry['accepted'])}")
+    return f"{entry['engine']}, {entry['trust']}, Python {entry['python']}, nbagent {entry['nbagent']}", lines
+
+
+def _question(entry: Entry) -> tuple[str, list[str]]:
+    return f"{entry['turn']}, to {'a replay' if entry['replay'] else entry['model']}", [entry["question"]]
+
+
+def _begun(entry: Entry) -> tuple[str, list[str]]:
+    return f"{entry['cell']}, {entry['tool']}, approved by {entry['approver']}", []
+
+
+def _cell(entry: Entry) -> tuple[str, list[str]]:
+    ended = entry["exit"]
+    who = f"{entry['tool']} (approved by {entry['approver'] or 'nobody known'})"
+    how = [who, ended["status"], ended["error"] or "", ended["signal"] or ""]
+    if ended["code"] is not None and not ended["signal"]:
+        how.append(f"exit code {ended['code']}")
+    if entry["duration"] is not None:
+        how.append(f"{entry['duration']:.2f} s")
+    if entry["memory_peak"] is not None:
+        how.append(f"peak {entry['memory_peak'] // MIB:,} of {entry['memory_limit'] // MIB:,} MB")
+    for name in ("packages", "packages_refused", "hosts", "commands"):
+        if entry[name]:
+            how.append(f"{name.replace('_', ' ')}: {_value(entry[name])}")
+    lines = [f"| {line}" for line in entry["code"].splitlines()]
+    return f"{entry['cell']}, " + ", ".join(filter(None, how)), lines + ([entry["note"]] if entry["note"] else [])
+
+
+def _install(entry: Entry) -> tuple[str, list[str]]:
+    lines = [f"{each['name']}=={each['version']}  sha256:{each['sha256']}" for each in entry["packages"]]
+    return entry["reason"], lines
+
+
+def _file(entry: Entry) -> tuple[str, list[str]]:
+    return f"{entry['path']}, {entry['size']:,} bytes", [f"sha256:{entry['sha256']}"]
+
+
+def _answer(entry: Entry) -> tuple[str, list[str]]:
+    usage = entry["usage"]
+    tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
+    how = "success" if entry["success"] else "no success"
+    return f"{entry['turn']}, {how}, {entry['attempts']} attempts, {tokens}", []
+
+
+_FORMS = {
+    "session_start": _start,
+    "question": _question,
+    "cell_begun": _begun,
+    "cell": _cell,
+    "install": _install,
+    "file": _file,
+    "answer": _answer,
+}
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_value, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)

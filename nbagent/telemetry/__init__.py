@@ -1,0 +1,106 @@
+"""What happens in a session for those who run many: structured logs, traces and metrics, all from its events.
+
+Silent and free unless somebody asks: structlog is imported for a log level that was set, OpenTelemetry is used where
+the host program has configured its SDK, and never configured here. What leaves this way has no code, no outputs and no
+questions but the beginning of one in the log, and known forms of secrets are taken out of that.
+
+    logs.py          events as structlog's entries
+    spans.py         events as OpenTelemetry's spans
+    measure.py       events as measurements, pure; each kind is in its table `INSTRUMENTS`
+    metrics.py       measurements added up in this process, without any SDK
+    otel.py          whether there is an SDK, and measurements into its instruments
+    redact.py        text that may go into a log
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from nbagent.events import Record
+from nbagent.telemetry.measure import Measures
+from nbagent.telemetry.metrics import Counts, Metrics
+
+__all__ = ["Metrics", "Telemetry", "snapshot"]
+
+_PROCESS = Counts()
+
+
+def snapshot() -> Metrics:
+    """What all sessions of this process have done so far, in numbers."""
+    return _PROCESS.snapshot()
+
+
+class Telemetry:
+    """One session's: give it each event.
+
+    Args:
+        session: The session's id.
+        level: What is logged: `debug`, `info`, `warning` or `error`; nothing if it is None.
+        format: `console` or `json`.
+
+    Attributes:
+        metrics: The session's numbers.
+
+    Raises:
+        UsageError: There is no such level.
+    """
+
+    def __init__(self, session: str, *, level: str | None = None, format: str = "console") -> None:
+        self.metrics = Counts()
+        self._session = session
+        self._measures = Measures()
+        self._sinks: list[Callable[[Record], None]] = []
+        self._closers: list[Callable[[], None]] = []
+        if level is not None:
+            from nbagent.telemetry.logs import Log
+
+            self._sinks.append(Log(session, level=level, format=format).add)
+        self._takers = [self.metrics.take, _PROCESS.take]
+        self._sinks.append(self._measure)
+        self._opened = False
+
+    def _open(self) -> None:
+        """Look for a configured SDK when the session starts, not when its object is made."""
+        from nbagent.telemetry import otel
+
+        self._opened = True
+        if (instruments := otel.instruments()) is not None:
+            self._takers.append(instruments.take)
+        if (tracer := otel.tracer()) is not None:
+            from nbagent.telemetry.spans import Spans
+
+            spans = Spans(self._session, tracer)
+            self._sinks.append(spans.add)
+            self._closers.append(spans.close)
+
+    def add(self, record: Record) -> None:
+        """Take an event. What goes wrong here is logged once, and never the session's failure."""
+        if not self._opened:
+            self._guard(self._open)
+        for sink in list(self._sinks):
+            if not self._guard(sink, record):
+                self._sinks.remove(sink)
+
+    def close(self) -> None:
+        """End what is open, if the session's end was not among the events."""
+        for measurement in self._measures.close():
+            for take in self._takers:
+                self._guard(take, measurement)
+        for closer in self._closers:
+            self._guard(closer)
+        self._closers.clear()
+
+    def _measure(self, record: Record) -> None:
+        for measurement in self._measures.add(record):
+            for take in self._takers:
+                take(measurement)
+
+    @staticmethod
+    def _guard(work: Callable[..., object], *arguments: object) -> bool:
+        try:
+            work(*arguments)
+        except Exception:
+            logging.getLogger(__name__).warning("Telemetry failed and goes on without this part.", exc_info=True)
+            return False
+        return True

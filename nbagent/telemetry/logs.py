@@ -1,0 +1,212 @@
+"""Events as entries of a structured log: what is worth a line to whoever watches, and nothing more of the content.
+
+The host program's structlog is used if it was configured; else a logger of our own that writes to standard error.
+Nothing is ever configured for others. What code in a sandbox chose, a file's name for example, is shown as a quoted
+string without anything that a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+import structlog
+from structlog import dev
+
+from nbagent.errors import UsageError
+from nbagent.events import (
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    CommandRun,
+    FileSaved,
+    InstallFailed,
+    ModelReplied,
+    PackagesInstalled,
+    Record,
+    SessionEnded,
+    SessionResumed,
+    SessionStarted,
+    StateLost,
+)
+from nbagent.policy import MIB
+from nbagent.telemetry.measure import error_kind
+from nbagent.telemetry.redact import brief
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+Line = tuple[str, str, dict[str, Any]]
+"""Level, what happened, and its particulars."""
+
+
+class Log:
+    """Logs one session's events.
+
+    Args:
+        session: Its id, which every entry has.
+        level: The least that is logged, one of `LEVELS`.
+        format: `console` for a person, `json` for a program; for a logger of our own.
+
+    Raises:
+        UsageError: There is no such level or format.
+    """
+
+    def __init__(self, session: str, *, level: str, format: str = "console") -> None:
+        if level not in LEVELS or format not in ("console", "json"):
+            raise UsageError(
+                f"Logs can't have the level {level!r} and the format {format!r}.",
+                mend=f"Levels: {', '.join(LEVELS)}. Formats: console, json.",
+            )
+        self._least = LEVELS[level]
+        self._own = not structlog.is_configured()
+        logger: Any = _own_logger(level, format) if self._own else structlog.get_logger("nbagent")
+        self._logger = logger.bind(session=session)
+        self._sandbox = ""
+
+    def add(self, record: Record) -> None:
+        """Log an event, if it is one to be logged."""
+        if isinstance(record.event, SessionStarted | SessionResumed):
+            self._sandbox = record.event.sandbox
+        for level, what, particulars in lines(record, sandbox=self._sandbox):
+            if LEVELS[level] >= self._least:
+                # A host's pipeline has a clock of its own.
+                at = {"timestamp": _clock(record.at)} if self._own else {}
+                getattr(self._logger, level)(what, **at, **particulars)
+
+
+def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
+    """What is logged of an event. Pure.
+
+    Args:
+        record: The event.
+        sandbox: What the engine calls the running sandbox.
+    """
+    match record.event:
+        case SessionStarted() as event:
+            yield "info", "Sandbox created", _created(event)
+        case SessionResumed() as event:
+            yield "info", "Session resumed", {"container_id": event.sandbox, "variables_kept": event.kept}
+        case Asked() as event:
+            task = {"task": brief(event.question), "model": "replay" if event.replay else event.model}
+            yield "info", "Agent workflow started", {**task, "turn": event.turn}
+        case ModelReplied(tools=tools, usage=usage):
+            tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+            yield "debug", "Model replied", {"tools": tools, **tokens}
+        case CellStarted() as event:
+            if event.turn:
+                yield "info", "Code generated", {"code_lines": len(event.code.splitlines()), "tool": event.tool}
+            yield "info", "Sandbox execution started", {"container_id": sandbox, "cell": event.cell}
+        case CommandRun() as event:
+            yield "debug", "Program executed", {"program": brief(event.argv[0] if event.argv else ""), "pid": event.pid}
+        case CellFinished() as event:
+            yield _SEVERITY[event.status], "Execution complete", _finished(event)
+        case PackagesInstalled() as event:
+            pins = [f"{each.name}=={each.version}" for each in event.packages if each.requested]
+            more = {"with_dependencies": len(event.packages), "duration_ms": _ms(event.seconds)}
+            yield "info", "Packages installed", {"packages": pins, **more}
+        case InstallFailed() as event:
+            what = "Installation refused" if event.refused else "Installation failed"
+            wanted = [brief(each) for each in event.requirements[:10]]
+            yield "warning", what, {"packages": wanted, "reason": brief(event.reason, limit=200)}
+        case StateLost(reason=reason):
+            yield "warning", "Kernel state lost", {"reason": brief(reason, limit=200)}
+        case FileSaved() as event:
+            yield "info", "File saved", {"name": brief(PurePath(event.path).name), "bytes": event.size}
+        case Answered() as event:
+            yield "info" if event.success else "warning", "Agent workflow completed", _answered(event)
+        case SessionEnded(reason=reason):
+            yield "info", "Session ended", {"reason": brief(reason)} if reason else {}
+
+
+_SEVERITY = {"ok": "info", "error": "info", "interrupted": "warning", "timeout": "warning", "died": "error"}
+"""A cell that raised is everyday work for an agent; one that was stopped or took the kernel with it is not."""
+
+
+def _created(event: SessionStarted) -> dict[str, Any]:
+    return {
+        "engine": event.engine,
+        "trust": event.trust,
+        "container_id": event.sandbox,
+        "memory_mb": event.limits.get("memory_mb"),
+        "data": len(event.data),
+        "duration_ms": _ms(event.seconds),
+    }
+
+
+def _finished(event: CellFinished) -> dict[str, Any]:
+    code = event.exit_code if event.exit_code is not None else int(event.status != "ok")
+    found: dict[str, Any] = {"exit_code": code, "duration_ms": _ms(event.duration), "cell": event.cell}
+    if event.status != "ok":
+        found |= {"status": event.status, "error": error_kind(event)}
+    if event.memory_peak is not None:
+        found["memory_mb"] = round(event.memory_peak / MIB)
+    return found
+
+
+def _answered(event: Answered) -> dict[str, Any]:
+    tokens = event.usage.input_tokens + event.usage.output_tokens
+    told = {"success": event.success, "attempts": event.attempts, "turn": event.turn}
+    return {**told, "duration_ms": _ms(event.seconds), **({"tokens": tokens} if tokens else {})}
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# -- a logger of our own ------------------------------------------------------------------------------------------
+
+
+class _StandardError:
+    """Writes to whatever standard error is at that moment: a progress bar takes its place to stay below the lines."""
+
+    def msg(self, message: str) -> None:
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
+
+    debug = info = warning = error = msg
+
+
+def _own_logger(level: str, format: str) -> Any:
+    renderer = structlog.processors.JSONRenderer() if format == "json" else _console()
+    return structlog.wrap_logger(
+        _StandardError(),
+        processors=[structlog.processors.add_log_level, _session_last, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        context_class=dict,
+    )
+
+
+def _session_last(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {**{name: value for name, value in event.items() if name != "session"}, "session": event["session"]}
+
+
+def _console() -> dev.ConsoleRenderer:
+    """One line an event, as `2026-11-21T06:45:12Z [info] Execution complete exit_code=0 duration_ms=134`."""
+    colours = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    style = dev.ConsoleRenderer.get_default_column_styles(colours)
+    levels = dev.ConsoleRenderer.get_default_level_styles(colours)
+    return dev.ConsoleRenderer(
+        columns=[
+            dev.Column("timestamp", dev.KeyValueColumnFormatter(None, style.timestamp, style.reset, value_repr=str)),
+            dev.Column("level", dev.LogLevelColumnFormatter(levels, reset_style=style.reset, width=0)),
+            dev.Column("event", dev.KeyValueColumnFormatter(None, style.bright, style.reset, value_repr=str)),
+            dev.Column("", dev.KeyValueColumnFormatter(style.kv_key, style.kv_value, style.reset, value_repr=shown)),
+        ],
+        sort_keys=False,
+    )
+
+
+def shown(value: object) -> str:
+    """A value as JSON, in which nothing is left that a terminal would obey: no control or direction characters."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
