@@ -214,6 +214,8 @@ class FileUploaded(Fact, frozen=True, kw_only=True):
     """A person put a file, or the files of an archive, into the sandbox."""
 
     path: str
+    name: str
+    """Its own, which an archive's folder has without the ending."""
     size: int
     sha256: str
     source: str = ""

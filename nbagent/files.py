@@ -162,8 +162,8 @@ class SessionFiles:
 
     async def upload(self, source: Source, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `Session.upload`."""
-        path = _path_for(ends.name_of(source, name), to, unpack=unpack)
-        place = paths.file_at(path, self._kernel.provisioner)
+        name = ends.name_of(source, name)
+        place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.provisioner)
 
         async def work() -> Carried:
             with ends.opened(source) as (pieces, size):
@@ -177,6 +177,7 @@ class SessionFiles:
             self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
         told = FileUploaded(
             path=paths.shown(place.path),
+            name=paths.shown(name.rpartition("/")[2]),
             size=carried.size,
             sha256=carried.sha256,
             source=origin.encode("utf-8", "replace").decode(),

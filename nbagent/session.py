@@ -627,7 +627,7 @@ class Session:
 
         written = export.export(self._recording, Path(path).expanduser(), pins=self._pins)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-        store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.data)
+        store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.needed)
         if self.status == "running":
             digest = hashlib.sha256(written.read_bytes()).hexdigest()
             self._emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))

@@ -98,7 +98,12 @@ async def _pieces(file: Any) -> AsyncIterator[bytes]:
 async def _unchanged(file: IO[bytes], path: Path) -> AsyncIterator[bytes]:
     """The pieces of a file; an error at the end if it was written to meanwhile: what was sent was never in it."""
     before = os.fstat(file.fileno())
+    left = before.st_size
     async for piece in _pieces(file):
+        left -= len(piece)
+        if left < 0:
+            # It may grow for ever.
+            break
         yield piece
     after = os.fstat(file.fileno())
     if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):

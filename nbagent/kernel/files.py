@@ -14,7 +14,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from nbagent.errors import TransferError, TransferLimit
+from nbagent.errors import TransferError
 from nbagent.events import FileSeen
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.paths import Place, shown
@@ -105,15 +105,14 @@ class Collector:
                 one = await self._fetch(name, seconds=end - time.monotonic())
                 self._total += one.size
                 saved.append(one)
-            except TransferLimit as error:
-                large = size > min(MAX_SIZE, MAX_TOTAL - self._total)
-                why = f"has {size:,} bytes and" if large else f"could not be fetched ({error.message}) and"
-                notes.append(f"{shown(name)!r} {why} stays in the sandbox.")
             except TransferError:
-                notes.append(f"{shown(name)!r} could not be fetched.")
+                large = size > min(MAX_SIZE, MAX_TOTAL - self._total)
+                why = f"has {size:,} bytes and stays in the sandbox" if large else "could not be fetched"
+                notes.append(f"{shown(name)!r} {why}.")
         if fresh.fresh > MAX_FILES:
-            of = f" (of {fresh.total:,})" if fresh.total > fresh.fresh else ""
-            notes.append(f"{fresh.fresh:,} files{of} are new in {self._source}; {MAX_FILES} were collected.")
+            least = "" if fresh.whole else "at least "
+            of = f" of {least}{fresh.total:,}" if fresh.total > fresh.fresh else ""
+            notes.append(f"{fresh.fresh:,}{of} files are new in {self._source}; {MAX_FILES} were collected.")
         if changed:
             notes.append(_named(changed, more))
         return Collected(saved=saved, note=" ".join(notes), total=fresh.total, changed=changed, more=more)

@@ -228,7 +228,9 @@ def check_directory(raw: Any, size: int, bounds: dict[str, Any]) -> None:
 
 def of_tar(unpacked: Any, raw: Any, bounds: dict[str, Any]) -> Iterator[Member]:
     """The members of a tar archive; it is read twice, the first time for the names."""
-    with opened_tar(unpacked, raw, bounds) as archive:
+    raw.seek(0)
+    stream = Timed(unpacked(), bounds["seconds"])
+    with opened_tar(stream) as archive:
         claimed = 0
         for count, info in enumerate(archive, start=1):
             claimed += info.size
@@ -239,14 +241,16 @@ def of_tar(unpacked: Any, raw: Any, bounds: dict[str, Any]) -> Iterator[Member]:
             parts_of(info.name)
             if not (info.isreg() or info.isdir()) or info.issparse():
                 raise LimitError(f"its member {info.name[:100]!r} is a link or a special file")
-    with opened_tar(unpacked, raw, bounds) as archive:
+    # The checksum of what is packed stands at its very end.
+    if len(stream.read(HEADER)) == HEADER:
+        raise LimitError("it goes on behind its end")
+    raw.seek(0)
+    with opened_tar(Timed(unpacked(), bounds["seconds"])) as archive:
         for info in archive:
             if parts := parts_of(info.name):
                 yield parts, info.isdir(), info.size, lambda info=info: archive.extractfile(info)
 
 
-def opened_tar(unpacked: Any, raw: Any, bounds: dict[str, Any]) -> tarfile.TarFile:
-    """The archive, from its start."""
-    raw.seek(0)
-    stream: Any = Timed(unpacked(), bounds["seconds"])
+def opened_tar(stream: Any) -> tarfile.TarFile:
+    """The archive in a stream that is read once, from its start to its end."""
     return tarfile.open(fileobj=stream, mode="r|", tarinfo=Header)

@@ -14,12 +14,12 @@ from nbagent.kernel.paths import Place, shown
 SECONDS = 20.0
 """For the request; what it looks at is bounded by itself, see `watch_inside.py`."""
 SHARE = 0.05
-"""Of a cell's own time, what looking for files that were written to in their place may take."""
-LEAST, MOST = 0.002, 0.2
-"""Seconds between which that share is kept."""
+"""Of a cell's own time, what looking for files that were written to in their place may take, where there are many."""
+MOST = 0.2
+"""Seconds that this share comes to at most."""
 CHANGED = 20
 """Changed files that are named after one cell."""
-INSTEAD = 1_000_000
+MOST_FILES = 1_000_000
 """A count that a sandbox claims is cut here."""
 
 
@@ -72,7 +72,7 @@ class Watch:
         Returns:
             What is fresh in the output folder; changed files elsewhere; how many more of these there are.
         """
-        seconds = min(max(after * SHARE, LEAST), MOST)
+        seconds = min(after * SHARE, MOST)
         known, self._known = self._known, []
         arguments = [self._token, self._roots, seconds, self._bounds, known]
         found = await self._kernel.evaluate(probe.source_of("watch_inside.py"), arguments, seconds=SECONDS)
@@ -96,6 +96,6 @@ def _fresh(claimed: Any) -> Fresh:
                 match row:
                     case [str(name), int(size), int(changed)] if size >= 0:
                         files.append((name, size, changed))
-            bound = [min(max(0, each), INSTEAD) for each in (fresh, total)]
+            bound = [min(max(0, each), MOST_FILES) for each in (fresh, total)]
             return Fresh(files, max(bound[0], len(files)), max(bound[1], len(files)), whole)
     return Fresh()

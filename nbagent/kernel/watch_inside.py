@@ -8,13 +8,17 @@ looked for as long as there is time, and where the last look stopped, the next o
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 import time
+from collections import deque
 from typing import Any
 
 FOLLOWED = 20_000
 """Files of one tree that are remembered; those beyond are counted only."""
+CHECKED = 300
+"""Files of one tree that are always looked at for whether they were written to, which takes a millisecond."""
 COUNTED = 100_000
 """Entries of one tree that are read in one look."""
 TICK = 50_000_000
@@ -54,12 +58,13 @@ class Tree:
         self.skip = frozenset(skip)
         self.everything = everything
         self.folders: dict[str, Folder] = {}
-        self.waiting: dict[str, Mark] = {}
-        self.start = 0
+        self.fresh: dict[str, Mark] = {}
+        self.late: deque[tuple[str, int, int]] = deque()
+        self.resume = ("", 0)
         self.whole = True
 
     def look(self, end: float) -> None:
-        """Add to `waiting` what is new or changed since the last look."""
+        """Add to `fresh` what is new or changed since the last look."""
         self.whole = True
         left = COUNTED
         alive: dict[str, Folder] = {}
@@ -105,7 +110,7 @@ class Tree:
                     if len(folder.files) < room:
                         folder.files[entry.name] = mark
                         if was.files.get(entry.name) != mark:
-                            self.waiting[entry.path] = mark
+                            self.fresh[entry.path] = mark
                 if folder.total + len(folder.below) >= left:
                     self.whole = False
                     break
@@ -120,42 +125,54 @@ class Tree:
         return not (name.startswith(".") or name in CACHES or (path == self.root and name.startswith(NOISE)))
 
     def check(self, calm: list[str], end: float) -> None:
-        """Look for files that were written to in folders that have not changed, as long as there is time."""
-        for number in range(len(calm)):
-            path = calm[(self.start + number) % len(calm)]
+        """Look for files that were written to in folders that have not changed: hundreds, more if there is time."""
+        path, skip = self.resume
+        first = calm.index(path) if path in calm else 0
+        self.resume = ("", 0)
+        self.whole &= not (first or skip)
+        looked = 0
+        for path in calm[first:]:
             files = self.folders[path].files
-            for count, name in enumerate(files):
-                if not count % 64 and time.monotonic() > end:
-                    self.start = (self.start + number) % len(calm)
-                    self.whole = False
+            for name in itertools.islice(files, skip, None):
+                if looked >= CHECKED and not looked % 64 and time.monotonic() > end:
+                    self.resume, self.whole = (path, skip), False
                     return
+                looked += 1
+                skip += 1
                 full = f"{path}/{name}"
-                with contextlib.suppress(OSError):
+                try:
                     status = os.lstat(full)
-                    mark = (status.st_size, status.st_mtime_ns, status.st_ino)
-                    if mark != files[name]:
-                        files[name] = self.waiting[full] = mark
+                except OSError:
+                    continue
+                mark = (status.st_size, status.st_mtime_ns, status.st_ino)
+                if mark != files[name]:
+                    files[name] = self.fresh[full] = mark
+            skip = 0
 
     def forget(self, path: str, changed: int) -> None:
         """Don't tell of a file, or those below a folder, but for what was written after a time in nanoseconds."""
-        for each, mark in list(self.waiting.items()):
+        for each, mark in list(self.fresh.items()):
             if f"{each}/".startswith(f"{path}/") and mark[1] <= changed:
-                del self.waiting[each]
+                del self.fresh[each]
 
     def take(self, bound: int) -> dict[str, Any]:
-        """The oldest of those that are waiting and still there; they wait no longer, the others do."""
-        rows: list[tuple[str, int, int]] = []
-        for path, (size, changed, _) in list(self.waiting.items()):
-            above, _, name = path.rpartition("/")
-            if above in self.folders and name in self.folders[above].files:
-                rows.append((path[len(self.root) + 1 :], size, changed))
-            else:
-                del self.waiting[path]
-        taken = sorted(rows, key=lambda row: row[2])[:bound]
-        for name, *_ in taken:
-            self.waiting.pop(f"{self.root}/{name}", None)
+        """What the last look found, the oldest first, then what earlier ones found; each once, the others wait."""
+        rows = [(path[len(self.root) + 1 :], mark[0], mark[1]) for path, mark in self.fresh.items()]
+        rows = sorted(rows, key=lambda row: row[2])
+        taken, late = rows[:bound], rows[bound:]
+        while self.late and len(taken) < bound:
+            row = self.late.popleft()
+            if self.is_there(*row):
+                taken.append(row)
+        self.late.extend(late)
+        self.fresh.clear()
         total = sum(folder.total for folder in self.folders.values())
-        return {"files": taken, "fresh": len(rows), "total": total, "whole": self.whole}
+        return {"files": taken, "fresh": len(taken) + len(self.late), "total": total, "whole": self.whole}
+
+    def is_there(self, name: str, size: int, changed: int) -> bool:
+        """Whether a file is still there as it was found."""
+        above, _, own = f"{self.root}/{name}".rpartition("/")
+        return above in self.folders and self.folders[above].files.get(own, ())[:2] == (size, changed)
 
 
 def mark_of(entry: os.DirEntry[str]) -> Mark | None:
@@ -189,5 +206,5 @@ def main(
             tree.forget(path, changed)
         found.append(tree.take(bound))
         if not tree.everything:
-            tree.waiting.clear()
+            tree.late.clear()
     return found
