@@ -111,7 +111,7 @@ class SessionFiles:
         output: Path,
         *,
         data: Sequence[Mount],
-        emit: Callable[[Event], None],
+        emit: Callable[[Event], object],
         alone: asyncio.Lock,
     ) -> None:
         self._kernel = kernel

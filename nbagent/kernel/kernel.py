@@ -176,11 +176,12 @@ class Kernel:
         grace = self.spec.trust.limits.grace
         interrupted = False
         for seconds in (max(patience, MIN_PATIENCE), grace):
+            msg_id = connection.execute("", silent=True, store_history=False)
             # With a place for chunks, it also waits for a message of IOPub: what comes from now on is not missed.
-            if await self._ask("", expressions={}, seconds=seconds, chunks=lambda _: None) is not None:
+            if await self._reply(msg_id, seconds=seconds, chunks=lambda _: None) is not None:
                 await self._settle()
                 return interrupted
-            # `_ask` has interrupted what it waited for, and its own request with it.
+            # The request that waited is interrupted together with what it waited for.
             interrupted = True
             connection.interrupt()
         raise SandboxError(f"The kernel did not answer within {grace:g} s of an interrupt.")

@@ -52,7 +52,8 @@ class Watch:
 
     def __init__(self, kernel: Kernel, output: str, *, bound: int, others: dict[str, str] | None = None) -> None:
         self._kernel = kernel
-        self._token = secrets.token_hex(8)
+        # A session that goes on after its process finds the kernel knowing what was told so far.
+        self._token = kernel.spec.owner or secrets.token_hex(8)
         self._names = list(others or {})
         skip = [output, "/tmp/data"]  # noqa: S108 - a path inside
         self._roots = [[output, [], True], *([root, skip, False] for root in (others or {}).values())]
