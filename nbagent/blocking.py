@@ -8,11 +8,13 @@ import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from nbagent.errors import UsageError
 from nbagent.events import Package, Record
+from nbagent.files import Listing, Uploaded
 from nbagent.kernel.cell import Cell
+from nbagent.kernel.ends import Source
 from nbagent.session import Answer, Session
 
 T = TypeVar("T")
@@ -78,6 +80,28 @@ class BlockingSession:
     def install(self, requirements: list[str]) -> list[Package]:
         """See `Session.install`."""
         return self._wait(self._session.install(requirements))
+
+    def upload(
+        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+    ) -> Uploaded:
+        """See `Session.upload`."""
+        return self._wait(self._session.upload(source, name, to=to, unpack=unpack))
+
+    @overload
+    def download(self, path: str) -> bytes: ...
+
+    @overload
+    def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
+
+    def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+        """See `Session.download`."""
+        if to is None:
+            return self._wait(self._session.download(path))
+        return self._wait(self._session.download(path, to, overwrite=overwrite))
+
+    def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
+        """See `Session.files`."""
+        return self._wait(self._session.files(folder, limit=limit))
 
     def export(self, path: str | Path) -> Path:
         """See `Session.export`."""

@@ -14,6 +14,8 @@ does wrong is an *output* of that cell, not an exception here.
     │   ├── EnvironmentMissing    the kernel image or environment isn't there and can't be made
     │   ├── KernelStartError      the kernel did not come up
     │   └── KernelDied            the kernel died, and could not be brought back
+    ├── TransferError             a file was not carried into or out of the sandbox         (exit code 1)
+    │   └── TransferLimit         its path, kind, size or number is not allowed
     ├── InstallError              a package was not installed
     │   └── InstallRefused        policy, or the form of the request, forbids it
     ├── ModelCallError            the model's provider failed while answering               (exit code 1)
@@ -82,6 +84,16 @@ class KernelStartError(SandboxError):
 
 class KernelDied(SandboxError):
     """The kernel died and could not be brought back."""
+
+
+class TransferError(NbagentError):
+    """A file was not carried into or out of the sandbox; nothing of it is left where it was to go."""
+
+    exit_code = 1
+
+
+class TransferLimit(TransferError):
+    """A file whose path, kind, size or number is not allowed; the message names the limit."""
 
 
 class InstallError(NbagentError):

@@ -54,6 +54,18 @@ class Package(msgspec.Struct, frozen=True):
     requested: bool = True
 
 
+class FileSeen(msgspec.Struct, frozen=True):
+    """A file in the sandbox.
+
+    Attributes:
+        path: Where code has it, for example `/workspace/model.pkl`; signs that mislead a reader are replaced.
+        size: Bytes.
+    """
+
+    path: str
+    size: int
+
+
 class Usage(msgspec.Struct, frozen=True):
     """What the model used, in tokens, and in how many calls."""
 
@@ -219,6 +231,39 @@ class FileSaved(Fact, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class FilesChanged(Fact, frozen=True, kw_only=True):
+    """A cell made or changed files under /workspace or /tmp, which stay there until somebody fetches them."""
+
+    cell: int
+    files: list[FileSeen]
+    more: int = 0
+    """How many more there are than are named."""
+
+
+class FileUploaded(Fact, frozen=True, kw_only=True):
+    """A person put a file, or the files of an archive, into the sandbox."""
+
+    path: str
+    name: str
+    """Its own, which an archive's folder has without the ending."""
+    size: int
+    sha256: str
+    source: str = ""
+    """Where it lies on the host, absolute; empty if it came from memory."""
+    unpacked: int = 0
+    """Files that it was unpacked to below `path`; 0 if it was not."""
+
+
+class FileDownloaded(Fact, frozen=True, kw_only=True):
+    """A person fetched a file from the sandbox."""
+
+    path: str
+    size: int
+    sha256: str
+    to: str = ""
+    """Where it is on the host, absolute; empty if it went to memory."""
+
+
 class Answered(Fact, frozen=True, kw_only=True):
     """A turn ended. `success` is false when the model gave up, failed, or was stopped."""
 
@@ -267,6 +312,9 @@ Event = (
     | StateLost
     | WidgetState
     | FileSaved
+    | FilesChanged
+    | FileUploaded
+    | FileDownloaded
     | Answered
     | SessionResumed
     | SessionEnded

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from nbagent import __version__, audit, sessions, settings, store
 from nbagent.errors import NbagentError, SandboxError, UsageError
@@ -34,10 +34,11 @@ from nbagent.events import (
     Usage,
     WidgetState,
 )
+from nbagent.files import Listing, SessionFiles, Uploaded
 from nbagent.inputs import clean_question, known_engine, resolve_data, size_of
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
-from nbagent.kernel.files import Collector
+from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, TrustLevel, trust_for
@@ -166,7 +167,7 @@ class Session:
         self._kernel: Kernel | None = None
         self._model: Model | None = None
         self._agent: Agent | None = None
-        self._collector: Collector | None = None
+        self._exchange: SessionFiles | None = None
         self._turn = 0
         self._cells: list[Cell] = []
         self._files: list[Path] = []
@@ -293,9 +294,8 @@ class Session:
         opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
         await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)
         self._pins = self._kernel.pins
-        self._collector = Collector(
-            self._kernel, self._journal.folder / "output", source=self._kernel.provisioner.output_folder
-        )
+        output = self._journal.folder / "output"
+        self._exchange = SessionFiles(self._kernel, output, data=self._spec.data, emit=self._emit, alone=self._one_cell)
 
     async def _start_kernel(self) -> None:
         kernel, journal = self._started_kernel(), self._running_journal()
@@ -414,6 +414,8 @@ class Session:
         """Stop what runs: the cell if one does, and the question it runs for."""
         if self._kernel is not None:
             self._kernel.interrupt()
+        if self._exchange is not None:
+            self._exchange.interrupt()
         if self._asking is not None:
             self._asking.cancel()
 
@@ -583,22 +585,11 @@ class Session:
                 # What it did before it was given up belongs to the turn too.
                 self._cells.append(_as_cell(self._recording.cells[-1]))
             raise
-        notes: list[str] = []
-        if kernel.is_alive and self._collector is not None:
-            try:
-                saved, note = await self._collector.collect()
-            except OSError as error:
-                raise store.cannot_write(self.folder / "output", error) from error
-            notes += [note] if note else []
-            for one in saved:
-                if turn:
-                    self._files.append(one.path)
-                self._emit(FileSaved(path=str(one.path), size=one.size, sha256=one.sha256, cell=cell.cell))
-            cell = replace(cell, files=[one.name for one in saved])
+        if kernel.is_alive:
+            cell, saved = await self._running_files().collect(cell)
+            self._files += saved if turn else []
         if (state := kernel.take_widget_state()) is not None:
             self._emit(WidgetState(state=state))
-        if notes:
-            cell = replace(cell, note=" ".join([cell.note, *notes]).strip())
         if turn:
             self._cells.append(cell)
         return cell
@@ -612,6 +603,56 @@ class Session:
         """
         return await self._running_kernel().install(requirements)
 
+    async def upload(
+        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+    ) -> Uploaded:
+        """Put a file into the sandbox; it is there whole or not at all, in place of a plain file of that name.
+
+        Args:
+            source: Bytes, the path of a file, or an open binary file.
+            name: Its name inside; the file's own by default.
+            to: A folder inside, below /workspace or /tmp; made if it isn't there.
+            unpack: Unpack a zip or tar archive instead, into a new folder of its name without the ending.
+
+        Raises:
+            DataError: The file can't be read.
+            TransferLimit: The place, the size, or what is in the archive is not allowed.
+            TransferError: It can't be written there, or was stopped.
+        """
+        return await self._running_files().upload(source, name, to=to, unpack=unpack)
+
+    @overload
+    async def download(self, path: str) -> bytes: ...
+
+    @overload
+    async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
+
+    async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+        """Fetch a plain file from the sandbox.
+
+        Args:
+            path: Where it is inside, below /workspace or /tmp.
+            to: A file, or a folder that is there, on the host; without it the contents are returned, up to 256 MB.
+            overwrite: Whether a file that is there may be replaced; a link never is followed.
+
+        Returns:
+            The contents, or where they are.
+
+        Raises:
+            TransferLimit: It is too large, no plain file, or the path is not allowed.
+            TransferError: It isn't there, changed while it was read, or its place on the host is taken.
+            StoreError: The host's file can't be written.
+        """
+        return await self._running_files().download(path, to, overwrite=overwrite)
+
+    async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
+        """What there is under /workspace and /tmp, /tmp/data and /tmp/output included, or in one folder of them.
+
+        Raises:
+            TransferError: There is no such folder.
+        """
+        return await self._running_files().files(folder, limit=limit)
+
     def export(self, path: str | Path) -> Path:
         """Write the session's notebook; returns its absolute path.
 
@@ -622,7 +663,7 @@ class Session:
 
         written = export.export(self._recording, Path(path).expanduser(), pins=self._pins)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-        store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.data)
+        store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.needed)
         if self.status == "running":
             digest = hashlib.sha256(written.read_bytes()).hexdigest()
             self._emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
@@ -645,6 +686,12 @@ class Session:
     def _started_kernel(self) -> Kernel:
         assert self._kernel is not None  # noqa: S101 - made by the caller
         return self._kernel
+
+    def _running_files(self) -> SessionFiles:
+        self._running_kernel()
+        if self._exchange is None:
+            raise UsageError("This session is still starting.", mend="Wait for start().")
+        return self._exchange
 
     def _running_kernel(self) -> Kernel:
         if self._kernel is None or self.status in ("new", "stopped"):

@@ -18,7 +18,10 @@ from nbagent.events import (
     Asked,
     CellFinished,
     CellStarted,
+    FileDownloaded,
     FileSaved,
+    FilesChanged,
+    FileUploaded,
     InstallFailed,
     LateOutput,
     ModelReplied,
@@ -30,6 +33,7 @@ from nbagent.events import (
     StateLost,
 )
 from nbagent.kernel.cell import text_of
+from nbagent.kernel.files import size_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -137,6 +141,13 @@ class View:
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:
                 self._say(f"file: {path}", style="cyan")
+            case FilesChanged(files=files, more=more):
+                names = ", ".join(f"{each.path} ({size_of(each.size)})" for each in files)
+                self._say(f"changed: {safe(names, colours=False)}" + (f" and {more:,} more" if more else ""))
+            case FileUploaded(path=path):
+                self._say(f"uploaded: {safe(path, colours=False)}", style="cyan")
+            case FileDownloaded(to=to) if to:
+                self._say(f"file: {safe(to, colours=False)}", style="cyan")
 
     def _say(self, text: str, *, style: str = "dim") -> None:
         self._end_line()

@@ -20,7 +20,11 @@ from nbagent.events import (
     CellFinished,
     CellStarted,
     Event,
+    FileDownloaded,
     FileSaved,
+    FilesChanged,
+    FileSeen,
+    FileUploaded,
     InstallFailed,
     ModelReplied,
     OutputAdded,
@@ -205,8 +209,16 @@ def test_what_must_be_known_is_told(shows: Shows) -> None:
         Asked(turn=1, question="?", model="replay:r.jsonl", replay=True),
         PackagesInstalled(cell=1, packages=[Package("humanize", "4.17.0", "0")]),
         FileSaved(path="/out/x.csv", size=1, sha256="0", cell=1),
+        FilesChanged(cell=1, files=[FileSeen("/workspace/m.pkl", 2_100_000), FileSeen("/tmp/\x1b[2Jt", 1)], more=4),
+        FileUploaded(path="/workspace/up.csv", name="up.csv", size=1, sha256="0"),
+        FileDownloaded(path="/workspace/m.pkl", size=1, sha256="0", to="/home/m.pkl"),
+        FileDownloaded(path="/workspace/memory", size=1, sha256="0"),
         finished(status="timeout", note="It ran longer than its limit."),
     )
+    assert "changed: /workspace/m.pkl (2.1 MB), /tmp/t (1 bytes) and 4 more\n" in rest
+    assert "uploaded: /workspace/up.csv\n" in rest
+    assert "file: /home/m.pkl\n" in rest
+    assert "memory" not in rest
     assert "recorded replies; everything else is live" in rest
     assert "installed humanize 4.17.0\n" in rest
     assert "/out/x.csv" in rest

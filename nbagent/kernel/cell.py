@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nbagent.events import CellStatus, Output, Package
+from nbagent.events import CellStatus, FileSeen, Output, Package
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Cell:
         installed: What was installed so that it could run.
         state_lost: Why the kernel was replaced, a sentence; empty if it was not.
         files: Names of the files that were collected from /tmp/output after it.
+        total_files: Files that there are in /tmp/output in all.
+        changed: Files elsewhere that it made or changed, as many as are named.
     """
 
     cell: int
@@ -49,6 +51,8 @@ class Cell:
     installed: list[Package] = field(default_factory=list)
     state_lost: str = ""
     files: list[str] = field(default_factory=list)
+    total_files: int = 0
+    changed: list[FileSeen] = field(default_factory=list)
 
     @property
     def success(self) -> bool:

@@ -7,7 +7,7 @@ what a slow reader has not taken yet waits in the sandbox's own memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import zmq
@@ -28,10 +28,12 @@ class Connection:
 
     Attributes:
         rejected: Messages that were dropped because they were unsigned, replayed or not messages at all.
+        kept: Names of nbagent's own modules that this kernel has been sent, see `probe.py`.
     """
 
     def __init__(self, manager: AsyncKernelManager) -> None:
         self.rejected = 0
+        self.kept: set[str] = set()
         self._context = zmq.asyncio.Context()
         self._context.setsockopt(zmq.RCVHWM, WAITING)
         self._context.setsockopt(zmq.LINGER, 0)
@@ -50,17 +52,28 @@ class Connection:
         self._context.destroy(linger=0)
 
     def execute(
-        self, code: str, *, silent: bool = False, store_history: bool = True, expressions: dict[str, str] | None = None
+        self,
+        code: str,
+        *,
+        silent: bool = False,
+        store_history: bool = True,
+        expressions: dict[str, str] | None = None,
+        buffers: Sequence[bytes] = (),
     ) -> str:
         """Send an execute request; returns its message id, by which its messages are known."""
-        msg_id: str = self.client.execute(
-            code,
-            silent=silent,
-            store_history=store_history,
-            user_expressions=expressions,
-            allow_stdin=False,
-            stop_on_error=True,
-        )
+        content = {
+            "code": code,
+            "silent": silent,
+            "store_history": store_history,
+            "user_expressions": expressions or {},
+            "allow_stdin": False,
+            "stop_on_error": True,
+        }
+        # `client.execute` would do, but for the buffers.
+        message = self.client.session.msg("execute_request", content)
+        message["buffers"] = list(buffers)
+        self.client.shell_channel.send(message)
+        msg_id: str = message["header"]["msg_id"]
         return msg_id
 
     def interrupt(self) -> None:

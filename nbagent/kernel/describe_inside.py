@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import threading
 import time
 from typing import Any
 
@@ -14,37 +16,76 @@ COUNT_BELOW = 300 * 1024 * 1024
 SAMPLE_ROWS = 1000
 OPEN_BELOW = 60 * 1024 * 1024
 """Bytes up to which a format is read whole that can't be read in part."""
+LEAST_SHARE = 3.0
+"""Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
+MAX_LATE = 3
+"""Files that may take too long, each of which still occupies the kernel."""
+LATE = "took too long to read"
+NO_TIME = "not described: there was no time left"
 TEXT = frozenset(".txt .md .log .py .ini .cfg .toml .yaml .yml .xml .html .rst .sql".split())
 PICTURES = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
 def main(paths: list[str], seconds: float) -> list[dict[str, Any]]:
-    """Describe each file, and each file in each folder, until time is up."""
+    """Describe each file, and each file in each folder, each within its share of the time that is left.
+
+    Each is published when it is begun and when it is there, for the case that this never comes to its end.
+    """
     end = time.monotonic() + seconds
     found = []
     files = [file for path in paths for file in walk(path)]
-    for path in files[:FILES]:
+    chosen = files[:FILES]
+    late = 0
+    for number, path in enumerate(chosen):
+        left = end - time.monotonic()
+        share = max(left / (len(chosen) - number), min(left, LEAST_SHARE))
         # What is no UTF-8 can't be sent to a model.
-        described: dict[str, Any] = {"path": os.fsencode(path).decode("utf-8", "replace")}
-        try:
-            status = os.stat(path)
-            described["note"] = size_of(status.st_size)
-            if stat.S_ISDIR(status.st_mode):
-                described["note"] = "an empty folder" if not os.listdir(path) else "a folder without plain files"
-            elif not stat.S_ISREG(status.st_mode):
-                # Reading a pipe would wait for whoever writes to it.
-                described["note"] = "not a plain file"
-            elif time.monotonic() < end:
-                described.update(describe(path, status.st_size))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # a panic of a library in Rust is no Exception
-            lines = str(error).splitlines() or [""]
-            described["note"] = f"can't be read: {type(error).__name__}: {brief(lines[0])}"
-        found.append(described)
-    if len(files) > FILES:
-        found[-1]["note"] = f"{found[-1].get('note', '')}; {len(files) - FILES} more files are not described"
+        name = {"path": os.fsencode(path).decode("utf-8", "replace")}
+        publish({**name, "note": LATE})
+        described = within(path, share) if left > 0 and late < MAX_LATE else {"note": NO_TIME}
+        late += described.get("note") == LATE
+        if number == FILES - 1 and len(files) > FILES:
+            described["note"] = f"{described.get('note', '')}; {len(files) - FILES} more files are not described"
+        found.append({**name, **described})
+        publish(found[-1])
     return found
+
+
+def within(path: str, seconds: float) -> dict[str, Any]:
+    """One description; a library that takes too long is left behind, since nothing can stop it."""
+    box: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: box.append(one(path)), daemon=True)
+    reader.start()
+    reader.join(seconds)
+    return box[0] if box else {"note": LATE}
+
+
+def publish(described: dict[str, Any]) -> None:
+    """Send a description ahead of the result."""
+    from IPython import get_ipython
+
+    kernel = get_ipython().kernel
+    content = json.dumps(described).encode()
+    kernel.session.send(kernel.iopub_socket, "nbagent_chunk", {}, parent=kernel.get_parent(), buffers=[content])
+
+
+def one(path: str) -> dict[str, Any]:
+    """What there is to know of one file, or why that can't be known."""
+    described: dict[str, Any] = {}
+    try:
+        status = os.stat(path)
+        described["note"] = size_of(status.st_size)
+        if stat.S_ISDIR(status.st_mode):
+            described["note"] = "an empty folder" if not os.listdir(path) else "a folder without plain files"
+        elif not stat.S_ISREG(status.st_mode):
+            # Reading a pipe would wait for whoever writes to it.
+            described["note"] = "not a plain file"
+        else:
+            described.update(describe(path, status.st_size))
+    except BaseException as error:  # a panic of a library in Rust is no Exception
+        lines = str(error).splitlines() or [""]
+        described["note"] = f"can't be read: {type(error).__name__}: {brief(lines[0])}"
+    return described
 
 
 def walk(path: str) -> list[str]:
@@ -197,8 +238,6 @@ def database(path: str) -> dict[str, Any]:
 
 def json_file(path: str, size: int) -> dict[str, Any]:
     """The shape of a JSON document, and its columns if it is a list of records."""
-    import json
-
     if size >= OPEN_BELOW:
         return {"kind": "JSON", "note": size_of(size)}
     with open(path, encoding="utf-8-sig", errors="replace") as file:

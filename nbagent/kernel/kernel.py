@@ -6,13 +6,11 @@ installed and the cell runs again. Each of these is an event; what must be read 
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import json
 import signal
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +30,7 @@ from nbagent.events import (
     PackagesInstalled,
     StateLost,
 )
+from nbagent.kernel import probe
 from nbagent.kernel.cell import Cell, CodeBoxOutput
 from nbagent.kernel.connection import Connection
 from nbagent.kernel.execution import Execution, Why, clean_code
@@ -51,6 +50,8 @@ LAST_WORDS = 1.0
 """Seconds for reading what a kernel that died has sent before."""
 RECENT = 60
 """Requests whose late output is still attributed to a cell; each cell takes about three."""
+SILENT = 8
+"""How many of them may be silent ones."""
 MIN_PATIENCE = 2.0
 """Seconds that a kernel which is free takes at most to say so."""
 MAX_RESTARTS = 3
@@ -59,6 +60,7 @@ MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
 
 Notify = Callable[[Event], object]
+Chunks = Callable[[bytes], None]
 
 
 class Kernel:
@@ -98,8 +100,11 @@ class Kernel:
         self._connection: Connection | None = None
         self._installer: Installer | None = None
         self._recent: OrderedDict[str, tuple[int, CellOutputs]] = OrderedDict()
+        self._silent: deque[str] = deque()
         self._busy = asyncio.Lock()
         self._deaths = 0
+        self._gone = ""
+        self._untold = ""
         self._stop: Why | None = None
         self._running = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -172,11 +177,12 @@ class Kernel:
         grace = self.spec.trust.limits.grace
         interrupted = False
         for seconds in (max(patience, MIN_PATIENCE), grace):
+            msg_id = connection.execute("", silent=True, store_history=False)
             # With a place for chunks, it also waits for a message of IOPub: what comes from now on is not missed.
-            if await self._ask("", expressions={}, seconds=seconds, chunks=lambda _: None) is not None:
+            if await self._reply(msg_id, seconds=seconds, chunks=lambda _: None) is not None:
                 await self._settle()
                 return interrupted
-            # `_ask` has interrupted what it waited for, and its own request with it.
+            # The request that waited is interrupted together with what it waited for.
             interrupted = True
             connection.interrupt()
         raise SandboxError(f"The kernel did not answer within {grace:g} s of an interrupt.")
@@ -310,10 +316,10 @@ class Kernel:
             number = self.cells
             self._notify(CellStarted(cell=number, turn=turn, code=code, tool=tool, approver=approver))
             started = time.monotonic()
-            await self._ensure_alive(number)
+            lost = await self._ensure_alive(number)
             self._running, self._stop = True, None
             try:
-                return await self._run_with_installs(number, code, limit, started)
+                return await self._run_with_installs(number, code, limit, started, lost)
             finally:
                 self._running = False
 
@@ -327,10 +333,13 @@ class Kernel:
             self._stop = "interrupted"
         return self._running
 
-    async def _run_with_installs(self, number: int, code: str, limit: float, started: float) -> Cell:
-        """Run, and as long as a module is missing that can be had, install it and run again."""
+    async def _run_with_installs(self, number: int, code: str, limit: float, started: float, lost: str) -> Cell:
+        """Run, and as long as a module is missing that can be had, install it and run again.
+
+        `lost` says why the kernel is a new one, if it is.
+        """
         installed: list[Package] = []
-        notes: list[str] = []
+        notes = [lost] if lost else []
         for _ in range(MAX_INSTALLS + 1):
             run = await self._execute(number, code, limit)
             if (module := run.missing_module(code)) is None or len(installed) >= MAX_INSTALLS:
@@ -351,7 +360,7 @@ class Kernel:
                 run.stopped = self._stop
                 break
             self._notify(OutputsCleared(cell=number))
-        lost = await self._recover(run)
+        lost = await self._recover(run) or lost
         return self._finish(run, code, time.monotonic() - started, installed, [*notes, *run.notes], lost)
 
     def _finish(
@@ -561,13 +570,20 @@ class Kernel:
             await self.provisioner.wait()
         return lost
 
-    async def _ensure_alive(self, cell: int) -> None:
-        """Before a cell: a kernel that ended between two cells is replaced, and the cell not blamed for it."""
+    async def _ensure_alive(self, cell: int) -> str:
+        """Before a cell: a kernel that ended between two cells is replaced, and the cell not blamed for it.
+
+        Returns:
+            Why the state of the earlier cells is lost, if it is and no cell was told so far.
+        """
         if self._connection is None:
             await self._revive(cell)
         elif await self.provisioner.poll() is not None:
             ended = self.provisioner.last_exit
-            await self.restart(f"The kernel {ended or 'ended'} between two cells; its variables are lost.", cell=cell)
+            self._untold = f"The kernel {ended or 'ended'} between two cells; its variables are lost."
+            await self.restart(self._untold, cell=cell)
+        lost, self._untold = self._untold, ""
+        return lost
 
     async def _revive(self, cell: int) -> None:
         """Bring back a kernel that died too often to be restarted by itself: once, because a person asked again.
@@ -575,18 +591,21 @@ class Kernel:
         Raises:
             KernelDied: It did not come up.
         """
+        reason = f"{self._gone or 'The kernel had died.'} Variables, imports and files of the sandbox are lost."
         try:
-            await self.restart("The kernel had died.", cell=cell)
+            await self.restart(reason, cell=cell)
         except NbagentError as error:
             raise KernelDied(
                 f"The kernel died {self._deaths} times in a row and could not be restarted: {error}"
             ) from error
+        self._gone, self._untold = "", reason
 
     async def _settle(self) -> None:
         """After an interrupt ipykernel refuses the next request or two: ask until one is taken."""
         end = time.monotonic() + self.spec.trust.limits.grace
         while time.monotonic() < end:
-            reply = await self._ask("", expressions={}, seconds=1.0)
+            msg_id = self._alive().execute("", silent=True, store_history=False)
+            reply = await self._reply(msg_id, seconds=1.0)
             if reply is not None and reply.get("status") == "ok":
                 return
 
@@ -605,14 +624,36 @@ class Kernel:
     # -- questions to the kernel that are no cells ------------------------------------------------------------
 
     async def _ask(
-        self, code: str, *, expressions: dict[str, str], seconds: float, chunks: Callable[[bytes], None] | None = None
+        self,
+        code: str,
+        *,
+        expressions: dict[str, str],
+        seconds: float,
+        chunks: Chunks | None = None,
+        buffers: Sequence[bytes] = (),
     ) -> dict[str, Any] | None:
-        """Run code silently and return the reply's content; None if none came in time. The caller holds the lock."""
+        """Run code silently and return the reply's content; None if none came in time. The caller holds the lock.
+
+        What takes too long is interrupted; a kernel that doesn't answer that either is given up.
+        """
         connection = self._alive()
-        msg_id = connection.execute(code, silent=True, store_history=False, expressions=expressions)
+        msg_id = connection.execute(code, silent=True, store_history=False, expressions=expressions, buffers=buffers)
         if self._recent:
             # ipykernel names the latest request for what a thread prints: it belongs to the last cell.
             self._remember(msg_id, *next(reversed(self._recent.values())))
+            self._forget_silent(msg_id)
+        reply = await self._reply(msg_id, seconds=seconds, chunks=chunks)
+        if reply is None and await self.provisioner.poll() is None:
+            connection.interrupt()
+            if await self._reply(msg_id, seconds=self.spec.trust.limits.grace) is not None:
+                await self._settle()
+            elif await self.provisioner.poll() is None:
+                await self._give_kernel_up()
+        return reply
+
+    async def _reply(self, msg_id: str, *, seconds: float, chunks: Chunks | None = None) -> dict[str, Any] | None:
+        """Wait for the reply to a silent request, and for its end if it sends chunks."""
+        connection = self._alive()
         end = time.monotonic() + seconds
         reply: dict[str, Any] | None = None
         idle = chunks is None
@@ -632,36 +673,57 @@ class Kernel:
                         self._take(channel, message, None)
             if await self.provisioner.poll() is not None:
                 return None
-        if reply is None:
-            connection.interrupt()
         return reply
 
+    def _forget_silent(self, msg_id: str) -> None:
+        """Of the silent requests only the last few are remembered: a file takes hundreds, and none is a cell."""
+        self._silent.append(msg_id)
+        if len(self._silent) > SILENT:
+            self._recent.pop(self._silent.popleft(), None)
+
+    async def _give_kernel_up(self) -> None:
+        """End a kernel that neither answers nor takes an interrupt; the next cell gets a new one, and is told."""
+        self._drop_connection()
+        self._gone = "The kernel did not answer between two cells, ignored the interrupt, and was killed."
+        await self.provisioner.kill()
+        await self.provisioner.wait()
+
     async def evaluate(
-        self, source: str, arguments: list[Any], *, seconds: float = 20.0, chunks: Callable[[bytes], None] | None = None
+        self,
+        source: str,
+        arguments: list[Any],
+        *,
+        seconds: float = 20.0,
+        chunks: Chunks | None = None,
+        buffers: Sequence[bytes] = (),
     ) -> Any:
         """Run nbagent's own code in the kernel, silently and without a trace in its namespace.
 
         Args:
-            source: A module that defines `main(*arguments)`, whose result JSON can hold.
+            source: A module that defines `main(*arguments)`, whose result JSON can hold. It stays in the kernel, with
+                what it keeps in its globals.
             arguments: What JSON can hold.
             seconds: After which it is interrupted.
             chunks: Gets the buffers of `nbagent_chunk` messages that the code publishes.
+            buffers: What goes along with the request; the code finds it in the kernel's `get_parent()`.
 
         Returns:
             What `main` returned, which is untrusted: the session's own code may have changed anything in there. None
             if there was nothing.
         """
-        call = f"(lambda space: (exec({source!r}, space), space['main'](*{arguments!r}))[1])({{'__name__': 'nbagent'}})"
-        expression = f"__import__('json').dumps({call})"
         async with self._busy:
-            if self._connection is None:
-                await self._revive(0)
-            reply = await self._ask("", expressions={"value": expression}, seconds=seconds, chunks=chunks)
-        try:
-            shown = (reply or {})["user_expressions"]["value"]["data"]["text/plain"]
-            return json.loads(ast.literal_eval(shown))
-        except (KeyError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
+            self._untold = await self._ensure_alive(0)
+            connection, key = self._alive(), probe.key_of(source)
+            kept = key in connection.kept
+            while True:
+                expressions = {"value": probe.call(source, arguments, kept=kept)}
+                reply = await self._ask("", expressions=expressions, seconds=seconds, chunks=chunks, buffers=buffers)
+                if not (kept and probe.is_missing(reply)):
+                    break
+                kept = False
+            if reply is not None:
+                connection.kept.add(key)
+        return probe.result(reply)
 
     # -- packages -----------------------------------------------------------------------------------------------
 

@@ -20,7 +20,8 @@ from nbagent import __version__, store
 from nbagent.errors import InstallRefused
 from nbagent.events import Output
 from nbagent.kernel.widgets import STATE_MIME
-from nbagent.notebook.record import RecordedCell, RecordedTurn, Recording, Remark
+from nbagent.notebook.record import RecordedCell, RecordedTurn, RecordedUpload, Recording, Remark
+from nbagent.notebook.uploads import upload_cells
 from nbagent.sandbox.modules import distribution_for
 
 KERNELS = {
@@ -62,13 +63,16 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
         cells.append(_requirements(recording, pins))
     turns = {turn.turn: turn for turn in recording.turns}
     last = {item.turn: number for number, item in enumerate(recording.items)}
-    remarks = 0
+    remarks = uploads = 0
     for number, item in enumerate(recording.items):
         if isinstance(item, RecordedTurn):
             cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
         elif isinstance(item, Remark):
             remarks += 1
             cells.append(_markdown(f"remark-{remarks}", item.text, {"role": "remark", "turn": item.turn}))
+        elif isinstance(item, RecordedUpload):
+            uploads += 1
+            cells += upload_cells(item.upload, uploads)
         elif item.status in RUNS_AGAIN:
             cells.append(_code(item))
         else:
@@ -210,6 +214,7 @@ def _provenance(recording: Recording) -> dict[str, Any]:
         "trust": started.trust if started else "",
         "environment": started.environment if started else "",
         "data": [{"path": each.path, "size": each.size} for each in recording.data],
+        "uploads": [{"path": each.path, "size": each.size, "sha256": each.sha256} for each in recording.uploads],
         "packages": [
             {"name": p.name, "version": p.version, "sha256": p.sha256, "requested": p.requested} for p in packages
         ],

@@ -14,6 +14,7 @@ from nbagent.events import (
     CellStarted,
     DataSeen,
     FileSaved,
+    FileUploaded,
     LateOutput,
     ModelReplied,
     Output,
@@ -26,6 +27,8 @@ from nbagent.events import (
     SessionStarted,
     WidgetState,
 )
+
+DATA = "/tmp/data"  # noqa: S108 - a path inside
 
 
 @dataclass
@@ -66,12 +69,21 @@ class Remark:
 
 
 @dataclass
+class RecordedUpload:
+    """What a person put into the sandbox, at its place between the cells."""
+
+    upload: FileUploaded
+    turn: int = 0
+
+
+@dataclass
 class Recording:
     """A session so far.
 
     Attributes:
         started: How it was started, None for an empty log.
-        items: Turns, remarks and cells in the order in which they came; a turn's answer stands after its last item.
+        items: Turns, remarks, uploads and cells in the order in which they came; a turn's answer stands after its last
+            item.
         packages: All that was installed, by name.
         data: What the sandbox sees read-only.
         files: What reached the host, by path.
@@ -79,7 +91,7 @@ class Recording:
     """
 
     started: SessionStarted | None = None
-    items: list[RecordedTurn | Remark | RecordedCell] = field(default_factory=list)
+    items: list[RecordedTurn | Remark | RecordedUpload | RecordedCell] = field(default_factory=list)
     packages: dict[str, Package] = field(default_factory=dict)
     data: list[DataSeen] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
@@ -99,6 +111,18 @@ class Recording:
     def turns(self) -> list[RecordedTurn]:
         """All turns, in order."""
         return [item for item in self.items if isinstance(item, RecordedTurn)]
+
+    @property
+    def uploads(self) -> list[FileUploaded]:
+        """All uploads, in order."""
+        return [item.upload for item in self.items if isinstance(item, RecordedUpload)]
+
+    @property
+    def needed(self) -> list[DataSeen]:
+        """What a re-run needs of the host, and where it looks for it: the data, and uploads that came from a file."""
+        given = {f"{DATA}/{each.name}": each for each in self.uploads if each.source}
+        uploads = {path: DataSeen(path, each.source, each.size) for path, each in given.items()}
+        return [*(uploads | {each.path: each for each in self.data}).values()]
 
     def add(self, record: Record) -> None:
         """Take in the next record."""
@@ -122,6 +146,8 @@ class Recording:
                     self._cells[number].installed += packages
             case FileSaved(path=path) as saved:
                 self.files[path] = saved
+            case FileUploaded() as upload:
+                self.items.append(RecordedUpload(upload))
             case WidgetState(state=state):
                 self.widgets = state
             case event:

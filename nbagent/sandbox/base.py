@@ -283,6 +283,11 @@ class SandboxProvisioner(KernelProvisionerBase):
         """Where code leaves its results, as it sees it."""
         return OUTPUT
 
+    @property
+    def workspace_folder(self) -> str:
+        """Where code works, as it sees it."""
+        return WORKSPACE
+
     def data_path(self, mount: Mount) -> str:
         """Where code sees a mount."""
         return mount.target

@@ -43,7 +43,7 @@ class LocalProvisioner(SandboxProvisioner):
     _process: subprocess.Popen[bytes] | None = None
 
     def _inside(self) -> dict[str, Any]:
-        folders = [str(self.scratch / "workspace"), self.output_folder]
+        folders = [self.workspace_folder, self.output_folder]
         return {
             **super()._inside(),
             "uid": None,
@@ -97,6 +97,11 @@ class LocalProvisioner(SandboxProvisioner):
     def output_folder(self) -> str:
         """In the session's own scratch folder."""
         return str(self.scratch / "output")
+
+    @property
+    def workspace_folder(self) -> str:
+        """Likewise."""
+        return str(self.scratch / "workspace")
 
     def data_path(self, mount: Mount) -> str:
         """Where it lies."""

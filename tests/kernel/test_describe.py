@@ -347,3 +347,45 @@ async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel) -> None:
     described = await describe(kernel, ["/tmp/data/data/plain.csv"])
     await kernel.run("os.path.isdir = real")
     assert [each["path"] for each in described] == ["/tmp/data/data/plain.csv"]
+
+
+SLOW = """
+import builtins, time
+real = builtins.open
+def slow(path, *more, **other):
+    if 'notes' in str(path): {how}
+    return real(path, *more, **other)
+builtins.open = slow
+"""
+
+
+@on_one_loop
+async def test_a_file_that_takes_too_long_costs_the_others_nothing(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has its share of the time; what takes longer is named, and the kernel goes on at once."""
+    monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 8.0)
+    await kernel.run(SLOW.format(how="time.sleep(30)"))
+    paths = [f"/tmp/data/data/{name}" for name in ("plain.csv", "notes.txt", "bom.csv", "object.json")]
+    started = time.monotonic()
+    described = await describe(kernel, paths)
+    assert time.monotonic() - started < 8
+    await kernel.run("builtins.open = real")
+    assert [each["path"] for each in described] == paths
+    assert described[1] == {"path": "/tmp/data/data/notes.txt", "note": "took too long to read"}
+    assert [each["kind"] for each in (described[0], *described[2:])] == ["CSV", "CSV", "JSON"]
+
+
+@on_one_loop
+async def test_of_a_description_that_never_ends_a_part_is_kept(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where even the kernel hangs, what was described until then is there, and the others are named."""
+    monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 3.0)
+    hang = "import ctypes; ctypes.PyDLL(None).sleep(4)"  # which keeps all of Python from running
+    await kernel.run(SLOW.format(how=hang))
+    paths = [f"/tmp/data/data/{name}" for name in ("plain.csv", "notes.txt", "bom.csv")]
+    described = await describe(kernel, paths)
+    await kernel.run("1")
+    await kernel.run("import builtins; builtins.open = globals().get('real', open)")
+    assert [each["path"] for each in described] == paths
+    assert described[0]["rows"] == 4
+    assert [each["note"] for each in described[1:]] == ["took too long to read", "could not be read in time"]

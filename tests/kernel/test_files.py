@@ -8,6 +8,7 @@ import time
 import unicodedata
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import machine
 import pytest
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 from nbagent.kernel import files
 from nbagent.kernel.files import MAX_FILES, Collector, safe_name
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.paths import Place
+from nbagent.kernel.transfer import Carried
 
 on_one_loop = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,14 +48,20 @@ async def run(kernel: Kernel, code: str) -> None:
     assert cell.success, cell.outputs
 
 
+async def nothing(collector: Collector) -> bool:
+    """Whether there is nothing to collect and nothing to say."""
+    found = await collector.collect()
+    return not found.saved and not found.note
+
+
 @on_one_loop
 async def test_a_file_reaches_the_host(kernel: Kernel, collector: Collector, tmp_path: Path) -> None:
     """Its bytes, size and hash are there, under its name, as a plain file that is the person's."""
     await run(kernel, "open('a b.bin', 'wb').write(bytes(range(256)) * 3000)")
-    saved, note = await collector.collect()
+    found = await collector.collect()
     content = bytes(range(256)) * 3000
-    (one,) = saved
-    assert (one.name, one.size, note) == ("a b.bin", len(content), "")
+    (one,) = found.saved
+    assert (one.name, one.size, found.note, found.total) == ("a b.bin", len(content), "", 1)
     assert one.sha256 == hashlib.sha256(content).hexdigest()
     assert one.path == tmp_path / "output" / "a b.bin"
     assert one.path.read_bytes() == content
@@ -63,10 +72,10 @@ async def test_a_file_reaches_the_host(kernel: Kernel, collector: Collector, tmp
 async def test_a_file_is_collected_when_it_is_new_or_has_changed(kernel: Kernel, collector: Collector) -> None:
     """What was collected already isn't collected again, until it changes; then it replaces the earlier one."""
     await run(kernel, "open('a', 'w').write('1'); open('empty', 'w').close()")
-    assert sorted(one.name for one in (await collector.collect())[0]) == ["a", "empty"]
-    assert await collector.collect() == ([], "")
+    assert sorted(one.name for one in (await collector.collect()).saved) == ["a", "empty"]
+    assert await nothing(collector)
     await run(kernel, "open('a', 'w').write('22')")
-    (one,) = (await collector.collect())[0]
+    (one,) = (await collector.collect()).saved
     assert one.path.read_text() == "22"
     assert sorted(each.name for each in one.path.parent.iterdir()) == ["a", "empty"]
 
@@ -75,11 +84,13 @@ async def test_a_file_is_collected_when_it_is_new_or_has_changed(kernel: Kernel,
 async def test_a_run_gives_at_most_twenty_files(kernel: Kernel, collector: Collector) -> None:
     """The others are counted, and come after the next run."""
     await run(kernel, "for i in range(25): open(f'{i:02}', 'w').close(); os.utime(f'{i:02}', (i, i))")
-    saved, note = await collector.collect()
+    found = await collector.collect()
+    saved, note = found.saved, found.note
     assert [one.name for one in saved] == [f"{i:02}" for i in range(MAX_FILES)]
     assert "25 files are new" in note
     assert "20 were collected" in note
-    saved, note = await collector.collect()
+    found = await collector.collect()
+    saved, note = found.saved, found.note
     assert ([one.name for one in saved], note) == ([f"{i:02}" for i in range(20, 25)], "")
 
 
@@ -93,7 +104,8 @@ async def test_only_plain_files_are_collected(kernel: Kernel, collector: Collect
         "open('one', 'w').close(); os.link('one', 'two')\nopen('plain', 'w').write('x')",
     )
     started = time.monotonic()
-    saved, note = await collector.collect()
+    found = await collector.collect()
+    saved, note = found.saved, found.note
     assert ([one.name for one in saved], note) == (["plain"], "")
     assert time.monotonic() - started < 5
 
@@ -102,10 +114,105 @@ async def test_only_plain_files_are_collected(kernel: Kernel, collector: Collect
 async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Collector) -> None:
     """A file beyond the bound, even one without content, isn't sent; its size is told, and others come."""
     await run(kernel, "os.truncate(os.open('huge', os.O_CREAT | os.O_RDWR), 2**31); open('small', 'w').close()")
-    saved, note = await collector.collect()
+    found = await collector.collect()
+    saved, note = found.saved, found.note
     assert [one.name for one in saved] == ["small"]
     assert note == "'huge' has 2,147,483,648 bytes and stays in the sandbox."
-    assert await collector.collect() == ([], "")
+    assert await nothing(collector)
+
+
+@on_one_loop
+async def test_a_sparse_terabyte_stays(kernel: Kernel, collector: Collector, tmp_path: Path) -> None:
+    """A file that claims a terabyte, and has none of it, costs the host nothing."""
+    await run(kernel, "os.truncate(os.open('tera.bin', os.O_CREAT | os.O_RDWR), 2**40)")
+    started = time.monotonic()
+    found = await collector.collect()
+    assert (found.saved, found.note) == ([], "'tera.bin' has 1,099,511,627,776 bytes and stays in the sandbox.")
+    assert time.monotonic() - started < 5
+    assert list((tmp_path / "output").iterdir()) == []
+
+
+@on_one_loop
+async def test_what_the_last_run_wrote_comes_first(kernel: Kernel, collector: Collector) -> None:
+    """Of thousands that wait, a later run's own file does not; and those that are gone are waited for no more."""
+    await run(kernel, "for i in range(3000): open(f'{i}', 'w').close()")
+    assert len((await collector.collect()).saved) == MAX_FILES
+    await run(kernel, "open('result.csv', 'w').write('1')")
+    found = await collector.collect()
+    assert found.saved[0].name == "result.csv"
+    assert (len(found.saved), found.total) == (MAX_FILES, 3001)
+    assert "of 3,001 files are new" in found.note
+    await run(kernel, "for i in range(3000): os.unlink(f'{i}')")
+    assert await nothing(collector)
+
+
+@on_one_loop
+async def test_a_folder_that_is_moved_in_is_collected(kernel: Kernel, collector: Collector) -> None:
+    """Files whose own times are old are new in the folder all the same."""
+    await run(
+        kernel, "os.makedirs('/tmp/made'); open('/tmp/made/a.csv', 'w').write('1'); os.utime('/tmp/made/a.csv', (1, 1))"
+    )
+    assert await nothing(collector)
+    await run(kernel, "shutil.move('/tmp/made', '/tmp/output/made')")
+    assert [one.name for one in (await collector.collect()).saved] == ["made_a.csv"]
+
+
+@on_one_loop
+async def test_too_many_files_are_counted_and_bounded(kernel: Kernel, collector: Collector) -> None:
+    """More files than are followed take a bounded time, and the count says that it is none."""
+    await run(kernel, "for i in range(120_000): os.close(os.open(f'{i}', os.O_CREAT))")
+    started = time.monotonic()
+    found = await collector.collect()
+    assert time.monotonic() - started < 10
+    assert len(found.saved) == MAX_FILES
+    assert "20,000 of at least 100,000 files are new" in found.note
+
+
+SWAPS = {
+    "link": "os.symlink('/etc/passwd', 'swapped')",
+    "hard link": "os.link('/tmp/target', 'swapped')",
+    "pipe": "os.mkfifo('swapped')",
+    "socket": "import socket; socket.socket(socket.AF_UNIX).bind('swapped')",
+    "folder": "os.mkdir('swapped')",
+    "nothing": "pass",
+    "linked folder": "os.rename('below', 'was'); os.symlink('/etc', 'below')",
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+@on_one_loop
+async def test_what_takes_a_files_place_is_not_sent(
+    kernel: Kernel, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: str
+) -> None:
+    """A file that was listed and is something else when it is to be sent is refused, without a hang."""
+    await run(kernel, "open('/tmp/target', 'w').write('of another'); open('swapped', 'w').write('plain')")
+    await run(kernel, "os.mkdir('below'); open('below/passwd', 'w').write('plain')")
+    download = collector._transfer.download
+
+    async def late(place: Place, *arguments: Any, **more: Any) -> Carried:
+        await run(kernel, f"os.path.exists('swapped') and os.unlink('swapped'); {SWAPS[swap]}")
+        monkeypatch.undo()
+        return await download(place, *arguments, **more)
+
+    monkeypatch.setattr(collector._transfer, "download", late)
+    started = time.monotonic()
+    found = await collector.collect()
+    await run(kernel, "os.unlink('/tmp/target')")
+    assert time.monotonic() - started < 5
+    saved = {one.path.read_text() for one in found.saved}
+    assert saved <= {"plain"}
+    assert len(found.saved) == (swap != "linked folder")
+    assert "could not be fetched" in found.note
+    assert len(list((tmp_path / "output").iterdir())) == len(found.saved)
+
+
+@on_one_loop
+async def test_an_output_folder_that_is_a_link_gives_nothing(kernel: Kernel, collector: Collector) -> None:
+    """What code puts in the folder's place isn't looked into."""
+    await run(kernel, "os.chdir('/'); os.rename('/tmp/output', '/tmp/was'); os.symlink('/etc', '/tmp/output')")
+    found = await collector.collect()
+    await run(kernel, "os.unlink('/tmp/output'); os.rename('/tmp/was', '/tmp/output'); os.chdir('/tmp/output')")
+    assert (found.saved, found.total) == ([], 0)
 
 
 @on_one_loop
@@ -113,7 +220,7 @@ async def test_a_large_file_comes_whole(kernel: Kernel, collector: Collector) ->
     """Thirty megabytes come in order and unharmed."""
     await run(kernel, "import random\ndata = random.Random(1).randbytes(30_000_001)\nopen('large', 'wb').write(data)")
     cell = await kernel.run("import hashlib; print(hashlib.sha256(data).hexdigest())")
-    (one,) = (await collector.collect())[0]
+    (one,) = (await collector.collect()).saved
     assert (one.size, one.sha256) == (30_000_001, cell.text)
     assert hashlib.sha256(one.path.read_bytes()).hexdigest() == cell.text
 
@@ -138,7 +245,8 @@ async def test_hostile_names_become_harmless(kernel: Kernel, collector: Collecto
         b"{'a': %s}",
     ]
     await run(kernel, f"for name in {names!r}: open(name, 'wb').write(name)")
-    saved, note = await collector.collect()
+    found = await collector.collect()
+    saved, note = found.saved, found.note
     assert note == ""
     assert sorted(one.path.read_bytes() for one in saved) == sorted(names)
     assert sorted(each.name for each in (tmp_path / "output").iterdir()) == sorted(one.name for one in saved)
@@ -155,11 +263,11 @@ async def test_names_that_differ_by_case_or_folder_stay_apart(kernel: Kernel, co
     await run(
         kernel, code + "    os.makedirs(os.path.dirname(name) or '.', exist_ok=True); open(name, 'w').write(name)"
     )
-    saved, _ = await collector.collect()
+    saved = (await collector.collect()).saved
     assert sorted(one.path.read_text() for one in saved) == sorted(["a_b", "A_b", "p/q/x", "p_q_x", "p_q/x"])
     assert len({one.name.casefold() for one in saved}) == 5
     await run(kernel, "open('A_b', 'w').write('again')")
-    (again,) = (await collector.collect())[0]
+    (again,) = (await collector.collect()).saved
     assert again.path in {one.path for one in saved}
     assert again.path.read_text() == "again"
 
@@ -183,7 +291,8 @@ async def test_thousands_of_files_take_no_time(kernel: Kernel, collector: Collec
     """A cell that litters the folder doesn't stop the session."""
     await run(kernel, "for i in range(5000): open(f'{i}', 'w').close()")
     started = time.monotonic()
-    saved, note = await collector.collect()
+    found = await collector.collect()
+    saved, note = found.saved, found.note
     assert len(saved) == MAX_FILES
     assert "20 were collected" in note
     assert time.monotonic() - started < 10
@@ -202,10 +311,11 @@ LIES = [
     "None",
     "'x'",
     "[['a', -1, 0], ['a', 'b', 'c'], [1], {}, 'ab']",
-    "[['../../../../etc/passwd', 10, 1], ['/etc/passwd', 10, 2]]",
+    "[['../../../../etc/passwd', 10, 1], ['/etc/passwd', 10, 2], ['.', 1, 1], ['a//b', 1, 1]]",
     "[['a', 10**30, 1]]",
     "[['nothing', 5, 1]]",
     "[['x' * 10**6, 5, 1]]",
+    "[[str(i), 0, 0] for i in range(100_000)]",
 ]
 
 
@@ -219,8 +329,12 @@ async def test_a_sandbox_that_lies_gives_nothing_away(
     code += "    ours = key and getattr(key, '__globals__', {}).get('__name__') == 'nbagent'\n"
     await run(kernel, f"{code}    return {lie} if ours else real(*found, key=key, **more)")
     await run(kernel, "builtins.sorted = lies")
-    saved, _ = await collector.collect()
+    found = await collector.collect()
     await run(kernel, "builtins.sorted = real")
+    saved = found.saved
+    assert len(found.note) < 5000
+    if "passwd" in lie:
+        assert "could not be fetched" in found.note
     outside = [each for each in tmp_path.rglob("*") if each.is_file() and each.parent != tmp_path / "output"]
     assert outside == []
     # /etc/passwd in there is the sandbox's own.

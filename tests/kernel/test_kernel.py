@@ -276,6 +276,44 @@ async def test_values_are_asked_for_as_json(kernel: Kernel) -> None:
     assert (await kernel.run("'main' in globals()")).text == "False"
 
 
+async def test_a_question_that_takes_too_long_is_interrupted(kernel: Kernel, events: Events) -> None:
+    """Nbagent's own request has a limit too; the kernel keeps its state, and really runs the next cell."""
+    await kernel.run("kept = 7")
+    started = time.monotonic()
+    assert await kernel.evaluate("import time\ndef main(): time.sleep(100)", [], seconds=0.3) is None
+    assert time.monotonic() - started < 3
+    assert (await kernel.run("kept")).text == "7"
+    assert not events.of(StateLost)
+
+
+async def test_a_question_that_cannot_be_stopped_costs_the_kernel(kernel: Kernel, events: Events) -> None:
+    """One that ignores the interrupt too is ended; the next cell gets a new kernel, and is told."""
+    await kernel.run("gone = 1")
+    stubborn = "import time\ndef main():\n    while True:\n        try: time.sleep(60)\n"
+    stubborn += "        except KeyboardInterrupt: pass"
+    started = time.monotonic()
+    assert await kernel.evaluate(stubborn, [], seconds=0.3) is None
+    assert time.monotonic() - started < 0.3 + 1 + 1
+    assert not kernel.is_alive
+    cell = await kernel.run("'gone' in globals()")
+    assert cell.text == "False"
+    assert "did not answer between two cells, ignored the interrupt, and was killed" in cell.state_lost
+    assert cell.state_lost in cell.note
+    (told,) = events.of(StateLost)
+    assert (told.cell, told.reason) == (cell.cell, cell.state_lost)
+    assert (await kernel.run("2")).state_lost == ""
+
+
+async def test_a_loss_that_a_question_found_is_told_to_the_next_cell(kernel: Kernel, events: Events) -> None:
+    """A kernel that ended is replaced for nbagent's own request; the cell after it hears that state is lost."""
+    await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
+    await asyncio.sleep(0.6)
+    assert await kernel.evaluate("def main(): return 5", []) == 5
+    assert len(events.of(StateLost)) == 1
+    assert "code 4" in (await kernel.run("1")).state_lost
+    assert (await kernel.run("1")).state_lost == ""
+
+
 # -- stopping -------------------------------------------------------------------------------------------------------
 
 
@@ -451,8 +489,10 @@ async def test_a_death_between_cells(kernel: Kernel, events: Events) -> None:
     """A kernel that dies while nothing runs is replaced before the next cell, which is told so and not to blame."""
     await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
     await asyncio.sleep(0.6)
-    assert (await kernel.run("1 + 1")).text == "2"
+    cell = await kernel.run("1 + 1")
+    assert cell.text == "2"
     (told,) = events.of(StateLost)
+    assert told.reason == cell.state_lost
     assert "code 4" in told.reason
 
 

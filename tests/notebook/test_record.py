@@ -13,6 +13,7 @@ from nbagent.events import (
     DataSeen,
     Event,
     FileSaved,
+    FileUploaded,
     LateOutput,
     OutputAdded,
     OutputsCleared,
@@ -199,3 +200,21 @@ def test_events_of_nothing_known_are_passed_over() -> None:
         started(2),
     )
     assert recording.items == [RecordedCell(2, 0, "1")]
+
+
+def test_uploads_stand_where_they_came() -> None:
+    """Between the cells; those that came from a file are needed again, but for data of the same name."""
+    given = DataSeen("/tmp/data/a.csv", "/far/a.csv", 1)
+    ups = [
+        FileUploaded(path="/workspace/b", name="b", size=2, sha256="0" * 64, source="/far/b"),
+        FileUploaded(path="/workspace/a.csv", name="a.csv", size=2, sha256="0" * 64, source="/other/a.csv"),
+        FileUploaded(path="/workspace/raw", name="raw", size=2, sha256="0" * 64),
+    ]
+    start = SessionStarted(
+        session="s", engine="docker", trust="isolated", environment="", python="3.11", nbagent="0", data=[given]
+    )
+    recording = told(start, started(1), finished(1), ups[0], started(2), finished(2), ups[1], ups[2])
+    kinds = [type(item).__name__ for item in recording.items]
+    assert kinds == ["RecordedCell", "RecordedUpload", "RecordedCell", "RecordedUpload", "RecordedUpload"]
+    assert recording.uploads == ups
+    assert recording.needed == [DataSeen("/tmp/data/b", "/far/b", 2), given]

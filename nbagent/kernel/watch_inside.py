@@ -1,0 +1,210 @@
+"""Notices new and changed files, inside the sandbox: `watch.py` sends this source there. Not for the host.
+
+It remembers what each folder held. A folder whose own time has not changed has neither lost nor gained a file, so of
+thousands of files only those of changed folders are looked at each time; whether one was written to in its place is
+looked for as long as there is time, and where the last look stopped, the next one goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+import time
+from collections import deque
+from typing import Any
+
+FOLLOWED = 20_000
+"""Files of one tree that are remembered; those beyond are counted only."""
+CHECKED = 300
+"""Files of one tree that are always looked at for whether they were written to, which takes a millisecond."""
+COUNTED = 100_000
+"""Entries of one tree that are read in one look."""
+TICK = 50_000_000
+"""Nanoseconds for which a folder that has just changed may change again and keep its time."""
+NOISE = ("ipykernel", "pymp-", "joblib_memmapping_folder_", "matplotlib-", "pytest-of-")
+"""What libraries put into /tmp for themselves begins so."""
+CACHES = frozenset(("__pycache__", "node_modules", "site-packages"))
+TREES: dict[str, list[Tree]] = {}
+"""The trees of whoever looked last, by its token."""
+
+Mark = tuple[int, int, int]
+"""Bytes, time of change and inode of a file."""
+
+
+class Folder:
+    """What a folder held when it was read."""
+
+    def __init__(self) -> None:
+        self.read_at = 0
+        self.changed = 0
+        self.files: dict[str, Mark] = {}
+        self.below: list[str] = []
+        self.total = 0
+
+
+class Tree:
+    """A folder with those below it.
+
+    Args:
+        root: Its path.
+        skip: Paths in it that are not looked at.
+        everything: Whether caches, hidden files and what libraries put there count too.
+    """
+
+    def __init__(self, root: str, skip: list[str], everything: bool) -> None:
+        self.root = root
+        self.skip = frozenset(skip)
+        self.everything = everything
+        self.folders: dict[str, Folder] = {}
+        self.fresh: dict[str, Mark] = {}
+        self.late: deque[tuple[str, int, int]] = deque()
+        self.resume = ("", 0)
+        self.whole = True
+
+    def look(self, end: float) -> None:
+        """Add to `fresh` what is new or changed since the last look."""
+        self.whole = True
+        left = COUNTED
+        alive: dict[str, Folder] = {}
+        calm, paths = [], [self.root]
+        followed = sum(len(folder.files) for folder in self.folders.values())
+        while paths:
+            path = paths.pop()
+            folder = self.folders.get(path)
+            try:
+                status = os.lstat(path)
+                if not stat.S_ISDIR(status.st_mode):
+                    continue
+                if folder is None or folder.changed != status.st_mtime_ns or folder.changed > folder.read_at - TICK:
+                    was = folder or Folder()
+                    folder = self.read(path, status.st_mtime_ns, was, left, FOLLOWED - followed + len(was.files))
+                    left -= folder.total + len(folder.below)
+                    followed += len(folder.files) - len(was.files)
+                else:
+                    calm.append(path)
+            except OSError:
+                # Code that runs meanwhile, in a thread, took it away or closed it.
+                continue
+            alive[path] = folder
+            paths += folder.below
+            if left <= 0:
+                self.whole = False
+                break
+        self.folders = alive
+        self.check(calm, end)
+
+    def read(self, path: str, changed: int, was: Folder, left: int, room: int) -> Folder:
+        """Read a folder, and note what in it was not there, or was another file, when it was read before."""
+        folder = Folder()
+        folder.read_at, folder.changed = time.time_ns(), changed
+        with os.scandir(path) as scan:
+            for entry in scan:
+                if not self.counts(path, entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folder.below.append(entry.path)
+                elif (mark := mark_of(entry)) is not None:
+                    folder.total += 1
+                    if len(folder.files) < room:
+                        folder.files[entry.name] = mark
+                        if was.files.get(entry.name) != mark:
+                            self.fresh[entry.path] = mark
+                if folder.total + len(folder.below) >= left:
+                    self.whole = False
+                    break
+        return folder
+
+    def counts(self, path: str, name: str) -> bool:
+        """Whether an entry is what a cell meant to leave there."""
+        if name.startswith(".nbagent-") or f"{path}/{name}" in self.skip:
+            return False
+        if self.everything:
+            return True
+        return not (name.startswith(".") or name in CACHES or (path == self.root and name.startswith(NOISE)))
+
+    def check(self, calm: list[str], end: float) -> None:
+        """Look for files that were written to in folders that have not changed: hundreds, more if there is time."""
+        path, skip = self.resume
+        first = calm.index(path) if path in calm else 0
+        self.resume = ("", 0)
+        self.whole &= not (first or skip)
+        looked = 0
+        for path in calm[first:]:
+            files = self.folders[path].files
+            for name in itertools.islice(files, skip, None):
+                if looked >= CHECKED and not looked % 64 and time.monotonic() > end:
+                    self.resume, self.whole = (path, skip), False
+                    return
+                looked += 1
+                skip += 1
+                full = f"{path}/{name}"
+                try:
+                    status = os.lstat(full)
+                except OSError:
+                    continue
+                mark = (status.st_size, status.st_mtime_ns, status.st_ino)
+                if mark != files[name]:
+                    files[name] = self.fresh[full] = mark
+            skip = 0
+
+    def forget(self, path: str, changed: int) -> None:
+        """Don't tell of a file, or those below a folder, but for what was written after a time in nanoseconds."""
+        for each, mark in list(self.fresh.items()):
+            if f"{each}/".startswith(f"{path}/") and mark[1] <= changed:
+                del self.fresh[each]
+
+    def take(self, bound: int) -> dict[str, Any]:
+        """What the last look found, the oldest first, then what earlier ones found; each once, the others wait."""
+        rows = [(path[len(self.root) + 1 :], mark[0], mark[1]) for path, mark in self.fresh.items()]
+        rows = sorted(rows, key=lambda row: row[2])
+        taken, late = rows[:bound], rows[bound:]
+        while self.late and len(taken) < bound:
+            row = self.late.popleft()
+            if self.is_there(*row):
+                taken.append(row)
+        self.late.extend(late)
+        self.fresh.clear()
+        total = sum(folder.total for folder in self.folders.values())
+        return {"files": taken, "fresh": len(taken) + len(self.late), "total": total, "whole": self.whole}
+
+    def is_there(self, name: str, size: int, changed: int) -> bool:
+        """Whether a file is still there as it was found."""
+        above, _, own = f"{self.root}/{name}".rpartition("/")
+        return above in self.folders and self.folders[above].files.get(own, ())[:2] == (size, changed)
+
+
+def mark_of(entry: os.DirEntry[str]) -> Mark | None:
+    """The mark of a plain file with one name; links, pipes and devices are not what a cell meant to give away."""
+    with contextlib.suppress(OSError):
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            return status.st_size, status.st_mtime_ns, status.st_ino
+    return None
+
+
+def main(
+    token: str, roots: list[list[Any]], seconds: float, bounds: list[int], known: list[tuple[str, int]]
+) -> list[dict[str, Any]]:
+    """Look at trees.
+
+    Args:
+        token: Whose trees they are; another one begins anew.
+        roots: Path, paths to skip, and whether everything counts, of each.
+        seconds: For files that were written to in their place, in each tree.
+        bounds: How many files each gives.
+        known: Paths of files and folders that somebody else has put there, and until when they are as these were.
+    """
+    if token not in TREES:
+        TREES.clear()
+        TREES[token] = [Tree(*root) for root in roots]
+    found = []
+    for tree, bound in zip(TREES[token], bounds, strict=True):
+        tree.look(time.monotonic() + seconds)
+        for path, changed in known:
+            tree.forget(path, changed)
+        found.append(tree.take(bound))
+        if not tree.everything:
+            tree.late.clear()
+    return found

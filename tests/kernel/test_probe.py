@@ -1,0 +1,89 @@
+"""nbagent's own code inside a kernel, kept from one call to the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import machine
+import pytest
+import pytest_asyncio
+
+from nbagent.kernel import probe
+from nbagent.kernel.kernel import Kernel
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+COUNTER = "seen = []\ndef main(value):\n    seen.append(value)\n    return seen"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kernel() -> AsyncIterator[Kernel]:
+    """A sandbox that all tests here share."""
+    async with Kernel(machine.works("bubblewrap")) as running:
+        yield running
+
+
+async def test_a_module_is_sent_once_and_keeps_its_state(kernel: Kernel) -> None:
+    """The second call is as short as its arguments, and finds what the first one left."""
+    long = COUNTER + "\n#" + "x" * 100_000
+    assert await kernel.evaluate(long, [1]) == [1]
+    assert await kernel.evaluate(long, [2]) == [1, 2]
+    assert len(probe.call(long, [2], kept=True)) < 500
+
+
+async def test_two_modules_do_not_mix(kernel: Kernel) -> None:
+    """Each has its own state."""
+    other = COUNTER + "\n# another"
+    assert await kernel.evaluate(other, ["a"]) == ["a"]
+    assert await kernel.evaluate(COUNTER, ["b"]) == ["b"]
+    assert await kernel.evaluate(other, ["c"]) == ["a", "c"]
+
+
+async def test_code_that_throws_it_away_is_sent_it_again(kernel: Kernel) -> None:
+    """A module that isn't there any more costs one more request and its state."""
+    assert await kernel.evaluate(COUNTER + "#", [1]) == [1]
+    await kernel.run("get_ipython().kernel.__dict__['_nbagent'].clear()")
+    assert await kernel.evaluate(COUNTER + "#", [2]) == [2]
+
+
+async def test_a_new_kernel_is_sent_it_again(kernel: Kernel) -> None:
+    """After a restart nothing is taken for granted."""
+    assert await kernel.evaluate(COUNTER + "##", [1]) == [1]
+    await kernel.restart()
+    assert await kernel.evaluate(COUNTER + "##", [2]) == [2]
+
+
+async def test_bytes_travel_along_with_a_call(kernel: Kernel) -> None:
+    """As the buffers of a Jupyter message, any bytes and many of them."""
+    source = "def main():\n    return [[len(each), bytes(each[:3]).hex()] for each in buffers()]\n"
+    source += "def buffers():\n    return get_ipython().kernel.get_parent()['buffers']\n"
+    source += "from IPython import get_ipython\n"
+    sent = [b"\0\xff\n", b"", b"ab" * 2_000_000]
+    assert await kernel.evaluate(source, [], buffers=sent) == [[3, "00ff0a"], [0, ""], [4_000_000, "616261"]]
+
+
+async def test_many_calls_do_not_cost_a_thread_its_cell(kernel: Kernel) -> None:
+    """What a thread prints after hundreds of silent requests still belongs to the cell that started it."""
+    told: list[object] = []
+    kernel._notify, was = told.append, kernel._notify
+    cell = await kernel.run("import threading, time\nthreading.Timer(1, print, ['late']).start()")
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        await kernel.evaluate(COUNTER, [0])
+    kernel._notify = was
+    late = [event for event in told if type(event).__name__ == "LateOutput"]
+    assert [(each.cell, each.output["text"]) for each in late] == [(cell.cell, "late\n")]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {"text/plain": 5}}}},
+     {"user_expressions": {"value": {"status": "error", "ename": "NameError"}}},
+     {"user_expressions": {"value": {"data": {"text/plain": "'['"}}}},
+     {"user_expressions": {"value": {"data": {"text/plain": "__import__('os')"}}}},
+     {"user_expressions": {"value": {"data": {"text/plain": "(" * 10_000}}}}],
+)  # fmt: skip
+async def test_whatever_comes_back_is_a_value_or_none(reply: dict[str, object] | None) -> None:
+    """A kernel in hostile hands may answer anything; nothing of it is run."""
+    assert probe.result(reply) is None
+    assert not probe.is_missing(reply)

@@ -1,0 +1,151 @@
+"""Which files of a sandbox are new or changed, noticed however many there are and without cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import machine
+import pytest
+import pytest_asyncio
+
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.paths import file_at
+from nbagent.kernel.watch import CHANGED, Watch
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kernel() -> AsyncIterator[Kernel]:
+    """A sandbox that all tests here share."""
+    async with Kernel(machine.works("bubblewrap")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def watch(kernel: Kernel) -> AsyncIterator[Watch]:
+    """What watches a workspace with nothing in it, and /tmp."""
+    await kernel.run("import os, shutil, time\nos.chdir('/workspace')")
+    yield Watch(kernel, "/tmp/output", bound=20, others={"/workspace": "/workspace", "/tmp": "/tmp"})
+    await kernel.run("shutil.rmtree('/tmp/sub', ignore_errors=True)")
+    await kernel.run("for it in os.scandir('.'): shutil.rmtree(it) if it.is_dir() else os.unlink(it)")
+
+
+async def changed(kernel: Kernel, watch: Watch, code: str, *, after: float = 0.0) -> list[tuple[str, int]]:
+    """The changed files that are named after code that doesn't fail."""
+    cell = await kernel.run(code)
+    assert cell.success, cell.outputs
+    _, files, _ = await watch.look(after=after)
+    return [(each.path, each.size) for each in files]
+
+
+async def test_new_and_changed_files_are_named_once(kernel: Kernel, watch: Watch) -> None:
+    """In whatever folder below; and nothing is said when nothing happened."""
+    code = "os.makedirs('a/b'); open('a/b/x', 'w').write('1')\nopen('/tmp/t', 'w').close()"
+    made = await changed(kernel, watch, code)
+    assert made == [("/workspace/a/b/x", 1), ("/tmp/t", 0)]
+    assert await changed(kernel, watch, "1") == []
+    assert await changed(kernel, watch, "open('a/b/x', 'a').write('2') and None") == [("/workspace/a/b/x", 2)]
+    assert await changed(kernel, watch, "os.rename('a', 'c')") == [("/workspace/c/b/x", 2)]
+    assert await changed(kernel, watch, "shutil.rmtree('c'); os.unlink('/tmp/t')") == []
+
+
+async def test_a_write_in_place_is_noticed(kernel: Kernel, watch: Watch) -> None:
+    """Also one that leaves size and folder as they were."""
+    assert await changed(kernel, watch, "open('x', 'w').write('11'); time.sleep(0.2)") == [("/workspace/x", 2)]
+    await watch.look()
+    assert await changed(kernel, watch, "f = open('x', 'r+'); f.write('22'); f.close()") == [("/workspace/x", 2)]
+
+
+async def test_what_no_cell_meant_to_leave_is_not_named(kernel: Kernel, watch: Watch) -> None:
+    """Caches, hidden files, what libraries put into /tmp, links and pipes, and the output."""
+    code = """
+for name in ('__pycache__', '.cache', '/tmp/ipykernel_1', '/tmp/pymp-x', '/tmp/sub/node_modules'):
+    os.makedirs(name, exist_ok=True); open(f'{name}/x', 'w').close()
+open('.hidden', 'w').close(); open('/tmp/output/o', 'w').close()
+os.symlink('/etc/passwd', 'link'); os.mkfifo('pipe'); open('one', 'w').close(); os.link('one', 'two')
+"""
+    assert await changed(kernel, watch, code) == []
+    await kernel.run("for name in ('/tmp/ipykernel_1', '/tmp/pymp-x'): shutil.rmtree(name)")
+
+
+async def test_many_are_counted(kernel: Kernel, watch: Watch) -> None:
+    """Of many files some are named, the oldest first."""
+    await kernel.run("for i in range(300): open(f'{i:03}', 'w').close(); os.utime(f'{i:03}', (i, i))")
+    _, files, more = await watch.look()
+    assert [each.path for each in files] == [f"/workspace/{i:03}" for i in range(CHANGED)]
+    assert more == 300 - CHANGED
+    assert (await watch.look())[1:] == ([], 0)
+
+
+async def test_thousands_of_files_cost_nothing(kernel: Kernel, watch: Watch) -> None:
+    """A look at ten thousand calm files is much cheaper than reading them, and still sees a new one at once."""
+    await kernel.run("for i in range(50): os.mkdir(f'd{i}')")
+    await kernel.run("for i in range(10_000): open(f'd{i % 50}/{i}', 'w').close()")
+    await kernel.run("time.sleep(0.1)")
+    started = time.perf_counter()
+    await watch.look()
+    reading = time.perf_counter() - started
+    assert await seconds(watch) < reading / 4
+    assert await changed(kernel, watch, "open('d7/new', 'w').close()") == [("/workspace/d7/new", 0)]
+
+
+async def test_of_thousands_a_write_in_place_is_noticed_in_time(kernel: Kernel, watch: Watch) -> None:
+    """At once after a cell that took as long as a write takes; a little later after one that took no time."""
+    await kernel.run("os.mkdir('d')\nfor i in range(6000): open(f'd/{i}', 'w').close()")
+    await kernel.run("time.sleep(0.1)")
+    await watch.look()
+    await watch.look(after=10)
+    write = "open('d/5999', 'a').write('x') and None"
+    assert await changed(kernel, watch, write, after=10) == [("/workspace/d/5999", 1)]
+    await kernel.run("open('d/5000', 'a').write('x') and None")
+    found = [await watch.look() for _ in range(25)]
+    assert [each.path for _, files, _ in found for each in files] == ["/workspace/d/5000"]
+
+
+async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: Watch) -> None:
+    """Unless a cell has written to it since."""
+    await kernel.run("os.mkdir('given'); open('given/a', 'w').close(); open('given/b', 'w').close()")
+    until = int((await kernel.run("time.time_ns()")).text)
+    watch.know(file_at("/workspace/given", kernel.provisioner), until=until)
+    await kernel.run("time.sleep(0.05); open('given/b', 'w').write('1') and None")
+    _, files, _ = await watch.look()
+    assert [each.path for each in files] == ["/workspace/given/b"]
+
+
+async def test_names_that_mislead_are_shown_as_what_they_are(kernel: Kernel, watch: Watch) -> None:
+    """No control, no turned direction, no lone surrogate."""
+    named = await changed(kernel, watch, r"open('a\nb\u202ec', 'w').close(); open(b'\xff', 'w').close()")
+    assert sorted(named) == [("/workspace/a\ufffdb\ufffdc", 0), ("/workspace/\ufffd", 0)] or len(named) == 2
+    for path, _ in named:
+        assert path.isprintable()
+        path.encode()
+
+
+LIES = ["None", "[]", "[{}, {}]", "[{}, {}, {}]", "5", "[{'files': 5}] * 3",
+        "[{'files': [['a', -1, 0], [1], 5], 'fresh': -1, 'total': 10**30, 'whole': True}] * 3",
+        "[{'files': [['a', 1, 0]] * 1000, 'fresh': 10**30, 'total': 0, 'whole': 1}] * 3"]  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: Watch, lie: str) -> None:
+    """Its claims are bounded, or nothing."""
+    await watch.look()
+    await kernel.run(f"kept = get_ipython().kernel.__dict__['_nbagent']\nwas = dict(kept)\n"
+                     f"for key in kept: kept[key] = {{'main': lambda *_: {lie}}}")  # fmt: skip
+    fresh, files, more = await watch.look()
+    await kernel.run("kept.update(was)")
+    assert len(files) <= CHANGED
+    assert 0 <= more <= 3_000_000
+    assert all(size >= 0 for _, size, _ in fresh.files)
+
+
+async def seconds(watch: Watch) -> float:
+    """How long a look takes, the middle of many."""
+    times = []
+    for _ in range(31):
+        started = time.perf_counter()
+        await watch.look()
+        times.append(time.perf_counter() - started)
+    return sorted(times)[15]

@@ -1,0 +1,61 @@
+"""Uploads in a notebook: told, and done again."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from nbagent.events import FileUploaded
+from nbagent.notebook.uploads import upload_cells
+
+
+class Shell:
+    """As much of IPython as the cell asks for."""
+
+    execution_count = 5
+
+
+def run(upload: FileUploaded, shell: Shell) -> dict[str, Any]:
+    """What running the code cell of an upload leaves in a namespace."""
+    space: dict[str, Any] = {"get_ipython": lambda: shell}
+    exec(upload_cells(upload, 1)[1].source, space)  # noqa: S102 - that is what it is for
+    return {name: value for name, value in space.items() if not name.startswith("__")}
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a notebook, from which it runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_file_is_put_there_again(beside: Path) -> None:
+    """From beside the notebook, into folders that come to be; the cell leaves no name and no number."""
+    (beside / "it's.txt").write_bytes(b"content")
+    digest = hashlib.sha256(b"content").hexdigest()
+    target = beside / "in" / "side.txt"
+    shell = Shell()
+    left = run(FileUploaded(path=str(target), name="it's.txt", size=7, sha256=digest), shell)
+    assert target.read_bytes() == b"content"
+    assert set(left) == {"get_ipython"}
+    assert shell.execution_count == 4
+
+
+def test_another_file_of_that_name_is_none(beside: Path) -> None:
+    """Only what was uploaded will do; the error says what is needed."""
+    (beside / "a.txt").write_bytes(b"other")
+    with pytest.raises(FileNotFoundError, match=r"Put a.txt beside this notebook, as it was uploaded: SHA-256 000"):
+        run(FileUploaded(path=str(beside / "x"), name="a.txt", size=7, sha256="0" * 64), Shell())
+
+
+def test_the_cells_are_a_notebooks(beside: Path) -> None:
+    """Valid ones, whose text can't be steered by a name."""
+    upload = FileUploaded(path=str(beside / "`x`"), name="a`**b**", size=1, sha256="0" * 64, source="/secret/a")
+    text, code = upload_cells(upload, 2)
+    nbformat.validate(nbformat.v4.new_notebook(cells=[text, code]))
+    assert "`a'**b**`" in text.source
+    assert "/secret" not in text.source + code.source
