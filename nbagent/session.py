@@ -93,6 +93,8 @@ class Session:
         security: Security options that replace the trust level's own, by name (`nbagent.policy.OPTIONS`), for example
             `{"allowed_hosts": ["api.example.org"]}`.
         accept: Names of limits that may stay unenforced.
+        ask_hosts: Whether somebody follows the events and answers `HostAsked` with `approve_host`; otherwise a host
+            that isn't listed is denied at once.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
@@ -121,6 +123,7 @@ class Session:
         image: str | None = None,
         security: Mapping[str, Any] | None = None,
         accept: Sequence[str] = (),
+        ask_hosts: bool = False,
         record: str | Path | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
@@ -150,6 +153,7 @@ class Session:
             owner=self.id,
             keep=60 * chosen.keep_minutes,
         )
+        self._ask_hosts = ask_hosts
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self.status: Status = "new"
         self.history: list[Answer] = []
@@ -271,7 +275,9 @@ class Session:
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         self._journal = store.Journal(self._root, self.id)
-        self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=self._journal.spill)
+        self._kernel = Kernel(
+            engine, self._spec, notify=self._emit, spill=self._journal.spill, ask_hosts=self._ask_hosts
+        )
         opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
         await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)
         self._pins = self._kernel.pins
@@ -575,6 +581,30 @@ class Session:
             InstallError: It failed; the environment is as it was.
         """
         return await self._running_kernel().install(requirements)
+
+    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
+        """Answer a question about a host; may be called from any thread.
+
+        Args:
+            name: The id of the `HostAsked`.
+            allow: Whether the code may reach the host.
+            remember: Whether that holds for the session, or for the requests that wait; a denial always holds.
+
+        Returns:
+            Whether the question was still open: after a minute without an answer it is a denial.
+        """
+        return self._running_kernel().approve_host(name, allow=allow, remember=remember)
+
+    def allow_host(self, entry: str) -> None:
+        """Let the code reach a host from now on, also one that was denied before.
+
+        Args:
+            entry: `HOST`, `HOST:PORT` or `*.DOMAIN`.
+
+        Raises:
+            UsageError: It is in another form, or this session's code has no list of hosts.
+        """
+        self._running_kernel().allow_host(entry)
 
     def export(self, path: str | Path) -> Path:
         """Write the session's notebook; returns its absolute path.

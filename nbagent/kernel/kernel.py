@@ -34,6 +34,7 @@ from nbagent.events import (
 from nbagent.kernel.cell import Cell, CodeBoxOutput
 from nbagent.kernel.connection import Connection
 from nbagent.kernel.execution import Execution, Why, clean_code
+from nbagent.kernel.hosts import Hosts
 from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
@@ -71,6 +72,7 @@ class Kernel:
         notify: Gets each event as it happens. It must not raise but to end the cell: a log that can't be written.
         limits: What is kept of a cell's outputs.
         spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
+        ask_hosts: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
 
     Raises:
         SandboxError: In `start`: the sandbox can't be had here.
@@ -84,6 +86,7 @@ class Kernel:
         notify: Notify = lambda _: None,
         limits: OutputLimits | None = None,
         spill: Callable[[int], Callable[[str, str], None]] | None = None,
+        ask_hosts: bool = False,
     ) -> None:
         self.engine = engine
         self.spec = spec or SandboxSpec()
@@ -93,6 +96,8 @@ class Kernel:
         self._notify = notify
         self._limits = limits or OutputLimits()
         self._spill = spill
+        self._ask_hosts = ask_hosts
+        self._hosts: Hosts | None = None
         self._manager: AsyncKernelManager | None = None
         self._connection: Connection | None = None
         self._installer: Installer | None = None
@@ -128,7 +133,7 @@ class Kernel:
         )
         try:
             await self._manager.start_kernel(sandbox=self.spec)
-            self.provisioner.install_hook = self._install_from_inside
+            self._serve(self._loop)
             await self._connect()
         except BaseException:
             await self.stop()
@@ -158,12 +163,19 @@ class Kernel:
         )
         try:
             await self._manager.start_kernel(sandbox=self.spec, lease=lease)
-            self.provisioner.install_hook = self._install_from_inside
+            self._serve(self._loop)
             self._connection = Connection(self._manager)
             return await self._wait_until_free(patience)
         except BaseException:
             await self.stop()
             raise
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer what the sandbox asks for: packages and hosts."""
+        self._hosts = Hosts(loop, self._notify, asking=self._ask_hosts)
+        provisioner = self.provisioner
+        provisioner.install_hook = self._install_from_inside
+        provisioner.ask_hook, provisioner.egress_hook = self._hosts.ask, self._hosts.hear
 
     async def _wait_until_free(self, patience: float) -> bool:
         """Wait until a kernel takes requests; returns whether its cell had to be interrupted for that."""
@@ -639,6 +651,29 @@ class Kernel:
             return json.loads(ast.literal_eval(shown))
         except (KeyError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
             return None
+
+    # -- hosts --------------------------------------------------------------------------------------------------
+
+    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
+        """Answer a `HostAsked` by its id; see `Hosts.answer`."""
+        return self._hosts is not None and self._hosts.answer(name, allow=allow, remember=remember)
+
+    def allow_host(self, entry: str) -> None:
+        """Let code reach a host from now on, whatever was decided before.
+
+        Args:
+            entry: `HOST`, `HOST:PORT` or `*.DOMAIN`.
+
+        Raises:
+            UsageError: It is in another form, or this sandbox has no way out by a list.
+        """
+        egress = self.provisioner.egress
+        if egress is None:
+            raise UsageError(
+                f"A sandbox that is {self.spec.trust.level} has no list of hosts.",
+                mend="Start it with --trust sandboxed, or with a host in --allow-host.",
+            )
+        egress.allow(entry)
 
     # -- packages -----------------------------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ class Verdict(enum.StrEnum):
     """For the whole session too, so that nothing asks in a loop."""
 
 
-Decide = Callable[[str, int], "Future[Verdict]"]
-"""Asks a person about a host and a port. Called on the proxy's own thread, so it must not block; the future may be
-completed on any thread, and is cancelled when the time is over."""
+Decide = Callable[[str, int], "Future[Verdict] | None"]
+"""Asks a person about a host and a port; None if there is nobody to ask. Called on the proxy's own thread, so it must
+not block; the future may be completed on any thread, and is cancelled when the time is over."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Gate:
     async def _question(self, key: tuple[str, int], host: str, port: int) -> _Answer:
         """Ask, or wait for the answer to the same question."""
         if self._decide is None:
-            return _Answer(Verdict.DENY, "policy", f"{host} is not an allowed host; {_mend(host, port)}.")
+            return _unlisted(host, port)
         if key not in self._open:
             if self._asked >= MAX_QUESTIONS:
                 reason = f"{host} is not an allowed host, and too many others were asked for; {_mend(host, port)}."
@@ -98,8 +98,12 @@ class Gate:
         asked = False
         try:
             async with asyncio.timeout(self._ask_seconds), self._few:
+                question = decide(host, port)
+                if question is None:
+                    self._asked -= 1
+                    return _unlisted(host, port)
                 asked = True
-                verdict = await asyncio.wrap_future(decide(host, port))
+                verdict = await asyncio.wrap_future(question)
             reason = "" if verdict is not Verdict.DENY else f"A person denied {host}; {_mend(host, port)}."
             answer = _Answer(verdict, "person", reason)
         except TimeoutError:
@@ -113,6 +117,10 @@ class Gate:
         if asked and answer.verdict is not Verdict.ONCE:
             self._answers[key] = answer
         return answer
+
+
+def _unlisted(host: str, port: int) -> _Answer:
+    return _Answer(Verdict.DENY, "policy", f"{host} is not an allowed host; {_mend(host, port)}.")
 
 
 def _mend(host: str, port: int) -> str:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import machine
 import pytest
-from sandbox.callers import Proxy, Start, answer, forwarded, page, start, wait_for  # noqa: F401 - fixtures
+from sandbox.callers import Proxy, Start, answer, forwarded, page, wait_for
 from sandbox.test_tls import hello, records
-from sandbox.world import EVIL, HOST, OTHER, PRIVATE, PRIVATE_6, PUBLIC, PUBLIC_6, World, whole_world, world  # noqa: F401
+from sandbox.world import EVIL, HOST, OTHER, PRIVATE, PRIVATE_6, PUBLIC, PUBLIC_6, World
 
 from nbagent.errors import SandboxError, UsageError
 from nbagent.sandbox import dial, egress, proxy, relay
@@ -183,7 +183,7 @@ def test_a_host_that_looks_like_another_is_denied(start: Start, world: World, ho
         f"CONNECT {host}:443 HTTP/1.0\r\n\r\n",
         f"CONNECT example.org:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n",
     ):
-        if host.strip() in ("example.org", "example.org:80") and f"Host: {host}" in request and "CONNECT" not in request:
+        if host.strip() in ("example.org", "example.org:80") and request.startswith("GET http://example.org/"):
             continue  # white space around a header's value means nothing
         status, _ = proxy.send(request)
         assert status in (400, 403, 502), request
@@ -278,8 +278,8 @@ def test_a_redirect_is_a_new_request(start: Start, world: World) -> None:
     proxy = start("example.org")
     follow = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
     with forwarded(proxy.path) as environment:
-        for to, works in (("http://example.org/there", True), ("http://evil.test/", False), ("http://127.0.0.1/", False)):
-            command = [sys.executable, "-c", follow, f"http://example.org/to?{to}"]
+        for to, works in (("example.org/there", True), ("evil.test/", False), ("127.0.0.1/", False)):
+            command = [sys.executable, "-c", follow, f"http://example.org/to?http://{to}"]
             done = subprocess.run(command, env=environment, capture_output=True, timeout=30, check=False)
             assert (done.returncode == 0) is works
     assert {each["address"] for each in world.web.seen} == {PUBLIC}
@@ -293,7 +293,8 @@ def test_a_redirect_is_a_new_request(start: Start, world: World) -> None:
     "addresses",
     [
         *([each] for each in (*PRIVATE, *PRIVATE_6)),
-        *(["127.0.0.1"], ["127.0.0.53"], ["0.0.0.0"], ["::1"], ["::"], ["::ffff:127.0.0.1"], ["::ffff:93.184.216.34"]),
+        *(["127.0.0.1"], ["127.0.0.53"], ["0.0.0.0"], ["::1"], ["::"]),  # noqa: S104
+        *(["::ffff:127.0.0.1"], ["::ffff:93.184.216.34"]),
         *(["fe80::1"], ["ff02::1"], ["224.0.0.1"], ["255.255.255.255"], ["64:ff9b::7f00:1"], ["2002:7f00:1::"]),
         *([HOST], ["2606:2800:215::2"], [PUBLIC, "10.0.0.5"], [PUBLIC, PUBLIC_6, "fd00:ec2::254"]),
     ],
@@ -365,7 +366,7 @@ def test_a_silent_name_server_holds_nobody_up(start: Start, world: World, monkey
 def test_a_tunnel_is_for_its_host_only(start: Start, world: World) -> None:
     """Who asks for another certificate in it is cut off, and the server hears nothing."""
     proxy = start("example.org")
-    with pytest.raises(ssl.SSLError, match="(?i)unrecognized.name"):
+    with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name"):
         proxy.secure(world, "example.org:443", name="evil.test")
     assert proxy.denied == "The tunnel to example.org was closed: in it, 'evil.test' is asked for."
     (closed,) = proxy.closed()
@@ -478,7 +479,7 @@ def test_a_person_is_asked(start: Start) -> None:
 def test_what_a_person_allows_is_still_checked(start: Start, world: World) -> None:
     """A person allows a name, not the way inwards."""
 
-    def decide(host: str, port: int) -> Future[Verdict]:
+    def decide(*_: object) -> Future[Verdict]:
         future: Future[Verdict] = Future()
         future.set_result(Verdict.SESSION)
         return future
@@ -493,7 +494,7 @@ def test_nobody_answers(start: Start) -> None:
     """The question's time is a denial; the end of the proxy takes open questions back."""
     questions: list[Future[Verdict]] = []
 
-    def decide(host: str, port: int) -> Future[Verdict]:
+    def decide(*_: object) -> Future[Verdict]:
         questions.append(Future())
         return questions[-1]
 
@@ -608,7 +609,8 @@ def test_many_connections_leave_nothing(start: Start, world: World, monkeypatch:
     tracemalloc.start()
     try:
         burst(200)
-        before, descriptors, threads = tracemalloc.get_traced_memory()[0], machine.descriptors(), threading.active_count()
+        before = tracemalloc.get_traced_memory()[0]
+        descriptors, threads = machine.descriptors(), threading.active_count()
         burst(1000)
         assert tracemalloc.get_traced_memory()[0] - before < 200_000
     finally:
@@ -692,7 +694,7 @@ def test_a_socket_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
     assert machine.descriptors() == before
 
 
-def test_who_is_told_may_fail(start: Start, tmp_path: Path, world: World) -> None:
+def test_who_is_told_may_fail(tmp_path: Path, world: World) -> None:
     """A reader of decisions that raises ends no connection."""
 
     def broken(_: Decision | Closed) -> None:

@@ -131,7 +131,7 @@ def test_a_slow_reader_slows_the_other_side(forwarder: Forwarder) -> None:
     before = forwarder.process.memory_info().rss
     proxy.settimeout(0.5)
     sent = 0
-    with client, proxy, pytest.raises(TimeoutError):
+    with client, proxy, contextlib.suppress(TimeoutError):
         while sent < 100_000_000:
             sent += proxy.send(b"x" * 65536)
     assert sent < 50_000_000

@@ -19,6 +19,7 @@ class Person:
         self.futures: dict[str, Future[Verdict]] = {}
 
     def __call__(self, host: str, port: int) -> Future[Verdict]:
+        """Ask."""
         self.asked.append((host, port))
         self.futures[host] = Future()
         return self.futures[host]
@@ -60,11 +61,11 @@ async def test_an_answer_for_the_session_is_remembered(person: Person) -> None:
     _, by = await asyncio.gather(person.answer("good.org", Verdict.SESSION), gate.admit("good.org", 443))
     assert by == "person"
     assert await gate.admit("good.org", 80) == "person"
-    with pytest.raises(Denied, match="A person denied bad.org") as caught:
+    with pytest.raises(Denied, match=r"A person denied bad\.org") as caught:
         await asyncio.gather(person.answer("bad.org", Verdict.DENY), gate.admit("bad.org", 80))
     assert caught.value.by == "person"
     for _ in range(3):
-        with pytest.raises(Denied, match="A person denied bad.org"):
+        with pytest.raises(Denied, match=r"A person denied bad\.org"):
             await gate.admit("bad.org", 443)
     assert person.asked == [("good.org", 443), ("bad.org", 80)]
     with pytest.raises(Denied):
@@ -134,11 +135,22 @@ async def test_a_session_asks_only_so_much(person: Person) -> None:
 async def test_who_can_not_be_asked_allows_nothing() -> None:
     """Whatever goes wrong with the question, the answer is no."""
 
-    def broken(host: str, port: int) -> Future[Verdict]:
+    def broken(*_: object) -> Future[Verdict]:
         raise RuntimeError("the loop is closed")
 
     with pytest.raises(Denied, match=r"Nobody could be asked about a\.org"):
         await Gate(Rules(), broken).admit("a.org", 443)
+
+
+async def test_a_person_may_come_later(person: Person) -> None:
+    """As long as there is nobody to ask it is denied at once, and not remembered."""
+    there = False
+    gate = Gate(Rules(), lambda host, port: person(host, port) if there else None)
+    for _ in range(MAX_QUESTIONS + 1):
+        with pytest.raises(Denied, match="is not an allowed host; a person can"):
+            await gate.admit("a.org", 443)
+    there = True
+    await asyncio.gather(person.answer("a.org", Verdict.ONCE), gate.admit("a.org", 443))
 
 
 async def test_a_person_may_think_again(person: Person) -> None:

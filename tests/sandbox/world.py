@@ -1,8 +1,8 @@
 """A small Internet of the tests' own: a host, a network, name servers and web servers with public addresses.
 
 Two network namespaces, joined by a cable: in one live the servers, with addresses that look public and with private
-ones that would answer too; the other is the host on which the proxy runs, with its own resolv.conf. Namespaces belong to
-threads in Linux, so both live in this process and end with it.
+ones that would answer too; the other is the host on which the proxy runs, with its own resolv.conf. In Linux namespaces
+belong to threads, so both live in this process and end with it.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ class World:
         for place in (self.host, self._out):
             self._stack.callback(place.close)
         self._lay_cables()
-        (folder / "resolv.conf").write_text(f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\nsearch corp.test\n")
+        resolver = f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\nsearch corp.test\n"
+        (folder / "resolv.conf").write_text(resolver)
         (folder / "hosts").write_text("127.0.0.1 localhost listed.test\n")
         self.host.run("mount", "--make-rprivate", "/")
         for name in ("resolv.conf", "hosts"):
