@@ -777,7 +777,7 @@ print(json.dumps([found, sorted({line.split()[1] for s in statuses for line in s
         report = engine.check()
         assert report.available
         assert {each.name for each in report.controls if each.enforced} == {
-            *"network files processes user memory cpu pids tmp".split(),
+            *"network egress files processes user memory cpu pids tmp".split(),
             "system calls",
         }
         assert report.environment.startswith("sha256:")
