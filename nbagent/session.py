@@ -245,6 +245,7 @@ class Session:
         session: str,
         *,
         model: str | None = None,
+        ask_hosts: bool = False,
         record: str | Path | None = None,
         state_dir: str | Path | None = None,
     ) -> Session:
@@ -256,6 +257,7 @@ class Session:
         Args:
             session: Its id, or enough of its beginning.
             model: As for a new session.
+            ask_hosts: As for a new session.
             record: As for a new session.
             state_dir: Where sessions are kept.
 
@@ -264,7 +266,9 @@ class Session:
         """
         root = store.state_root(Path(state_dir) if state_dir else settings.load().state_dir)
         found = sessions.look_up(root, session)
-        known = cls(model=model, engine=found.engine, session=found.id, record=record, state_dir=root)
+        known = cls(
+            model=model, engine=found.engine, ask_hosts=ask_hosts, session=found.id, record=record, state_dir=root
+        )
         known._spec, known._found = sessions.read_spec(found), found
         return known
 

@@ -32,7 +32,7 @@ class Hosts:
         received: Bytes that have come from them.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], None], *, asking: bool) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool) -> None:
         self.asking = asking
         self.sent = self.received = 0
         self._loop = loop

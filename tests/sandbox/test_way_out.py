@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -34,14 +37,22 @@ def get(url):
 class Sandbox:
     """A kernel whose controller lives on the host of the small Internet, in an event loop of its own."""
 
-    def __init__(self, world: World, engine: Engine, *hosts: str, level: TrustLevel, ask: bool = False) -> None:
+    def __init__(
+        self,
+        world: World,
+        engine: Engine,
+        *hosts: str,
+        level: TrustLevel = TrustLevel.SANDBOXED,
+        ask: bool = False,
+        left: Path | None = None,
+    ) -> None:
         self.events: list[Event] = []
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread = world.host.call(self._start)
         security = {"allowed_hosts": list(hosts)} if hosts else None
         spec = SandboxSpec(trust=trust_for(level, security=security))
         self.kernel = Kernel(engine, spec, notify=self.events.append, ask_hosts=ask)
-        self.do(self.kernel.start())
+        self.do(self.kernel.take_over(left) if left else self.kernel.start())
         self.run(f"CA = {world.authority.read_text()!r}{GET}")
 
     def _start(self) -> threading.Thread:
@@ -220,6 +231,36 @@ def test_a_restart_keeps_the_way_out(sandboxed: Sandbox) -> None:
     assert cell.status == "died"
     again = "import urllib.request as u; print(u.urlopen('http://example.org/').read().decode())"
     assert sandboxed.run(again) == "hello"
+
+
+CONTROLLER = """
+import asyncio, sys
+from nbagent.kernel.kernel import Kernel
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox.registry import engines
+from nbagent.sandbox.spec import SandboxSpec
+async def main():
+    trust = trust_for(TrustLevel.SANDBOXED, security={"allowed_hosts": ["example.org"]})
+    kernel = Kernel(engines()[sys.argv[1]], SandboxSpec(trust=trust, keep=60))
+    await kernel.start()
+    await kernel.run("kept = 'variables'")
+    print(kernel.provisioner.lease.folder, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_who_takes_over_opens_the_way_again(other: Callable[..., Sandbox], world: World, engine: Engine) -> None:
+    """A sandbox whose controller was killed gets a proxy again, with the same list."""
+    command = [sys.executable, "-c", CONTROLLER, engine.name]
+    controller = world.host.call(subprocess.Popen, command, stdout=subprocess.PIPE, text=True)
+    with controller:
+        folder = Path(controller.stdout.readline().strip())
+        controller.kill()
+    one = other(left=folder)
+    assert one.run("print(kept)") == "variables"
+    assert one.get("http://example.org/") == one.get("https://example.org/") == "hello"
+    assert "evil.test is not an allowed host" in one.get("http://evil.test/")
 
 
 def test_a_person_is_asked_for_a_host(other: Callable[..., Sandbox]) -> None:
