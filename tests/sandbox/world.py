@@ -119,7 +119,7 @@ class Web:
         self._threads.append(thread)
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        """One request: `/to?URL` redirects there, `/big` is a megabyte in chunks, anything else the text."""
+        """One request: `/to?URL` redirects there, `/big` is a megabyte in chunks, `/old` has no end but its own."""
         length = int(request.headers.get("Content-Length", 0))
         chunked = request.headers.get("Transfer-Encoding") == "chunked"
         body = self._chunks(request) if chunked else request.rfile.read(length)
@@ -144,6 +144,11 @@ class Web:
             for _ in range(16):
                 request.wfile.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
             request.wfile.write(b"0\r\n\r\n")
+        elif request.path == "/old":
+            request.send_response(200)
+            request.end_headers()
+            request.wfile.write(b"until the end")
+            request.close_connection = True
         else:
             text = self.text.encode()
             request.send_response(200)
