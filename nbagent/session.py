@@ -40,7 +40,7 @@ from nbagent.kernel.describe import describe
 from nbagent.kernel.files import Collector
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import RecordedCell, Recording
-from nbagent.policy import Limits, TrustLevel, trust_for
+from nbagent.policy import Limits, Network, TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -519,10 +519,19 @@ class Session:
                 python=kernel.provisioner.target().python,
                 versions=kernel.pins,
                 images=self._model.images != "no",
+                hosts=self._hosts,
             )
             self._agent = build.build_agent(self._model, _Tools(self), system_prompt=prompt)
             self._agent.history = build.remember(self._past[0], note=self._past[1])
         return self._agent
+
+    @property
+    def _hosts(self) -> tuple[str, ...] | None:
+        """What of the network the model is told of."""
+        trust = self._spec.trust
+        if trust.network is Network.LISTED and self._ask_hosts:
+            return (*(trust.allowed_hosts or ()), "what a person allows when the code asks for it")
+        return trust.allowed_hosts if trust.network_enabled else ()
 
     def _open_model(self) -> None:
         from nbagent.agent import models
