@@ -163,7 +163,7 @@ class HostDecided(Fact, frozen=True, kw_only=True):
     by: Literal["list", "person", "policy"]
     reason: str = ""
     address: str = ""
-    """Where the first connection led."""
+    """Where the first connection led, or would have led."""
 
 
 class CellFinished(Fact, frozen=True, kw_only=True):

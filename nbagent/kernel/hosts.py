@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
@@ -40,6 +42,9 @@ class Hosts:
         self._open: dict[str, Future[Verdict]] = {}
         self._asked = 0
         self._told: set[tuple[str, int, bool, str]] = set()
+        self._waits: list[tuple[float, float]] = []
+        self._waiting_since = 0.0
+        self._lock = threading.Lock()
 
     # -- on the proxy's thread ----------------------------------------------------------------------------------
 
@@ -50,8 +55,10 @@ class Hosts:
         self._asked += 1
         name = f"h{self._asked}"
         question: Future[Verdict] = Future()
-        self._open[name] = question
-        question.add_done_callback(lambda _: self._open.pop(name, None))
+        with self._lock:
+            self._waiting_since = self._waiting_since if self._open else time.monotonic()
+            self._open[name] = question
+        question.add_done_callback(lambda _: self._close(name))
         self._emit(HostAsked(id=name, host=host, port=port))
         return question
 
@@ -86,6 +93,12 @@ class Hosts:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is there to be told
             self._loop.call_soon_threadsafe(work)
 
+    def _close(self, name: str) -> None:
+        with self._lock:
+            del self._open[name]
+            if not self._open:
+                self._waits.append((self._waiting_since, time.monotonic()))
+
     # -- on any thread ------------------------------------------------------------------------------------------
 
     def answer(self, name: str, *, allow: bool, remember: bool) -> bool:
@@ -107,3 +120,9 @@ class Hosts:
         except InvalidStateError:
             return False
         return True
+
+    def waited(self, since: float) -> float:
+        """Seconds since a moment of the monotonic clock in which code waited for an answer, which is not its fault."""
+        with self._lock:
+            waits = [*self._waits, (self._waiting_since, time.monotonic())] if self._open else self._waits
+            return sum(end - max(start, since) for start, end in waits if end > since)

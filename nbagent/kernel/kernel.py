@@ -494,7 +494,7 @@ class Kernel:
             self._bury(run)
         elif run.kill_at is not None and now >= run.kill_at:
             run.died = "was killed, since it did not stop when interrupted"
-        elif run.kill_at is None and (self._stop or now - run.started >= limit):
+        elif run.kill_at is None and (self._stop or now - run.started - self._waited(run) >= limit):
             run.stopped = self._stop or "timeout"
             run.kill_at = now + self.spec.trust.limits.grace
             self._alive().interrupt()
@@ -503,6 +503,10 @@ class Kernel:
             if now - run.half_done_at > HALF_DONE:
                 run.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
                 run.reply, run.idle = run.reply or {"status": "ok"}, True
+
+    def _waited(self, run: Execution) -> float:
+        """Seconds of a run in which a person was asked about a host."""
+        return self._hosts.waited(run.started) if self._hosts is not None else 0.0
 
     async def _hear_last_words(self, run: Execution) -> None:
         """Take what a dead kernel sent and what has not been read yet: it is the end of the cell's output."""

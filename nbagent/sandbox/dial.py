@@ -61,7 +61,7 @@ class Dialer:
             raise Denied(f"The name {host} is not known.", status=502) from None
         for address in found:
             if not is_public(address) or is_own(address, port):
-                raise Denied(f"{host} has the address {address}, which is not on the public Internet.")
+                raise Denied(f"{host} has an address that is not on the public Internet.", address=address)
         return found
 
     async def _look_up(self, host: str, port: int) -> list[str]:
@@ -120,9 +120,9 @@ def is_own(address: str, port: int) -> bool:
     Linux says so by itself: what is sent to an own address comes from that address. Nothing is sent.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, port))
-        except OSError:
-            return False  # no way there at all
-        return bool(probe.getsockname()[0] == address)
+            return bool(probe.getsockname()[0] == address)
+    except OSError:
+        return False  # no way there at all

@@ -30,13 +30,16 @@ class Denied(Exception):  # noqa: N818 - the name says what happened
         by: Who decided.
         status: As HTTP has it: 400 for a request that makes no sense, 403 for one that isn't allowed, 502 and 504 for
             a host that can't be reached.
+        address: Where the name leads, if that is why. It is told to the person only: what a name means inside of their
+            network is nothing for the code to know.
     """
 
-    def __init__(self, reason: str, *, by: By = "policy", status: int = 403) -> None:
+    def __init__(self, reason: str, *, by: By = "policy", status: int = 403, address: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.by: By = by
         self.status = status
+        self.address = address
 
 
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"

@@ -47,7 +47,7 @@ class Decision:
         allowed: Whether it goes through.
         reason: Why not, one sentence.
         by: Who decided.
-        address: Where the connection leads.
+        address: Where the connection leads, or would lead.
     """
 
     host: str
@@ -101,6 +101,7 @@ class Exchange:
             with contextlib.suppress(OSError, h11.ProtocolError):
                 await self._serve()
         except Denied as denied:
+            self._address = self._address or denied.address
             self._decided(allowed=False, by=denied.by, reason=denied.reason)
             with contextlib.suppress(OSError):
                 await self._refuse(denied)

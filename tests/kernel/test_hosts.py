@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -57,6 +58,25 @@ async def test_an_answer_may_be_too_late() -> None:
     assert question is not None
     question.cancel()
     assert not hosts.answer("h1", allow=True, remember=True)
+
+
+async def test_the_time_of_questions_is_known() -> None:
+    """Questions that overlap count once, and only what lies after the moment that is asked about."""
+    hosts = Hosts(asyncio.get_running_loop(), lambda _: None, asking=True)
+    start = time.monotonic()
+    hosts.ask("a.org", 443)
+    await asyncio.sleep(0.1)
+    hosts.ask("b.org", 443)
+    middle = time.monotonic()
+    await asyncio.sleep(0.1)
+    hosts.answer("h1", allow=True, remember=True)
+    assert 0.2 <= hosts.waited(start) <= time.monotonic() - start
+    hosts.answer("h2", allow=True, remember=True)
+    waited = hosts.waited(start)
+    await asyncio.sleep(0.05)
+    assert hosts.waited(start) == waited
+    assert 0.1 <= hosts.waited(middle) < waited
+    assert hosts.waited(time.monotonic()) == 0
 
 
 async def test_where_nobody_answers_nobody_is_asked() -> None:

@@ -29,7 +29,8 @@ def test_an_address_that_is_not_out_there_is_refused(start: Start, world: World,
     world.names.table["inward.test"] = addresses
     assert proxy.get("http://inward.test/")[0] == 403
     assert proxy.send("CONNECT inward.test:443 HTTP/1.0\r\n\r\n")[0] == 403
-    assert "not on the public Internet" in proxy.denied
+    assert proxy.denied == "inward.test has an address that is not on the public Internet."
+    assert proxy.decisions[-1].address in addresses
     assert world.own.seen == world.web.seen == []
 
 
