@@ -37,6 +37,7 @@ demo: install  ## a question, answered in a sandbox
 	$(BIN)/nbagent demo
 
 test: install $(DONE)/tests image lint  ## everything that CI checks
+	@.ci/setup tests
 	$(BIN)/pytest --ignore tests/bench
 
 lint: $(DONE)/tests  ## style, types and the direction of imports

@@ -181,6 +181,27 @@ class InstallFailed(Fact, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class HostAsked(Fact, frozen=True, kw_only=True):
+    """Code wants to reach a host that isn't listed; a face may answer by `id`, and until then the code waits."""
+
+    id: str
+    host: str
+    port: int
+
+
+class HostDecided(Fact, frozen=True, kw_only=True):
+    """Whether code may reach a host; told once for each host, port and answer."""
+
+    host: str
+    """Its name; for a request that names none, what it says instead, quoted."""
+    port: int
+    allowed: bool
+    by: Literal["list", "person", "policy"]
+    reason: str = ""
+    address: str = ""
+    """Where the first connection led, or would have led."""
+
+
 class CellFinished(Fact, frozen=True, kw_only=True):
     """A cell ended. `outputs` are whole (within the limits that the outputs themselves name) and final."""
 
@@ -307,6 +328,8 @@ Event = (
     | OutputsCleared
     | PackagesInstalled
     | InstallFailed
+    | HostAsked
+    | HostDecided
     | CellFinished
     | LateOutput
     | StateLost

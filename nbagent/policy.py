@@ -62,9 +62,16 @@ class Limits:
     """Seconds between the interrupt and the kill."""
     start_timeout: float = 60.0
     """Seconds from the launch to the kernel's first answer."""
+    upload_mb: int = 256
+    """What may be sent to allowed hosts in all: each of them is a way out."""
+    download_mb: int = 4096
+    """What may be fetched from them in all."""
 
     def __post_init__(self) -> None:
-        for name in ("memory_mb", "pids", "tmp_mb", "timeout", "grace", "start_timeout"):
+        for name in (
+            *("memory_mb", "pids", "tmp_mb", "timeout", "grace", "start_timeout"),
+            *("upload_mb", "download_mb"),
+        ):
             value = getattr(self, name)
             if not value > 0:
                 raise UsageError(f"The limit {name} must be above 0, not {value}.")

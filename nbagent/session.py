@@ -41,7 +41,7 @@ from nbagent.kernel.describe import describe
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import RecordedCell, Recording
-from nbagent.policy import Limits, TrustLevel, trust_for
+from nbagent.policy import Limits, Network, TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.telemetry import Metrics, Telemetry
@@ -95,6 +95,8 @@ class Session:
         security: Security options that replace the trust level's own, by name (`nbagent.policy.OPTIONS`), for example
             `{"allowed_hosts": ["api.example.org"]}`.
         accept: Names of limits that may stay unenforced.
+        ask_hosts: Whether somebody follows the events and answers `HostAsked` with `approve_host`; otherwise a host
+            that isn't listed is denied at once.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
@@ -124,6 +126,7 @@ class Session:
         image: str | None = None,
         security: Mapping[str, Any] | None = None,
         accept: Sequence[str] = (),
+        ask_hosts: bool = False,
         record: str | Path | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
@@ -154,6 +157,7 @@ class Session:
             owner=self.id,
             keep=60 * chosen.keep_minutes,
         )
+        self._ask_hosts = ask_hosts
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
@@ -255,6 +259,7 @@ class Session:
         session: str,
         *,
         model: str | None = None,
+        ask_hosts: bool = False,
         record: str | Path | None = None,
         state_dir: str | Path | None = None,
         log_level: str | None = None,
@@ -267,6 +272,7 @@ class Session:
         Args:
             session: Its id, or enough of its beginning.
             model: As for a new session.
+            ask_hosts: As for a new session.
             record: As for a new session.
             state_dir: Where sessions are kept.
             log_level: As for a new session.
@@ -277,7 +283,13 @@ class Session:
         root = store.state_root(Path(state_dir) if state_dir else settings.load().state_dir)
         found = sessions.look_up(root, session)
         known = cls(
-            model=model, engine=found.engine, session=found.id, record=record, state_dir=root, log_level=log_level
+            model=model,
+            engine=found.engine,
+            ask_hosts=ask_hosts,
+            session=found.id,
+            record=record,
+            state_dir=root,
+            log_level=log_level,
         )
         known._spec, known._found = sessions.read_spec(found), found
         return known
@@ -290,7 +302,9 @@ class Session:
             self._spec = replace(self._spec, keep=0)
         self._journal = store.Journal(self._root, self.id)
         self._observe(self._journal)
-        self._kernel = Kernel(engine, self._spec, notify=self._emit, spill=self._journal.spill)
+        self._kernel = Kernel(
+            engine, self._spec, notify=self._emit, spill=self._journal.spill, ask_hosts=self._ask_hosts
+        )
         opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
         await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)
         self._pins = self._kernel.pins
@@ -547,10 +561,19 @@ class Session:
                 python=kernel.provisioner.target().python,
                 versions=kernel.pins,
                 images=self._model.images != "no",
+                hosts=self._hosts,
             )
             self._agent = build.build_agent(self._model, _Tools(self), system_prompt=prompt)
             self._agent.history = build.remember(self._past[0], note=self._past[1])
         return self._agent
+
+    @property
+    def _hosts(self) -> tuple[str, ...] | None:
+        """What of the network the model is told of."""
+        trust = self._spec.trust
+        if trust.network is Network.LISTED and self._ask_hosts:
+            return (*(trust.allowed_hosts or ()), "what a person allows when the code asks for it")
+        return trust.allowed_hosts if trust.network_enabled else ()
 
     def _open_model(self) -> None:
         from nbagent.agent import models
@@ -652,6 +675,30 @@ class Session:
             TransferError: There is no such folder.
         """
         return await self._running_files().files(folder, limit=limit)
+
+    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
+        """Answer a question about a host; may be called from any thread.
+
+        Args:
+            name: The id of the `HostAsked`.
+            allow: Whether the code may reach the host.
+            remember: Whether that holds for the session, or for the requests that wait; a denial always holds.
+
+        Returns:
+            Whether the question was still open: after a minute without an answer it is a denial.
+        """
+        return self._running_kernel().approve_host(name, allow=allow, remember=remember)
+
+    def allow_host(self, entry: str) -> None:
+        """Let the code reach a host from now on, also one that was denied before.
+
+        Args:
+            entry: `HOST`, `HOST:PORT` or `*.DOMAIN`.
+
+        Raises:
+            UsageError: It is in another form, or this session's code has no list of hosts.
+        """
+        self._running_kernel().allow_host(entry)
 
     def export(self, path: str | Path) -> Path:
         """Write the session's notebook; returns its absolute path.

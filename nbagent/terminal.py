@@ -22,6 +22,8 @@ from nbagent.events import (
     FileSaved,
     FilesChanged,
     FileUploaded,
+    HostAsked,
+    HostDecided,
     InstallFailed,
     LateOutput,
     ModelReplied,
@@ -108,7 +110,7 @@ class View:
     def show(self, record: Record) -> None:
         """Show one event."""
         event = record.event
-        if self._quiet and not isinstance(event, StateLost | InstallFailed):
+        if self._quiet and not isinstance(event, StateLost | InstallFailed | HostDecided):
             return
         self.idle()
         match event:
@@ -137,6 +139,10 @@ class View:
                 self._say(f"not installed: {safe(reason, colours=False)}", style="yellow")
             case SessionResumed(note=note):
                 self._say(note)
+            case HostAsked(host=host, port=port):
+                self._say(f"the code wants to reach {safe(host, colours=False)}:{port}", style="yellow")
+            case HostDecided(allowed=False, reason=reason):
+                self._say(f"not reached: {safe(reason, colours=False)}", style="yellow")
             case StateLost(reason=reason):
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:

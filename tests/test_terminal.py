@@ -25,6 +25,8 @@ from nbagent.events import (
     FilesChanged,
     FileSeen,
     FileUploaded,
+    HostAsked,
+    HostDecided,
     InstallFailed,
     ModelReplied,
     OutputAdded,
@@ -179,11 +181,13 @@ def test_output_of_a_sandbox_is_made_safe_wherever_it_shows(shows: Shows) -> Non
         finished(status="error", outputs=[error], note=evil),
         ModelReplied(turn=1, text=evil, tools=["python"]),
         StateLost(cell=1, reason=evil),
+        HostAsked(id="h1", host=evil, port=443),
+        HostDecided(host=evil, port=443, allowed=False, by="policy", reason=evil),
         InstallFailed(cell=1, requirements=[], reason=evil),
     )
     assert "\x1b" not in results + rest
     assert results.count("abc") == 2
-    assert rest.count("abc") == 6
+    assert rest.count("abc") == 8
 
 
 def test_a_picture_becomes_a_file(shows: Shows, tmp_path: Path) -> None:
@@ -204,7 +208,7 @@ def test_a_broken_picture_is_no_trouble(shows: Shows) -> None:
 
 
 def test_what_must_be_known_is_told(shows: Shows) -> None:
-    """A replay, an install, a file and a stopped cell are each told in a line."""
+    """A replay, an install, a file, a stopped cell, a question and a denial are each told in a line."""
     _, rest = shows(
         Asked(turn=1, question="?", model="replay:r.jsonl", replay=True),
         PackagesInstalled(cell=1, packages=[Package("humanize", "4.17.0", "0")]),
@@ -214,6 +218,9 @@ def test_what_must_be_known_is_told(shows: Shows) -> None:
         FileDownloaded(path="/workspace/m.pkl", size=1, sha256="0", to="/home/m.pkl"),
         FileDownloaded(path="/workspace/memory", size=1, sha256="0"),
         finished(status="timeout", note="It ran longer than its limit."),
+        HostAsked(id="h1", host="example.org", port=443),
+        HostDecided(host="example.org", port=443, allowed=True, by="person"),
+        HostDecided(host="evil.test", port=80, allowed=False, by="person", reason="A person denied evil.test."),
     )
     assert "changed: /workspace/m.pkl (2.1 MB), /tmp/t (1 bytes) and 4 more\n" in rest
     assert "uploaded: /workspace/up.csv\n" in rest
@@ -223,6 +230,7 @@ def test_what_must_be_known_is_told(shows: Shows) -> None:
     assert "installed humanize 4.17.0\n" in rest
     assert "/out/x.csv" in rest
     assert "cell 1 ran too long after 0.2 s" in rest
+    assert rest.endswith("the code wants to reach example.org:443\nnot reached: A person denied evil.test.\n")
 
 
 def test_quiet_shows_only_what_must_be_known(shows: Shows) -> None:

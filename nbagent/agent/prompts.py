@@ -23,12 +23,20 @@ SEES_NOT = (
     "Don't describe what you have not seen."
 )
 
+OFFLINE = "no network"
+ONLINE = "the network"
+LISTED = (
+    "no network but HTTP and HTTPS to {hosts}, which any library finds through the proxy variables that are set. What "
+    "is denied stays denied: don't try again or another way, say what you could not fetch"
+)
+
 SYSTEM = """\
 You are nbagent, a data analyst who works in a Jupyter notebook. You answer questions by running Python with your \
 tools. Every cell you run becomes a cell of a notebook that the person will read and run again.
 
 # Where your code runs
-- In a sandboxed kernel: no network, and nothing of the person's machine but the data files. Don't try to download.
+- In a sandboxed kernel, with nothing of the person's machine but the data files.
+- It has {network}.
 - /tmp/data/ holds the person's data files, read-only.
 - /tmp/output/ is for result files that the person should keep, such as tables (at most {files} files a run). They \
 are collected after each run; mention them by name only.
@@ -77,6 +85,7 @@ def system_prompt(
     python: str = "3",
     versions: Mapping[str, str] | None = None,
     images: bool = False,
+    hosts: Sequence[str] | None = (),
 ) -> str:
     """The whole system prompt.
 
@@ -88,6 +97,7 @@ def system_prompt(
         python: The kernel's Python, such as `3.11.7`.
         versions: What the kernel has from the start: versions by distribution. Only `TOLD` are told.
         images: Whether the model is shown the figures.
+        hosts: What of the network can be reached; None for all of it.
     """
     have = ", ".join(f"{name} {version}" for name, version in (versions or {}).items() if name in TOLD)
     told = SYSTEM.format(
@@ -96,8 +106,15 @@ def system_prompt(
         python=python,
         versions=f" with {have}" if have else "",
         figures=SEES if images else SEES_NOT,
+        network=_network(hosts),
     )
     return f"{told}\n\n{data_section(data)}"
+
+
+def _network(hosts: Sequence[str] | None) -> str:
+    if hosts is None:
+        return ONLINE
+    return LISTED.format(hosts=", ".join(hosts)) if hosts else f"{OFFLINE}: don't try to download"
 
 
 def data_section(data: Sequence[Mapping[str, Any]]) -> str:

@@ -98,7 +98,7 @@ def make_tools(runs: Runs, *, images: bool = False) -> list[BaseTool]:
 
         Variables, imports and files stay between cells. The value of the last expression is shown, like in a
         notebook; use print for more. Figures that matplotlib draws are shown without saving them. Shell commands
-        work with a leading `!`. A missing package is installed by itself when it is imported. There is no network.
+        work with a leading `!`. A missing package is installed by itself when it is imported.
         Several calls run one after the other, in the order in which they are written.
         """
         source, refusal = source_of(code)

@@ -34,6 +34,7 @@ from nbagent.kernel import probe
 from nbagent.kernel.cell import Cell, CodeBoxOutput
 from nbagent.kernel.connection import Connection
 from nbagent.kernel.execution import Execution, Why, clean_code
+from nbagent.kernel.hosts import Hosts
 from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
@@ -74,6 +75,7 @@ class Kernel:
         notify: Gets each event as it happens. It must not raise but to end the cell: a log that can't be written.
         limits: What is kept of a cell's outputs.
         spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
+        ask_hosts: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
 
     Raises:
         SandboxError: In `start`: the sandbox can't be had here.
@@ -87,6 +89,7 @@ class Kernel:
         notify: Notify = lambda _: None,
         limits: OutputLimits | None = None,
         spill: Callable[[int], Callable[[str, str], None]] | None = None,
+        ask_hosts: bool = False,
     ) -> None:
         self.engine = engine
         self.spec = spec or SandboxSpec()
@@ -96,6 +99,8 @@ class Kernel:
         self._notify = notify
         self._limits = limits or OutputLimits()
         self._spill = spill
+        self._ask_hosts = ask_hosts
+        self._hosts: Hosts | None = None
         self._manager: AsyncKernelManager | None = None
         self._connection: Connection | None = None
         self._installer: Installer | None = None
@@ -134,7 +139,7 @@ class Kernel:
         )
         try:
             await self._manager.start_kernel(sandbox=self.spec)
-            self.provisioner.install_hook = self._install_from_inside
+            self._serve(self._loop)
             await self._connect()
         except BaseException:
             await self.stop()
@@ -164,12 +169,19 @@ class Kernel:
         )
         try:
             await self._manager.start_kernel(sandbox=self.spec, lease=lease)
-            self.provisioner.install_hook = self._install_from_inside
+            self._serve(self._loop)
             self._connection = Connection(self._manager)
             return await self._wait_until_free(patience)
         except BaseException:
             await self.stop()
             raise
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer what the sandbox asks for: packages and hosts."""
+        self._hosts = Hosts(loop, self._notify, asking=self._ask_hosts)
+        provisioner = self.provisioner
+        provisioner.install_hook = self._install_from_inside
+        provisioner.ask_hook, provisioner.egress_hook = self._hosts.ask, self._hosts.hear
 
     async def _wait_until_free(self, patience: float) -> bool:
         """Wait until a kernel takes requests; returns whether its cell had to be interrupted for that."""
@@ -509,7 +521,7 @@ class Kernel:
             self._bury(run)
         elif run.kill_at is not None and now >= run.kill_at:
             run.died = "was killed, since it did not stop when interrupted"
-        elif run.kill_at is None and (self._stop or now - run.started >= limit):
+        elif run.kill_at is None and (self._stop or now - run.started - self._waited(run) >= limit):
             run.stopped = self._stop or "timeout"
             run.kill_at = now + self.spec.trust.limits.grace
             self._alive().interrupt()
@@ -518,6 +530,10 @@ class Kernel:
             if now - run.half_done_at > HALF_DONE:
                 run.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
                 run.reply, run.idle = run.reply or {"status": "ok"}, True
+
+    def _waited(self, run: Execution) -> float:
+        """Seconds of a run in which a person was asked about a host."""
+        return self._hosts.waited(run.started) if self._hosts is not None else 0.0
 
     async def _hear_last_words(self, run: Execution) -> None:
         """Take what a dead kernel sent and what has not been read yet: it is the end of the cell's output."""
@@ -724,6 +740,29 @@ class Kernel:
             if reply is not None:
                 connection.kept.add(key)
         return probe.result(reply)
+
+    # -- hosts --------------------------------------------------------------------------------------------------
+
+    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
+        """Answer a `HostAsked` by its id; see `Hosts.answer`."""
+        return self._hosts is not None and self._hosts.answer(name, allow=allow, remember=remember)
+
+    def allow_host(self, entry: str) -> None:
+        """Let code reach a host from now on, whatever was decided before.
+
+        Args:
+            entry: `HOST`, `HOST:PORT` or `*.DOMAIN`.
+
+        Raises:
+            UsageError: It is in another form, or this sandbox has no way out by a list.
+        """
+        egress = self.provisioner.egress
+        if egress is None:
+            raise UsageError(
+                f"A sandbox that is {self.spec.trust.level} has no list of hosts.",
+                mend="Start it with --trust sandboxed, or with a host in --allow-host.",
+            )
+        egress.allow(entry)
 
     # -- packages -----------------------------------------------------------------------------------------------
 

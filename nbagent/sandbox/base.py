@@ -23,19 +23,24 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
 from nbagent.errors import KernelStartError, LimitUnenforceable, SandboxError
-from nbagent.policy import Network, Trust, TrustLevel, trust_for
+from nbagent.policy import MIB, Network, Trust, TrustLevel, trust_for
 from nbagent.sandbox import cgroup, environment, mounts, packages, reaper, seccomp
 from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
 from nbagent.sandbox.leases import Lease, Terms
 from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.egress import Egress
+    from nbagent.sandbox.gate import Decide
+    from nbagent.sandbox.proxy import Notify
 
 SANDBOX_UID = 64420
 """The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
@@ -52,6 +57,9 @@ ONE_USER = dict.fromkeys(
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
+PROXY = ("127.0.0.1", 3128)
+"""Where process 1 of a sandbox listens for programs that want out, if there is a way."""
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
@@ -211,6 +219,9 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.spec = SandboxSpec()
         self.handoff: Handoff | None = None
         self.install_hook: InstallHook | None = None
+        self.ask_hook: Decide | None = None
+        self.egress_hook: Notify | None = None
+        self.egress: Egress | None = None
         self.last_exit: Exit | None = None
         self.started = 0.0
         self._kills: deque[tuple[float, int]] = deque(maxlen=2 * round(SURVIVED_SECONDS / LOOK_SECONDS))
@@ -323,6 +334,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.started = time.monotonic()
         try:
             handoff = self.handoff = self.handoff or self._prepare()
+            self.egress = self.egress or self._open_egress(handoff)
             if self._taken is not None:
                 await self._take_over(self._taken)
                 handoff.take_over()
@@ -399,6 +411,9 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.handoff.close()
         if not restart:
             _OPEN.pop(id(self), None)
+            if self.egress is not None:
+                await in_thread(self.egress.close)
+                self.egress = None
             self.handoff.remove()
             self.handoff = None
             await in_thread(shutil.rmtree, self.scratch, True)
@@ -447,6 +462,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             "path": [environment.SITE],
             "bounds": {},
             "shell": trust.allow_shell,
+            "proxy": PROXY if has_egress(trust) else None,
             "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
         }
 
@@ -457,6 +473,24 @@ class SandboxProvisioner(KernelProvisionerBase):
         installer = packages.Installer(self.site, target=self.target(), policy=self.spec.install)
         done = asyncio.run(installer.install(wanted))
         return [{"name": each.name, "version": each.version} for each in done]
+
+    def _open_egress(self, handoff: Handoff) -> Egress | None:
+        """The way out, if this sandbox has one by a list of hosts; it stays over restarts, and so do its budgets."""
+        trust = self.spec.trust
+        if not has_egress(trust):
+            return None
+        # Most sandboxes have no use for what this imports.
+        from nbagent.sandbox.egress import SOCKET, Egress
+
+        egress = Egress(
+            trust.allowed_hosts or (),
+            decide=lambda host, port: self.ask_hook(host, port) if self.ask_hook else None,
+            notify=lambda told: self.egress_hook(told) if self.egress_hook else None,
+            upload=trust.limits.upload_mb * MIB,
+            download=trust.limits.download_mb * MIB,
+        )
+        egress.start(handoff.shared / SOCKET)
+        return egress
 
     def unenforced(self, control: str, *, reason: str) -> None:
         """Refuse to go on without a limit, unless the person accepted it by name.
@@ -516,11 +550,19 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
     if shared_library:
         variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
     if trust.network is Network.FULL:
-        names = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
-        for name in (*names, *map(str.upper, names)):
+        for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)):
             if name in os.environ:
                 variables[name] = os.environ[name]
+    elif has_egress(trust):
+        for name in PROXY_VARIABLES:
+            value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
+            variables |= {name: value, name.upper(): value}
     return variables
+
+
+def has_egress(trust: Trust) -> bool:
+    """Whether a sandbox's only way out is the proxy (`egress.py`)."""
+    return trust.network is Network.LISTED and trust.allow_network_tools
 
 
 START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")

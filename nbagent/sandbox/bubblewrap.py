@@ -205,6 +205,7 @@ def _controls() -> tuple[Control, ...]:
     user = f"uid {SANDBOX_UID}" if os.getuid() == 0 else "user namespace"
     return (
         Control(name="network", enforced=True, how="network namespace"),
+        Control(name="egress", enforced=True, how="proxy on the host, by a list of hosts"),
         Control(name="files", enforced=True, how="mount namespace, read-only root"),
         Control(name="processes", enforced=True, how="pid and ipc namespaces"),
         Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),

@@ -117,6 +117,7 @@ def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
     group = f"cgroup v{info.get('CgroupVersion', '1')}"
     return (
         Control(name="network", enforced=True, how="no network"),
+        Control(name="egress", enforced=True, how="proxy on the host, by a list of hosts"),
         Control(name="files", enforced=True, how="read-only root, tmpfs"),
         Control(name="processes", enforced=True, how="pid and ipc namespaces"),
         Control(name="user", enforced=True, how=f"uid {user_id()}, no capabilities, no new privileges"),

@@ -76,9 +76,12 @@ def supervise(connection: socket.socket, listening: int, config: dict[str, Any])
     # The parent stays outside of the inner filter, so code inside must not be able to write into it through /proc.
     libc, set_dumpable = ctypes.CDLL(None), 4
     libc.prctl(set_dumpable, 0, 0, 0, 0)
+    way_out = socket.create_server(tuple(config["proxy"])) if config["proxy"] else None
     child = os.fork()
     if not child:
         libc.prctl(set_dumpable, 1, 0, 0, 0)
+        if way_out is not None:
+            way_out.close()
         connection.close()
         os.close(listening)
         return
@@ -95,6 +98,13 @@ def supervise(connection: socket.socket, listening: int, config: dict[str, Any])
     sys.path.insert(0, os.path.dirname(HOST))
     from supervisor_inside import Supervisor  # type: ignore[import-not-found]  # beside this file, in there
 
+    if way_out is not None:
+        import threading
+
+        from forward import forward  # type: ignore[import-not-found]
+
+        arguments = (way_out, os.path.join(os.path.dirname(HOST), "egress.sock"))
+        threading.Thread(target=forward, args=arguments, daemon=True).start()
     Supervisor(
         child,
         connection,

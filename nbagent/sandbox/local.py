@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from nbagent.errors import SandboxError, UsageError
 from nbagent.policy import TrustLevel
 from nbagent.sandbox import environment, packages
-from nbagent.sandbox.base import Control, Engine, Exit, Report, SandboxProvisioner
+from nbagent.sandbox.base import Control, Engine, Exit, Report, SandboxProvisioner, has_egress
 from nbagent.sandbox.handoff import Handoff, open_output
 from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.mounts import Mount
@@ -29,7 +29,7 @@ class Local(Engine):
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Always there, and enforces nothing."""
-        names = ("network", "files", "processes", "user", "system calls", "memory", "cpu", "pids", "tmp")
+        names = ("network", "egress", "files", "processes", "user", "system calls", "memory", "cpu", "pids", "tmp")
         return Report(available=True, controls=tuple(Control(name=each, enforced=False, how="") for each in names))
 
 
@@ -52,11 +52,14 @@ class LocalProvisioner(SandboxProvisioner):
             "fonts": "",
             "path": [str(self.site)],
             "filter": "",
+            "proxy": None,
         }
 
     async def _start(self, handoff: Handoff) -> None:
         if self.spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
+        if has_egress(self.spec.trust):
+            self.unenforced("egress", reason="it isolates nothing")
         try:
             output = open_output(handoff.folder)
             try:

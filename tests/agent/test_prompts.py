@@ -41,6 +41,14 @@ def test_the_facts_of_the_sandbox() -> None:
     assert "{" not in told
 
 
+def test_the_network_it_has() -> None:
+    """None, all of it, or the hosts by name."""
+    assert "It has no network: don't try to download." in system_prompt()
+    assert "It has the network." in system_prompt(hosts=None)
+    told = system_prompt(hosts=["api.example.org", "*.data.test"])
+    assert "It has no network but HTTP and HTTPS to api.example.org, *.data.test, which" in told
+
+
 def test_the_data() -> None:
     """A file is told with its size, columns, types and samples, fenced off as data."""
     assert data_section([SALES]).splitlines() == [

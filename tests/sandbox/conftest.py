@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from sandbox.index import index, make, own_uv, site  # noqa: F401 - fixtures
+from sandbox.callers import start  # noqa: F401 - fixtures
+from sandbox.index import index, make, own_uv, site  # noqa: F401
+from sandbox.world import whole_world, world  # noqa: F401
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for

@@ -422,7 +422,7 @@ print(json.dumps([total, int(numpy.ones((99, 99)).dot(numpy.ones(99))[0])]))
         report = engine.check()
         assert report.available
         assert {each.name for each in report.controls if each.enforced} == {
-            *"network files processes user memory cpu pids tmp".split(),
+            *"network egress files processes user memory cpu pids tmp".split(),
             "system calls",
         }
         assert report.environment.startswith("sha256:")

@@ -1,0 +1,174 @@
+"""Which hosts a sandbox may reach: names, rules and addresses. Pure; nothing here looks anything up.
+
+A name is taken in one form only, and anything else is denied instead of repaired: what two programs read differently is
+how an allow-list is led astray. So there is no trailing dot, no percent-encoding, no user in front, no address in any
+notation. An internationalised name comes in its ASCII form (`xn--…`) and is compared and shown in it, so that letters
+which look alike are not alike here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from nbagent.policy import allowed_host
+
+By = Literal["list", "person", "policy"]
+"""Who decided: the list of allowed hosts, a person who was asked, or what holds for everyone."""
+
+WEB_PORTS = (80, 443)
+"""What an entry without a port allows."""
+
+
+class Denied(Exception):  # noqa: N818 - the name says what happened
+    """A request that the proxy turns down.
+
+    Args:
+        reason: One sentence for whoever asked.
+        by: Who decided.
+        status: As HTTP has it: 400 for a request that makes no sense, 403 for one that isn't allowed, 502 and 504 for
+            a host that can't be reached.
+        address: Where the name leads, if that is why. It is told to the person only: what a name means inside of their
+            network is nothing for the code to know.
+    """
+
+    def __init__(self, reason: str, *, by: By = "policy", status: int = 403, address: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.by: By = by
+        self.status = status
+        self.address = address
+
+
+_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+
+
+def authority(text: str, *, default_port: int | None = None) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, the host in lower case.
+
+    Args:
+        text: What a URL, a CONNECT request or a Host header names.
+        default_port: The port where none is named; None if one must be.
+
+    Raises:
+        Denied: It isn't a host name and a port in their one plain form.
+    """
+    host, colon, digits = text.partition(":")
+    host = host.lower() if host.isascii() else host
+    if not _NAME.fullmatch(host) or len(host) > 253:
+        raise Denied(f"{shown(text)} is not a host's plain name; addresses and other forms are not taken.", status=400)
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        # As programs read addresses: 127.1, 2130706433, 0x7f.0.0.1 all are 127.0.0.1 to some.
+        raise Denied(f"{shown(text)} is an address; only names are taken.", status=400)
+    if not colon and default_port is not None:
+        return host, default_port
+    if not _PORT.fullmatch(digits) or int(digits) > 65535:
+        raise Denied(f"{shown(text)} names no port.", status=400)
+    return host, int(digits)
+
+
+def shown(text: str) -> str:
+    """Text that code inside chose, short and harmless to show."""
+    return ascii(text[:100])
+
+
+class Rules:
+    """A list of allowed hosts: `HOST`, `HOST:PORT`, `*.DOMAIN`, each without a port for ports 80 and 443.
+
+    `*.example.org` is every name below example.org, at any depth, but not example.org itself.
+
+    Args:
+        entries: As a person wrote them.
+
+    Raises:
+        UsageError: One is in another form.
+    """
+
+    def __init__(self, entries: Iterable[str] = ()) -> None:
+        self._names: set[tuple[str, int]] = set()
+        self._domains: set[tuple[str, int]] = set()
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: str) -> None:
+        """Allow one more.
+
+        Raises:
+            UsageError: It is in another form.
+        """
+        host, _, port = allowed_host(entry).partition(":")
+        domain = host.startswith("*.")
+        known = self._domains if domain else self._names
+        for each in (int(port),) if port else WEB_PORTS:
+            known.add((host.removeprefix("*."), each))
+
+    def allow(self, host: str, port: int) -> bool:
+        """Whether a name that `authority` gave may be reached there. Whole labels are compared, never letters."""
+        if (host, port) in self._names:
+            return True
+        labels = host.split(".")
+        return any((".".join(labels[start:]), port) in self._domains for start in range(1, len(labels)))
+
+
+_SPECIAL_4 = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # behind a provider's NAT; one cloud's metadata too
+            "127.0.0.0/8",
+            "168.63.129.16/32",  # Azure's host, seen from its machines: a public address that isn't one
+            "169.254.0.0/16",  # link-local; most clouds' metadata
+            "172.16.0.0/12",
+            "192.0.0.0/24",  # protocols; one cloud's metadata
+            "192.0.2.0/24",  # documentation
+            "192.88.99.0/24",  # relays of 6to4
+            "192.168.0.0/16",
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, and broadcast
+        ),
+    )
+)
+_GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
+"""All that is given out for hosts; loopback, private, link-local, multicast and embedded addresses lie outside."""
+_SPECIAL_6 = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "2001::/23",  # protocols; Teredo, which embeds an IPv4 address
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4, likewise
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to a host on the Internet, by IANA's registries of special-purpose addresses.
+
+    It doesn't trust `ipaddress.is_global`, whose answer changed between releases of Python. On a network that only has
+    IPv6, the resolver embeds IPv4 addresses in the well-known prefix of NAT64: these are judged by what they embed.
+
+    Source:
+        RFC 6890 and https://www.iana.org/assignments/iana-ipv4-special-registry, …/iana-ipv6-special-registry; the
+        prefix of NAT64: RFC 6052.
+    """
+    if "%" in address:
+        return False  # only an address of a link has a zone
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address) and found in _NAT64:
+        found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+    if isinstance(found, ipaddress.IPv4Address):
+        return not any(found in each for each in _SPECIAL_4)
+    return found in _GLOBAL_6 and not any(found in each for each in _SPECIAL_6)

@@ -1,0 +1,136 @@
+"""Questions and decisions on their way from the proxy's thread to the kernel's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from nbagent.errors import StoreError
+from nbagent.events import Event, HostAsked, HostDecided
+from nbagent.kernel.hosts import MAX_TOLD, Hosts
+from nbagent.sandbox.gate import Verdict
+from nbagent.sandbox.proxy import Closed, Decision
+
+
+async def away(work: Callable[[], object]) -> None:
+    """Do something as the proxy does, on another thread, and let what it told arrive."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    await asyncio.sleep(0.01)
+
+
+def denied(host: str, *, port: int = 443) -> Decision:
+    """A decision."""
+    return Decision(host=host, port=port, allowed=False, by="policy", reason="No.")
+
+
+@pytest.mark.parametrize(
+    ("allow", "remember", "verdict"),
+    [
+        (True, True, Verdict.SESSION),
+        (True, False, Verdict.ONCE),
+        (False, True, Verdict.DENY),
+        (False, False, Verdict.DENY),
+    ],
+)
+async def test_a_question_is_asked_and_answered(allow: bool, remember: bool, verdict: Verdict) -> None:
+    """It comes as an event on the loop; its id takes one answer."""
+    events: list[Event] = []
+    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
+    questions = []
+    await away(lambda: questions.append(hosts.ask("example.org", 443)))
+    assert events == [HostAsked(id="h1", host="example.org", port=443)]
+    assert questions[0] is not None
+    assert hosts.answer("h1", allow=allow, remember=remember)
+    assert questions[0].result() is verdict
+    assert not hosts.answer("h1", allow=True, remember=True)
+
+
+async def test_an_answer_may_be_too_late() -> None:
+    """What the proxy waits for no longer takes none."""
+    hosts = Hosts(asyncio.get_running_loop(), lambda _: None, asking=True)
+    question = hosts.ask("example.org", 443)
+    assert question is not None
+    question.cancel()
+    assert not hosts.answer("h1", allow=True, remember=True)
+
+
+async def test_the_time_of_questions_is_known() -> None:
+    """Questions that overlap count once, and only what lies after the moment that is asked about."""
+    hosts = Hosts(asyncio.get_running_loop(), lambda _: None, asking=True)
+    start = time.monotonic()
+    hosts.ask("a.org", 443)
+    await asyncio.sleep(0.1)
+    hosts.ask("b.org", 443)
+    middle = time.monotonic()
+    await asyncio.sleep(0.1)
+    hosts.answer("h1", allow=True, remember=True)
+    assert 0.2 <= hosts.waited(start) <= time.monotonic() - start
+    hosts.answer("h2", allow=True, remember=True)
+    waited = hosts.waited(start)
+    await asyncio.sleep(0.05)
+    assert hosts.waited(start) == waited
+    assert 0.1 <= hosts.waited(middle) < waited
+    assert hosts.waited(time.monotonic()) == 0
+
+
+async def test_where_nobody_answers_nobody_is_asked() -> None:
+    """No event, and no question."""
+    events: list[Event] = []
+    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=False)
+    assert hosts.ask("example.org", 443) is None
+    await asyncio.sleep(0.01)
+    assert events == []
+
+
+async def test_a_decision_is_told_once() -> None:
+    """However often the same is decided; another answer, port or host is another one."""
+    events: list[Event] = []
+    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=False)
+    allowed = Decision(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
+    for decision in (denied("a.org"), denied("a.org"), allowed, allowed, denied("a.org", port=80), denied("b.org")):
+        await away(lambda told=decision: hosts.hear(told))  # type: ignore[misc]
+    told = [(each.host, each.port, each.allowed) for each in events if isinstance(each, HostDecided)]
+    assert told == [("a.org", 443, False), ("a.org", 443, True), ("a.org", 80, False), ("b.org", 443, False)]
+
+
+async def test_the_log_is_not_filled() -> None:
+    """Code that invents hosts is told of only so often."""
+    events: list[Event] = []
+    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=False)
+    await away(lambda: [hosts.hear(denied(f"h{number}.org")) for number in range(MAX_TOLD + 50)])
+    await asyncio.sleep(0.05)
+    assert len(events) == MAX_TOLD
+
+
+async def test_bytes_are_summed() -> None:
+    """Of all connections that have ended."""
+    hosts = Hosts(asyncio.get_running_loop(), lambda _: None, asking=False)
+    for sent, received in ((1, 10), (2, 20)):
+        hosts.hear(Closed(host="a.org", port=443, address="93.184.216.34", sent=sent, received=received))
+    assert (hosts.sent, hosts.received) == (3, 30)
+
+
+async def test_a_log_that_cannot_be_written_ends_nothing_here() -> None:
+    """The next cell complains of it."""
+
+    def full(_: Event) -> None:
+        raise StoreError("The disk is full.")
+
+    hosts = Hosts(asyncio.get_running_loop(), full, asking=True)
+    await away(lambda: (hosts.hear(denied("a.org")), hosts.ask("a.org", 443)))
+    assert hosts.answer("h1", allow=True, remember=True)
+
+
+def test_a_loop_that_is_gone_is_no_trouble() -> None:
+    """The proxy may outlive it for a moment."""
+    loop = asyncio.new_event_loop()
+    hosts = Hosts(loop, lambda _: None, asking=True)
+    loop.close()
+    hosts.hear(denied("a.org"))
+    assert hosts.ask("a.org", 443) is not None
