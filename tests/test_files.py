@@ -8,6 +8,8 @@ import io
 import os
 import resource
 import stat
+import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import AsyncIterator
@@ -321,6 +323,35 @@ async def test_a_kernel_that_was_replaced_has_no_uploads(session: Session) -> No
     await session.upload(b"y", "kept")
     assert await session.download("/workspace/kept") == b"y"
     assert (await session.run("open('kept').read()")).changed == []
+
+
+KILLED = """
+import asyncio, os
+from nbagent import Session
+
+async def main():
+    session = Session(engine="bubblewrap", session="killed")
+    await session.start()
+    await session.run("open('/workspace/told', 'w').close(); open('/tmp/output/told', 'w').close()")
+    await session.run("import threading; threading.Timer(1, lambda: [open(n, 'w').close() for n in NEW]).start()\\n"
+                      "NEW = '/workspace/new', '/tmp/output/new'")
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_session_that_goes_on_is_told_what_is_new_since() -> None:
+    """No file twice that the process told which was killed, and each that came after it."""
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", KILLED], check=False, timeout=60)
+    await asyncio.sleep(1.5)
+    session = await Session.connect("killed")
+    try:
+        cell = await session.run("1")
+        assert (cell.files, cell.total_files) == (["new"], 2)
+        assert [each.path for each in cell.changed] == ["/workspace/new"]
+    finally:
+        await session.stop()
 
 
 # -- the notebook, and scripts --------------------------------------------------------------------------------------

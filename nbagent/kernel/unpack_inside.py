@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from typing import Any
 
 CHUNK = 256 * 1024
-HEADER = 1024 * 1024
-"""Bytes that an archive may have read at once beside its files: names, and tables of them."""
+HEADERS = 8 * 1024 * 1024
+"""Bytes that a tar archive may have in headers that are read at once, whatever size they claim, and are kept."""
+GLOBAL_HEADERS = 1024
+"""Bytes of those that each member has a copy of; Git writes 52."""
 SLACK = 64 * 1024 * 1024
 """Bytes that any archive may come to, however well it is packed."""
 DEPTH = 40
@@ -57,18 +59,25 @@ class Timed:
         return data
 
 
-class Header(tarfile.TarInfo):
-    """A header of a tar archive; the kinds that are read at once, whatever size they claim, are bounded."""
+def bounded_header() -> type[tarfile.TarInfo]:
+    """What reads the headers of one tar archive; those of a kind that is read at once are bounded, one and all."""
+    claimed = {"all": 0, "global": 0}
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
-        """Read one."""
-        info = super().frombuf(buf, encoding, errors)
-        if info.type == tarfile.GNUTYPE_SPARSE:
-            raise LimitError(f"its member {info.name[:100]!r} is sparse")
-        if info.type not in tarfile.REGULAR_TYPES and info.size > HEADER:
-            raise LimitError("its headers are larger than 1 MB")
-        return info
+    class Header(tarfile.TarInfo):
+        @classmethod
+        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
+            info = super().frombuf(buf, encoding, errors)
+            if info.type == tarfile.GNUTYPE_SPARSE:
+                raise LimitError(f"its member {info.name[:100]!r} is sparse")
+            if info.type not in tarfile.REGULAR_TYPES:
+                claimed["all"] += info.size
+            if info.type == tarfile.XGLTYPE:
+                claimed["global"] += info.size
+            if claimed["all"] > HEADERS or claimed["global"] > GLOBAL_HEADERS:
+                raise LimitError("its headers are too large")
+            return info
+
+    return Header
 
 
 def main(file: int, folder: int, name: str, bounds: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +251,7 @@ def of_tar(unpacked: Any, raw: Any, bounds: dict[str, Any]) -> Iterator[Member]:
             if not (info.isreg() or info.isdir()) or info.issparse():
                 raise LimitError(f"its member {info.name[:100]!r} is a link or a special file")
     # The checksum of what is packed stands at its very end.
-    if len(stream.read(HEADER)) == HEADER:
+    if len(stream.read(CHUNK)) == CHUNK:
         raise LimitError("it goes on behind its end")
     raw.seek(0)
     with opened_tar(Timed(unpacked(), bounds["seconds"])) as archive:
@@ -253,4 +262,4 @@ def of_tar(unpacked: Any, raw: Any, bounds: dict[str, Any]) -> Iterator[Member]:
 
 def opened_tar(stream: Any) -> tarfile.TarFile:
     """The archive in a stream that is read once, from its start to its end."""
-    return tarfile.open(fileobj=stream, mode="r|", tarinfo=Header)
+    return tarfile.open(fileobj=stream, mode="r|", tarinfo=bounded_header())

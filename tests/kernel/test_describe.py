@@ -382,10 +382,10 @@ async def test_of_a_description_that_never_ends_a_part_is_kept(kernel: Kernel, m
     monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 3.0)
     hang = "import ctypes; ctypes.PyDLL(None).sleep(4)"  # which keeps all of Python from running
     await kernel.run(SLOW.format(how=hang))
-    paths = [f"/tmp/data/data/{name}" for name in ("plain.csv", "notes.txt", "bom.csv")]
+    paths = [f"/tmp/data/data/{name}" for name in ("object.json", "notes.txt", "bom.csv")]
     described = await describe(kernel, paths)
     await kernel.run("1")
     await kernel.run("import builtins; builtins.open = globals().get('real', open)")
     assert [each["path"] for each in described] == paths
-    assert described[0]["rows"] == 4
+    assert described[0]["kind"] == "JSON"
     assert [each["note"] for each in described[1:]] == ["took too long to read", "could not be read in time"]

@@ -390,13 +390,24 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "tar sparse": (lambda: tarred((special("p", tarfile.GNUTYPE_SPARSE), b"")), "is sparse"),
     "tar bomb": (lambda: gzip.compress(tarred(("a", bytes(90 * MIB)))), "more than 200 times its own size"),
     "tar claims": (lambda: gzip.compress(claiming(b"0", 10**12)), "unpacks to more than"),
-    "tar header": (lambda: gzip.compress(claiming(b"x", 10**10)), "headers are larger than 1 MB"),
-    "tar long name": (lambda: gzip.compress(claiming(b"L", 10**10)), "headers are larger than 1 MB"),
+    "tar header": (lambda: gzip.compress(claiming(b"x", 10**10)), "headers are too large"),
+    "tar long name": (lambda: gzip.compress(claiming(b"L", 10**10)), "headers are too large"),
+    "tar many headers": (lambda: gzip.compress(with_header(b"x", 900_000) * 300, 1), "headers are too large"),
+    "tar global headers": (lambda: gzip.compress(with_header(b"g", 1500) + PACKED["tar"]), "headers are too large"),
+    "tar goes on": (lambda: gzip.compress(PACKED["tar"] + bytes(10 * MIB)), "goes on behind its end"),
     "text": (lambda: b"a,b\n1,2\n" * 100, "no archive that can be unpacked here"),
     "nothing": (lambda: b"", "no archive that can be unpacked here"),
     "cut zip": (lambda: PACKED["zip"][:-30], "no whole zip archive"),
     "xz": (lambda: b"\xfd7zXZ\0" + bytes(100), "no archive that can be unpacked here"),
 }
+
+
+def with_header(kind: bytes, size: int) -> bytes:
+    """A tar member whose name stands in an extended header as large as that."""
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, size
+    text = f"{size} path=".encode().ljust(size - 1, b"a") + b"\n"
+    return info.tobuf() + text + bytes(-size % 512) + tarfile.TarInfo("f").tobuf()
 
 
 def claiming(kind: bytes, size: int) -> bytes:
