@@ -160,23 +160,26 @@ class Supervisor:
             return
         caller.settimeout(REQUEST_SECONDS)
         try:
+            descriptors: list[int] = []
             text, descriptors, _, _ = socket.recv_fds(caller, MAX_REQUEST, 1)
             request = json.loads(text)
-        except (OSError, ValueError):
+            verb, keep = request.get("do"), float(request.get("keep", self.keep))
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             caller.close()
             return
-        if request.get("do") == "hold":
-            left = self.seconds_left()
-            self.keep = float(request.get("keep", self.keep))
+        if verb == "hold":
+            left, self.keep = self.seconds_left(), keep
             self.hold(caller)
             self.reply(caller, {"alone": left is not None})
-        elif request.get("do") == "shell" and descriptors:
-            self.open_shell(caller, descriptors[0])
+        elif verb == "shell" and descriptors:
+            self.open_shell(caller, descriptors.pop())
         else:
-            if request.get("do") == "end":
+            if verb == "end":
                 self.end(0)
             self.reply(caller, {"seconds_left": self.seconds_left()})
             caller.close()
+        for each in descriptors:
+            os.close(each)
 
     def reply(self, caller: socket.socket, value: dict[str, Any]) -> None:
         """Answer with one line, to who may be gone."""
