@@ -133,6 +133,11 @@ class Trust:
             )
 
     @property
+    def hides_shells(self) -> bool:
+        """Whether the shells are to be taken out of the programs that can be executed."""
+        return self.allow_subprocess and not self.allow_shell
+
+    @property
     def network(self) -> Network:
         """What of a network there is."""
         if not self.network_enabled:

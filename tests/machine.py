@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import psutil
 
 from nbagent.sandbox import cgroup
 from nbagent.sandbox.base import Engine
+from nbagent.sandbox.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.docker import LABEL
 from nbagent.sandbox.registry import engines
 
@@ -28,6 +31,18 @@ def works(name: str) -> Engine:
     report = engine.check()
     assert report.available, f"the engine {name} doesn't work here: {report.reason} {report.mend}"
     return engine
+
+
+def own_threads() -> list[str]:
+    """The names of this process's threads, but for those that asyncio keeps for later."""
+    return sorted(each.name for each in threading.enumerate() if not each.name.startswith("asyncio_"))
+
+
+async def swept() -> None:
+    """Wait until the sweep that every start begins has ended, and with it what it had open."""
+    while any(each.name == "nbagent-reaper" for each in threading.enumerate()):
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
 
 
 def wait_for_nothing(folder: Path) -> list[str]:
@@ -56,9 +71,9 @@ def leftovers(folder: Path) -> list[str]:
 def processes(runtime: str) -> list[int]:
     """Of bubblewrap, those that were started from this runtime folder."""
     found = []
-    for process in psutil.process_iter(["pid", "name", "cmdline"]):
-        words = process.info["cmdline"] or []
-        if process.info["name"] == "bwrap" and any(runtime in word for word in words):
+    for process in psutil.process_iter(["pid", "name", "environ"]):
+        lease = (process.info["environ"] or {}).get(LEASE_VARIABLE, "")
+        if process.info["name"] == "bwrap" and lease.startswith(runtime):
             found.append(process.info["pid"])
     return found
 

@@ -21,7 +21,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -60,6 +60,11 @@ HOME = "/home/sandbox"
 PROXY = ("127.0.0.1", 3128)
 """Where process 1 of a sandbox listens for programs that want out, if there is a way."""
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+SHELLS = (
+    *("sh", "bash", "rbash", "dash", "ash", "zsh", "rzsh", "ksh", "ksh93", "mksh", "lksh", "pdksh", "yash", "posh"),
+    *("csh", "tcsh", "bsd-csh", "fish", "elvish", "nu", "pwsh", "busybox", "tmux", "screen"),
+)
+"""Programs that are shells, or start one whatever there is."""
 
 
 async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
@@ -133,12 +138,12 @@ class Engine(abc.ABC):
         """
         return None
 
-    def end(self, folder: Path, terms: Terms) -> None:  # noqa: B027 - for engines that have something to end
+    def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: B027 - for engines that have something to end
         """End what is left of a sandbox whose controller is dead, but for its folders; nothing happens if it is gone.
 
         Args:
             folder: Its lease's folder; held by the caller.
-            terms: What the lease says of it.
+            terms: What the lease says of it; None if that can't be read, and the sandbox may be another engine's.
         """
 
     def strays(self) -> list[Stray]:
@@ -256,8 +261,26 @@ class SandboxProvisioner(KernelProvisionerBase):
     async def _stop(self, signum: int) -> None:
         """Send a signal to the sandbox; after SIGKILL nothing of it runs."""
 
+    def _ended(self, status: int, *, killed: bool, memory_peak: int | None) -> Exit:
+        """How the kernel ended, by what process 1 said at its end, if it could; else by what the engine knows.
+
+        A status alone can't tell a signal from an exit code above 128.
+
+        Args:
+            status: As a shell tells it.
+            killed: Whether Linux has killed something of the sandbox's for its memory, as far as the engine knows.
+            memory_peak: Bytes, if the engine knows.
+        """
+        said = self.handoff.last_words() if self.handoff else {}
+        if "oom_kills" in said:
+            killed = said["oom_kills"] > self.kills_survived
+        ended = Exit.told(status, killed=killed, memory_peak=said.get("memory_peak", memory_peak))
+        if (code := said.get("exit", -1)) >= 0:
+            return replace(ended, code=code, out_of_memory=False)
+        return ended
+
     def usage(self) -> cgroup.Usage | None:
-        """What the sandbox uses, or None where this engine can't tell."""
+        """What the sandbox uses, or None where this engine can't tell. Cheap, like `_poll`."""
         return None
 
     @property
@@ -327,6 +350,8 @@ class SandboxProvisioner(KernelProvisionerBase):
             SandboxError: The engine can't start it here.
         """
         again = self.handoff is not None
+        if again and not self.lease.folder.is_dir():
+            self._renew()
         _OPEN[id(self)] = (os.getpid(), self)
         self.last_exit = None
         self._kills.clear()
@@ -336,15 +361,18 @@ class SandboxProvisioner(KernelProvisionerBase):
             handoff = self.handoff = self.handoff or self._prepare()
             self.egress = self.egress or self._open_egress(handoff)
             if self._taken is not None:
-                await self._take_over(self._taken)
                 handoff.take_over()
+                await self._take_over(self._taken)
             else:
                 # The door must be there before the sandbox knocks.
                 handoff.open(self._inside())
                 await self._start(handoff)
         except BaseException:
-            # What a restart keeps stays for the next attempt, and until the manager gives the kernel up.
-            await self.cleanup(restart=again)
+            if self._taken is not None:
+                await self._leave(self._taken)
+            else:
+                # What a restart keeps stays for the next attempt, and until the manager gives the kernel up.
+                await self.cleanup(restart=again)
             raise
         self._running, self._taken = True, None
         self.connection_info = handoff.connection_info
@@ -353,16 +381,51 @@ class SandboxProvisioner(KernelProvisionerBase):
     def _prepare(self) -> Handoff:
         """The folders of a new sandbox, or those of one that is taken over."""
         reaper.sweep_in_background(self.engine)
-        lease = self._taken
-        if lease is None:
-            lease = Lease.take(self.engine, self.spec, key=secrets.token_hex(16))
-            self.scratch = environment.scratch_folder(lease.folder)
-            lease.write(scratch=str(self.scratch))
+        if self._taken is not None:
+            return self._settle(self._taken)
+        lease = self._new_lease()
+        try:
+            lease.write(scratch=str(environment.scratch_folder()))
+            return self._settle(lease)
+        except BaseException:
+            lease.remove()
+            shutil.rmtree(lease.terms.scratch, ignore_errors=True)
+            raise
+
+    def _new_lease(self) -> Lease:
+        return Lease.take(self.engine, self.spec, key=secrets.token_hex(16))
+
+    def _settle(self, lease: Lease) -> Handoff:
+        """The hand-over of a lease, and the folders on disk that go with it."""
         self.scratch = Path(lease.terms.scratch)
         self.site = self.scratch / "site"
-        self.site.mkdir(mode=0o755, exist_ok=True)
-        self.site.chmod(0o755)
-        return Handoff(lease, install=self._install)
+        try:
+            environment.name_lease(self.scratch, lease.folder)
+            self.site.mkdir(mode=0o755, exist_ok=True)
+            self.site.chmod(0o755)
+            return Handoff(lease, install=self._install)
+        except OSError as error:
+            raise SandboxError(f"The sandbox's folders can't be made: {error}.", mend="Make room.") from error
+
+    def _renew(self) -> None:
+        """A new lease in place of one whose folder somebody removed: the end of a login takes the runtime folder."""
+        assert self.handoff is not None  # noqa: S101 - there is something to renew
+        self.handoff.remove()
+        lease = self._new_lease()
+        try:
+            lease.write(scratch=str(self.scratch))
+            self.handoff = self._settle(lease)
+        except BaseException:
+            lease.remove()
+            raise
+
+    async def _leave(self, lease: Lease) -> None:
+        """Let go of a sandbox that could not be taken over: it may live. If it doesn't, the next sweep removes it."""
+        if self.handoff is not None:
+            await in_thread(self.handoff.close)
+        self.handoff = self._taken = None
+        _OPEN.pop(id(self), None)
+        lease.release()
 
     @property
     def lease(self) -> Lease:
@@ -406,14 +469,16 @@ class SandboxProvisioner(KernelProvisionerBase):
     async def cleanup(self, restart: bool = False) -> None:
         """Remove all that the sandbox had on the host, but over a restart what the next kernel needs too."""
         await self._clean()
-        if self.handoff is None:
-            return
-        self.handoff.close()
         if not restart:
             _OPEN.pop(id(self), None)
             if self.egress is not None:
                 await in_thread(self.egress.close)
                 self.egress = None
+        if self.handoff is None:
+            return
+        # In a thread, since it waits for the one that serves the sandbox, which may be waiting for this loop.
+        await in_thread(self.handoff.close)
+        if not restart:
             self.handoff.remove()
             self.handoff = None
             await in_thread(shutil.rmtree, self.scratch, True)

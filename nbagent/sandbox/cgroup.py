@@ -17,6 +17,8 @@ from nbagent.policy import MIB, Limits
 
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "cpu", "pids")
+PROBE = "probe-"
+"""How the names of groups begin that are made to see whether that works."""
 PERIOD = 100_000
 """Microseconds over which the CPU quota is counted, the kernel's own default."""
 TCP_SHARE = 8
@@ -60,7 +62,7 @@ def find() -> Hierarchy | None:
             if unified and controller not in _words(folder / "cgroup.subtree_control"):
                 (folder / "cgroup.subtree_control").write_text(f"+{controller}")
             # Threads look at the same time when a client starts its kernels in threads.
-            probe = folder / f"probe-{os.getpid()}-{threading.get_ident()}"
+            probe = folder / f"{PROBE}{os.getpid()}-{threading.get_ident()}"
             probe.mkdir(exist_ok=True)
             usable = (probe / _limit_file(version, controller)).exists()
             probe.rmdir()

@@ -44,6 +44,10 @@ def shared() -> APIClient:
     return connect()
 
 
+# A fork would speak through its parent's connections.
+os.register_at_fork(after_in_child=shared.cache_clear)
+
+
 def is_podman(client: APIClient) -> bool:
     """Whether Podman answers in Docker's place; the two differ in small things."""
     components = client.version().get("Components") or []

@@ -24,6 +24,7 @@ from nbagent.sandbox.base import (
     ONE_USER,
     OUTPUT,
     SANDBOX_UID,
+    SHELLS,
     START,
     WORKSPACE,
     Control,
@@ -38,6 +39,7 @@ from nbagent.sandbox.base import (
 from nbagent.sandbox.handoff import INSIDE, Handoff
 from nbagent.sandbox.leases import Lease, Terms
 from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
+from nbagent.sandbox.place import Place
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 LABEL = "nbagent.sandbox"
 LEASE_LABEL = "nbagent.lease"
 USER_LABEL = "nbagent.user"
+PLACE_LABEL = "nbagent.place"
+"""Where the lease is what it is: another machine, or a container, may have the same daemon."""
 ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
 """Core dumps, open files of a process, and processes of the user in all its sandboxes (`pids` bounds each one)."""
 CHECK_SECONDS = 5
@@ -75,9 +79,9 @@ class Docker(Engine):
             return Report(available=False, reason=error.message, mend=error.mend)
         return Report(available=True, controls=_controls(info), environment=found["Id"])
 
-    def end(self, folder: Path, terms: Terms) -> None:  # noqa: ARG002 - the label names it
+    def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: ARG002 - the label names it
         """Remove the container."""
-        for each in _containers({LABEL: folder.name}):
+        for each in _containers({LABEL: folder.name, LEASE_LABEL: str(folder)}):
             _remove(each["Id"])
 
     def strays(self) -> list[Stray]:
@@ -86,7 +90,7 @@ class Docker(Engine):
         return [
             Stray("container", each["Id"][:12], float(each["Created"]), functools.partial(_remove, each["Id"]))
             for each in mine
-            if not Path(each["Labels"].get(LEASE_LABEL, "/")).exists()
+            if Place.parse(each["Labels"].get(PLACE_LABEL, "")).lacks(Path(each["Labels"].get(LEASE_LABEL, "/")))
         ]
 
 
@@ -182,6 +186,7 @@ class DockerProvisioner(SandboxProvisioner):
                     LABEL: self.lease.name,
                     LEASE_LABEL: str(self.lease.folder),
                     USER_LABEL: str(os.getuid()),
+                    PLACE_LABEL: str(self.lease.terms.place),
                     "nbagent.session": self.spec.owner,
                 },
                 host_config=self._host_config(client, handoff),
@@ -197,7 +202,7 @@ class DockerProvisioner(SandboxProvisioner):
         self._follow(self._container)
 
     async def _take_over(self, lease: Lease) -> None:
-        self._exit = None
+        self._exit = self._usage = None
         self._image = await in_thread(daemon.inspect, daemon.shared(), self.spec.image or image.default_tag())
         self._container = lease.terms.parts.get("container")
         if self._container is None:
@@ -216,6 +221,9 @@ class DockerProvisioner(SandboxProvisioner):
         mounts = [(str(self.site), environment.SITE), (str(handoff.shared), INSIDE)]
         data = readable(self.spec.data, uid=user_id(), scratch=self.scratch)
         mounts += [(str(mount.source), mount.target) for mount in data]
+        if trust.hides_shells:
+            # Of those that the image doesn't have, an empty file is seen.
+            mounts += [("/dev/null", f"{folder}/{name}") for folder in ("/bin", "/usr/bin") for name in SHELLS]
         return client.create_host_config(
             network_mode="host" if trust.network is Network.FULL else "none",
             read_only=trust.read_only_root,
@@ -251,37 +259,26 @@ class DockerProvisioner(SandboxProvisioner):
 
         try:
             with contextlib.closing(daemon.connect(timeout=60 * 60 * 24 * 365)) as client:
+                if pid := client.inspect_container(container)["State"]["Pid"]:
+                    # Only here, where nobody waits for the daemon.
+                    self._usage = cgroup.Usage.of(pid)
                 status = client.wait(container)
                 state = client.inspect_container(container)["State"]
         except (DockerException, OSError, NbagentError):
             # Gone, or the daemon is: either way nothing can be said of the container but that it is lost.
             ended = Exit(-signal.SIGKILL)
         else:
-            ended = self._told(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
+            # The daemon says of a sandbox that it was out of memory also if that was long ago, and a child's end. And
+            # the group by which more could be known is gone with the container.
+            ended = self._ended(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")), memory_peak=None)
         if self._container == container:
             self._exit = ended
-
-    def _told(self, status: int, *, killed: bool) -> Exit:
-        """How it ended: by what process 1 said at its end, since then the container's own group is gone.
-
-        The daemon says of a sandbox that it was out of memory also if that was long ago, and a child's end.
-        """
-        said = self.handoff.last_words() if self.handoff else {}
-        if "oom_kills" in said:
-            killed = said["oom_kills"] > self.kills_survived
-        return Exit.told(status, killed=killed, memory_peak=said.get("memory_peak"))
 
     def _poll(self) -> Exit | None:
         return self._exit
 
     def usage(self) -> cgroup.Usage | None:
         """By the group that the daemon made, if it is one of this machine's."""
-        if self._usage is None and self._container is not None and self._exit is None:
-            from docker.errors import DockerException
-
-            with contextlib.suppress(DockerException, OSError):
-                pid = daemon.shared().inspect_container(self._container)["State"]["Pid"]
-                self._usage = cgroup.Usage.of(pid) if pid else None
         return self._usage
 
     async def _stop(self, signum: int) -> None:

@@ -26,8 +26,9 @@ from pathlib import Path
 
 import platformdirs
 
-from nbagent.errors import EnvironmentMissing
+from nbagent.errors import EnvironmentMissing, SandboxError
 from nbagent.sandbox import packages
+from nbagent.sandbox.place import Place
 
 KERNEL = "/opt/kernel"
 PYTHON = "/opt/python"
@@ -56,13 +57,32 @@ def scratch_root() -> Path:
     return platformdirs.user_cache_path("nbagent") / "sandboxes"
 
 
-def scratch_folder(lease: Path) -> Path:
-    """A new private folder on disk for one sandbox; a file `lease` in it names the folder of the sandbox's lease."""
+def scratch_folder() -> Path:
+    """A new private folder on disk for one sandbox.
+
+    Raises:
+        SandboxError: It can't be made.
+    """
     root = scratch_root()
-    root.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="s-", dir=root))
-    (folder / "lease").write_text(str(lease))
-    return folder
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="s-", dir=root))
+    except OSError as error:
+        raise SandboxError(f"{root} can't be written: {error}.", mend="Make room, or set XDG_CACHE_HOME.") from error
+
+
+def name_lease(scratch: Path, lease: Path) -> None:
+    """Write down in a scratch folder whose it is: a lease's folder, and where that is to be looked for."""
+    (scratch / "lease").write_text(f"{Place.here()}\n{lease}")
+
+
+def lease_is_gone(scratch: Path) -> bool | None:
+    """Whether nobody can want a scratch folder any more; None if it doesn't say whose it is."""
+    try:
+        place, _, lease = (scratch / "lease").read_text().partition("\n")
+    except OSError:
+        return None
+    return bool(lease) and Place.parse(place).lacks(Path(lease))
 
 
 @dataclass(frozen=True)

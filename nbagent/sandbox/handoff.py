@@ -32,6 +32,9 @@ PORTS = {f"{channel}_port": number for number, channel in enumerate(CHANNELS, st
 INSIDE = "/run/nbagent"
 TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
+CHUNK = 64 * 1024
+PAUSE = 0.005
+"""Seconds between two full chunks of that."""
 MAX_REQUEST = 64 * 1024
 MAX_WANTED = 50
 MAX_REQUESTS = 200
@@ -135,11 +138,12 @@ class Handoff:
 
     def last_words(self) -> dict[str, Any]:
         """What process 1 of a sandbox that has ended said at its end: what it had used."""
+        held = self.lease.held
+        if held is None:
+            return {}
         try:
-            assert self.lease.held is not None  # noqa: S101 - no words come without it
-            self.lease.held.setblocking(False)
-            found = json.loads(self.lease.held.recv(4096))
-        except (AssertionError, OSError, ValueError):
+            found = json.loads(held.recv(4096, socket.MSG_DONTWAIT))
+        except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -195,13 +199,13 @@ class Handoff:
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError, ValueError):
             stack.callback(caller.close)
             if handed:
+                # As long as it is open, process 1 inside knows that its controller lives. A fork closes what is held.
+                self.lease.held = caller
+                stack.pop_all()
                 socket.send_fds(caller, [b" "], [each.fileno() for each in handed])
                 caller.sendall(json.dumps(message).encode() + b"\n")
                 for each in handed:
                     each.close()
-                # As long as it is open, process 1 inside knows that its controller lives.
-                self.lease.held = caller
-                stack.pop_all()
             else:
                 caller.sendall(json.dumps(self._handle(caller)).encode() + b"\n")
         return []
@@ -224,10 +228,13 @@ class Handoff:
 
     def _drain(self, output: int) -> bool:
         try:
-            data = os.read(output, 65536)
+            data = os.read(output, CHUNK)
         except BlockingIOError:
             return True
         self._tail = (self._tail + data)[-TAIL:]
+        if len(data) == CHUNK:
+            # Who prints without end waits for us, and not this process for it.
+            time.sleep(PAUSE)
         return bool(data)
 
 
@@ -239,8 +246,12 @@ def open_fifo(path: Path) -> int:
 
 
 def open_output(folder: Path) -> int:
-    """The end of that pipe that a sandbox writes to. It reads too: without any reader, a print would be an error."""
-    return os.open(folder / OUTPUT, os.O_RDWR | os.O_CLOEXEC)
+    """The end of that pipe that a sandbox writes to.
+
+    It reads too: without any reader, a print would be an error. And it waits for nobody: a full pipe, whose reader is
+    dead, must not stop a sandbox that somebody may want to take over.
+    """
+    return os.open(folder / OUTPUT, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _wanted(caller: socket.socket) -> Any:

@@ -23,6 +23,8 @@ SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
 """Inline script metadata, as PEP 723 has it."""
 PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
+OOM_SCORE = "500"
+"""Of 1000, as Linux counts it for code inside."""
 MAX_TEXT = 128 * 1024
 """Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
 
@@ -33,7 +35,7 @@ def main() -> None:
     become_unprivileged(config)
     bound(config["bounds"])
     prepare_folders(config)
-    supervise(connection, descriptors.pop(), config)
+    supervise(connection, descriptors, config)
     app = make_app(config, descriptors)
     if config["filter"]:
         forbid(bytes.fromhex(config["filter"]))
@@ -48,6 +50,8 @@ def receive() -> tuple[socket.socket, dict[str, Any], list[int]]:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(HOST)
     head, descriptors, _, _ = socket.recv_fds(connection, 65536, len(CHANNELS) + 1)
+    for each in descriptors:
+        os.set_inheritable(each, False)
     return connection, json.loads(head + read_line(connection)), descriptors
 
 
@@ -71,8 +75,12 @@ def ask(request: dict[str, Any]) -> dict[str, Any]:
         return answer
 
 
-def supervise(connection: socket.socket, listening: int, config: dict[str, Any]) -> None:
-    """Leave the kernel to a child, in which this returns, and look after it (`supervisor_inside.py`)."""
+def supervise(connection: socket.socket, descriptors: list[int], config: dict[str, Any]) -> None:
+    """Leave the kernel to a child, in which this returns, and look after it (`supervisor_inside.py`).
+
+    Each keeps its own of the sockets: the child those of the kernel, process 1 the one that was the last.
+    """
+    listening = descriptors.pop()
     # The parent stays outside of the inner filter, so code inside must not be able to write into it through /proc.
     libc, set_dumpable = ctypes.CDLL(None), 4
     libc.prctl(set_dumpable, 0, 0, 0, 0)
@@ -84,13 +92,20 @@ def supervise(connection: socket.socket, listening: int, config: dict[str, Any])
             way_out.close()
         connection.close()
         os.close(listening)
+        # Signals to its own group are not for process 1, nor is it the one to go where memory runs out.
+        os.setsid()
+        offer_to_oom_killer()
         return
+    for descriptor in descriptors:
+        os.close(descriptor)
 
     def shell() -> NoReturn:
-        libc.prctl(set_dumpable, 1, 0, 0, 0)
-        os.chdir(config["cwd"])
         if config["filter"]:
             forbid(bytes.fromhex(config["filter"]))
+        # Only now: code inside may get at a process that it can look into.
+        libc.prctl(set_dumpable, 1, 0, 0, 0)
+        offer_to_oom_killer()
+        os.chdir(config["cwd"])
         program = next(each for each in ("/bin/bash", "/bin/sh") if os.access(each, os.X_OK))
         words = [program, "-i"] if os.isatty(0) else [program]
         os.execve(program, words, {**os.environ, "TERM": "xterm-256color"})  # noqa: S606
@@ -112,6 +127,15 @@ def supervise(connection: socket.socket, listening: int, config: dict[str, Any])
         keep=config["keep"],
         shell=shell if config["shell"] else None,
     ).run()
+
+
+def offer_to_oom_killer() -> None:
+    """Let Linux, where memory runs out, kill this process before process 1 and before the host's own."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(OOM_SCORE)
+    except OSError:
+        pass  # it is higher already
 
 
 def become_unprivileged(config: dict[str, Any]) -> None:
@@ -140,7 +164,10 @@ def bound(bounds: dict[str, int]) -> None:
         import resource
 
         for name, value in bounds.items():
-            resource.setrlimit(getattr(resource, name), (value, value))
+            limit = getattr(resource, name)
+            _, hard = resource.getrlimit(limit)
+            least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (least, least))
 
 
 def prepare_folders(config: dict[str, Any]) -> None:
@@ -236,6 +263,8 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
     app = App.instance(config=settings)
     app.initialize([])
     offer_installs(app.shell)
+    if not config["shell"]:
+        refuse_shells(app.shell)
     return app
 
 
@@ -294,6 +323,18 @@ def offer_installs(shell: Any) -> None:
     shell.events.register("pre_run_cell", before_run)
     shell.events.register("post_run_cell", after_run)
     shell.input_transformers_cleanup.insert(0, rewrite)
+
+
+def refuse_shells(shell: Any) -> None:
+    """Say so where code asks IPython for a shell, of which this sandbox has none."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("This sandbox has no shell (its option allow_shell is off): use Python instead.")
+
+    for name in ("system", "system_raw", "system_piped", "getoutput"):
+        setattr(shell, name, refuse)
+    for name in ("bash", "sh"):
+        shell.register_magic_function(refuse, "cell", name)
 
 
 def install(wanted: list[str]) -> str:

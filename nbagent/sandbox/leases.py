@@ -20,6 +20,7 @@ import shutil
 import socket
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,6 +30,7 @@ from typing import IO, Any
 import msgspec
 
 from nbagent.errors import SandboxError
+from nbagent.sandbox.place import Place
 from nbagent.sandbox.spec import SandboxSpec
 
 SOCKET_PATH_LIMIT = 107
@@ -37,6 +39,8 @@ PREFIX = "k"
 _NEW = ".new-"
 STALE_NEW = 60.0
 """Seconds after which a folder that was being made is nobody's."""
+PATIENCE = 2.0
+"""Seconds for who only looks at a lease, or sweeps up what it was for, to let go of it."""
 
 
 class Terms(msgspec.Struct, kw_only=True):
@@ -47,6 +51,7 @@ class Terms(msgspec.Struct, kw_only=True):
         spec: What the sandbox is to be.
         key: The kernel connection's signing key.
         created: Seconds since the epoch.
+        place: Where the folder is what it is.
         scratch: The sandbox's folder on disk.
         parts: What the engine made besides, by its own names.
     """
@@ -55,6 +60,7 @@ class Terms(msgspec.Struct, kw_only=True):
     spec: SandboxSpec
     key: str
     created: float
+    place: Place = Place()
     scratch: str = ""
     parts: dict[str, Any] = {}
 
@@ -70,13 +76,22 @@ def runtime_root() -> Path:
     if len(str(base)) > SOCKET_PATH_LIMIT - 60:
         base = Path("/tmp")  # noqa: S108 - a socket's path must be short; the folder below is checked
     root = base / f"nbagent-{os.getuid()}"
-    root.mkdir(mode=0o700, exist_ok=True)
-    found = root.lstat()
+    try:
+        root.mkdir(mode=0o700, exist_ok=True)
+        found = root.lstat()
+    except OSError as error:
+        raise _cannot_write(root, error) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise SandboxError(f"{root} belongs to somebody else.", mend="Remove it, or set XDG_RUNTIME_DIR.")
     if found.st_mode & 0o077:
         root.chmod(0o700)
     return root
+
+
+def _cannot_write(path: Path, error: OSError) -> SandboxError:
+    return SandboxError(
+        f"{path} can't be written: {error.strerror or error}.", mend="Make room, or set XDG_RUNTIME_DIR."
+    )
 
 
 class Lease:
@@ -87,12 +102,12 @@ class Lease:
         terms: What is written down of it.
     """
 
-    def __init__(self, folder: Path, terms: Terms, lock: IO[bytes]) -> None:
+    def __init__(self, folder: Path, terms: Terms, file: IO[bytes]) -> None:
         self.folder = folder
         self.terms = terms
         self.held: socket.socket | None = None
         """The connection to process 1 by which that knows that its controller lives."""
-        self._lock = lock
+        self._lock = file
         _HELD.add(self)
 
     @property
@@ -108,14 +123,21 @@ class Lease:
             SandboxError: It can't be made.
         """
         root = runtime_root()
-        staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
-        folder = root / f"{PREFIX}{staged.name.removeprefix(_NEW)}"
         # What only ends can't need its data again, whose names may be no text.
         kept = spec if spec.keep else replace(spec, data=())
-        lease = cls(staged, Terms(engine=engine, spec=kept, key=key, created=time.time()), _lock(staged))
-        lease.write()
-        staged.rename(folder)
-        lease.folder = folder
+        terms = Terms(engine=engine, spec=kept, key=key, created=time.time(), place=Place.here())
+        try:
+            staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
+            (staged / "lock").touch(mode=0o600)
+            lease = cls(staged, terms, lock(staged))
+        except OSError as error:
+            raise _cannot_write(root, error) from error
+        try:
+            lease.write()
+            lease.folder = staged.rename(root / f"{PREFIX}{staged.name.removeprefix(_NEW)}")
+        except BaseException:
+            lease.remove()
+            raise
         return lease
 
     @classmethod
@@ -125,25 +147,37 @@ class Lease:
         Raises:
             SandboxError: It is held, or it isn't there any more.
         """
-        try:
-            lock = _lock(folder)
-        except BlockingIOError:
-            raise SandboxError(f"The sandbox {folder.name} belongs to another process.") from None
-        except OSError as error:
-            raise SandboxError(f"The sandbox {folder.name} is gone.") from error
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                file = lock(folder)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise SandboxError(f"The sandbox {folder.name} belongs to another process.") from None
+            except OSError as error:
+                raise SandboxError(f"The sandbox {folder.name} is gone.") from error
+            time.sleep(0.01)
         terms = read_terms(folder)
         if terms is None:
-            lock.close()
+            unlock(file)
             raise SandboxError(f"Nothing is known of the sandbox {folder.name}.")
-        return cls(folder, terms, lock)
+        return cls(folder, terms, file)
 
     def write(self, **changes: Any) -> None:
-        """Write the terms down, with some of them changed; whole or not at all."""
+        """Write the terms down, with some of them changed; whole or not at all.
+
+        Raises:
+            SandboxError: They can't be written.
+        """
         for name, value in changes.items():
             setattr(self.terms, name, value)
         staged = self.folder / "lease.new"
-        staged.write_bytes(ENCODER.encode(self.terms))
-        staged.replace(self.folder / "lease.json")
+        try:
+            staged.write_bytes(ENCODER.encode(self.terms))
+            staged.replace(self.folder / "lease.json")
+        except OSError as error:
+            raise _cannot_write(self.folder, error) from error
 
     def let_go(self) -> None:
         """Close the connection to process 1, which then ends all or waits, as the lease says."""
@@ -155,41 +189,58 @@ class Lease:
         """Let go of it; the folder stays."""
         self.let_go()
         _HELD.discard(self)
-        self._lock.close()
+        unlock(self._lock)
 
     def remove(self) -> None:
-        """Remove the folder, and let go of it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.release()
+        """Remove the folder, and let go of it; nothing happens if it was let go, which a fork of this process has."""
+        if not self._lock.closed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.release()
 
 
 _HELD: set[Lease] = set()
 """What this process holds."""
+_LOCKED: set[IO[bytes]] = set()
+"""The locks of that, and those that are being looked at."""
+_NO_FORK = threading.RLock()
+"""No fork comes between the taking of a lock and its being known here."""
 
 
 def _let_go_in_child() -> None:
+    # A fork shares the locks and connections of its parent, and would keep them after the parent's death.
+    _NO_FORK.release()
     for lease in list(_HELD):
         lease.release()
+    for file in list(_LOCKED):
+        unlock(file)
 
 
-# A fork shares the locks of its parent, and would keep them after the parent's death.
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(before=_NO_FORK.acquire, after_in_parent=_NO_FORK.release, after_in_child=_let_go_in_child)
 
 
-def _lock(folder: Path) -> IO[bytes]:
-    """Lock a folder for this process.
+def lock(folder: Path) -> IO[bytes]:
+    """Lock a folder for this process, until `unlock`.
 
     Raises:
         BlockingIOError: Another holds it, this very process included.
         OSError: It isn't there.
     """
-    file = (folder / "lock").open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        file.close()
-        raise
+    with _NO_FORK:
+        file = (folder / "lock").open("rb+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            file.close()
+            raise
+        _LOCKED.add(file)
     return file
+
+
+def unlock(file: IO[bytes]) -> None:
+    """Let go of a lock; nothing happens if that was done."""
+    with _NO_FORK:
+        _LOCKED.discard(file)
+        file.close()
 
 
 def read_terms(folder: Path) -> Terms | None:
@@ -206,18 +257,17 @@ def abandoned(folder: Path) -> bool:
     A folder that this user may not look into belongs to somebody.
     """
     try:
-        with _lock(folder):
-            return True
+        unlock(lock(folder))
     except FileNotFoundError:
         return True
     except OSError:
         return False
+    return True
 
 
 def all_folders() -> Iterator[Path]:
     """The folders of all leases of this user's in this runtime folder; what was left half made is removed."""
-    root = runtime_root()
-    for folder in sorted(root.iterdir()):
+    for folder in sorted(runtime_root().iterdir()):
         if folder.name.startswith(PREFIX) and folder.is_dir():
             yield folder
         elif folder.name.startswith(_NEW):

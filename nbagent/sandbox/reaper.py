@@ -13,10 +13,14 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nbagent.errors import NbagentError
 from nbagent.sandbox import environment, leases, supervisor
 from nbagent.sandbox.registry import engines
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.base import Engine
 
 NAMELESS = 3600.0
 """Seconds after which a folder that names no lease is nobody's."""
@@ -50,15 +54,12 @@ def sweep(*, waiting: bool = False, max_age: float = 0.0, engine: str | None = N
     Returns:
         What was removed.
     """
-    now = time.time()
-    removed = [one for folder in leases.all_folders() if (one := _sweep_sandbox(folder, waiting, now - max_age))]
-    removed += [one for folder in _scratch_folders() if (one := _sweep_scratch(folder, now - max_age))]
+    newest = time.time() - max_age
+    removed = [one for folder in leases.all_folders() if (one := _sweep_sandbox(folder, waiting, newest))]
+    removed += [one for folder in _scratch_folders() if (one := _sweep_scratch(folder, newest))]
     for name, each in engines().items():
         if engine in (None, name):
-            for stray in each.strays():
-                if stray.created <= now - max_age:
-                    stray.remove()
-                    removed.append(Removed(kind=stray.kind, name=stray.name, age=now - stray.created))
+            removed += _sweep_strays(each, newest)
     return removed
 
 
@@ -67,15 +68,18 @@ def _sweep_sandbox(folder: Path, waiting: bool, newest: float) -> Removed | None
     if not leases.abandoned(folder):
         return None
     terms = leases.read_terms(folder)
-    if terms is None:
-        shutil.rmtree(folder, ignore_errors=True)
-        return Removed(kind="folder", name=folder.name)
-    if terms.created > newest or (not waiting and terms.spec.keep and supervisor.is_alive(folder)):
+    if terms is None or not (folder / "lock").exists():
+        return _sweep_unknown(folder, newest)
+    if terms.created > newest:
         return None
     try:
         lease = leases.Lease.take_over(folder)
     except NbagentError:
         return None  # somebody was faster: another sweep, or who takes it over
+    # Only now, when nobody can take it over: until it was held, that may have happened.
+    if not waiting and terms.spec.keep and not terms.place.is_over and supervisor.is_alive(folder):
+        lease.release()
+        return None
     supervisor.end(folder)
     if (engine := engines().get(terms.engine)) is not None:
         engine.end(folder, terms)
@@ -83,6 +87,22 @@ def _sweep_sandbox(folder: Path, waiting: bool, newest: float) -> Removed | None
         shutil.rmtree(terms.scratch, ignore_errors=True)
     lease.remove()
     return Removed(kind="sandbox", name=lease.name, session=terms.spec.owner, age=time.time() - terms.created)
+
+
+def _sweep_unknown(folder: Path, newest: float) -> Removed | None:
+    """Remove a folder whose terms can't be read: of another nbagent, or half removed. What runs may be any engine's."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        made = folder.stat().st_mtime
+        if made > newest:
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            stack.callback(leases.unlock, leases.lock(folder))
+        supervisor.end(folder)
+        for engine in engines().values():
+            engine.end(folder, None)
+        shutil.rmtree(folder, ignore_errors=True)
+        return Removed(kind="folder", name=folder.name, age=time.time() - made)
+    return None
 
 
 def _scratch_folders() -> list[Path]:
@@ -94,16 +114,23 @@ def _sweep_scratch(folder: Path, newest: float) -> Removed | None:
     """Remove a folder on disk whose lease is gone altogether."""
     with contextlib.suppress(OSError):
         made = folder.stat().st_mtime
-        try:
-            lease = Path((folder / "lease").read_text())
-        except FileNotFoundError:
+        gone = environment.lease_is_gone(folder)
+        if gone is None:
             gone = time.time() - made > NAMELESS
-        else:
-            gone = not lease.exists() and leases.abandoned(lease)
         if gone and made <= newest:
             shutil.rmtree(folder, ignore_errors=True)
             return Removed(kind="folder", name=folder.name, age=time.time() - made)
     return None
+
+
+def _sweep_strays(engine: Engine, newest: float) -> list[Removed]:
+    """Remove what an engine has of sandboxes whose lease is gone altogether."""
+    removed = []
+    for stray in engine.strays():
+        if stray.created <= newest:
+            stray.remove()
+            removed.append(Removed(kind=stray.kind, name=stray.name, age=time.time() - stray.created))
+    return removed
 
 
 _SWEEPING = threading.Lock()

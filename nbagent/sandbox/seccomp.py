@@ -52,6 +52,15 @@ ADDRESS_FAMILIES = (AF_UNIX, *INTERNET)
 """Of AF_NETLINK only the routes. Not AF_VSOCK, which reaches the hypervisor, nor others."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
+LOW_BITS = 0xFFFFFFFF
+NAMES_PROCESS = (
+    *("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "prlimit64"),
+    *("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
+)
+"""Calls that do something to the process that their first argument names. Process 1 belongs to the user that code runs
+as, and so Linux would let code signal it, take away its files and memory, or leave it no processor."""
+NAMES_PROCESS_OR_USER = {"setpriority": (0, 2), "ioprio_set": (1, 3)}
+"""Those whose second argument names it if the first has the first of these values, or with the second a whole user."""
 
 OTHERS_FILES = (1024, 1026)
 """The fcntls F_SETLEASE and F_NOTIFY: they hold up or watch others' use of a file that the sandbox only reads."""
@@ -154,9 +163,10 @@ def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
     filter_ = library.SyscallFilter(library.ALLOW)
     denied = library.ERRNO(1)
     for request in TERMINAL_INJECTION:
-        filter_.add_rule(denied, "ioctl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, request))
+        filter_.add_rule(denied, "ioctl", library.Arg(1, library.MASKED_EQ, LOW_BITS, request))
     for command in OTHERS_FILES:
-        filter_.add_rule(denied, "fcntl", library.Arg(1, library.MASKED_EQ, 0xFFFFFFFF, command))
+        filter_.add_rule(denied, "fcntl", library.Arg(1, library.MASKED_EQ, LOW_BITS, command))
+    _spare_process_1(filter_, denied)
     if not subprocess:
         for name in ("execve", "execveat", "fork", "vfork"):
             filter_.add_rule(denied, name)
@@ -167,6 +177,16 @@ def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
     return _export(filter_)
 
 
+def _spare_process_1(filter_: Any, denied: Any) -> None:
+    library = _library()
+    for name in NAMES_PROCESS:
+        filter_.add_rule(denied, name, library.Arg(0, library.MASKED_EQ, LOW_BITS, 1))
+    for name, (process, user) in NAMES_PROCESS_OR_USER.items():
+        by = library.Arg(0, library.MASKED_EQ, LOW_BITS, process)
+        filter_.add_rule(denied, name, by, library.Arg(1, library.MASKED_EQ, LOW_BITS, 1))
+        filter_.add_rule(denied, name, library.Arg(0, library.MASKED_EQ, LOW_BITS, user))
+
+
 def _export(filter_: Any) -> bytes:
     with tempfile.TemporaryFile() as file:
         filter_.export_bpf(file)
@@ -175,9 +195,10 @@ def _export(filter_: Any) -> bytes:
         return file.read()
 
 
-def as_descriptor(program: bytes) -> int:
-    """A file descriptor from which a BPF program can be read; the caller closes it."""
-    descriptor = os.memfd_create("nbagent-seccomp")
-    os.write(descriptor, program)
+def in_memory(name: str, data: bytes) -> int:
+    """A file descriptor from which that can be read, such as a BPF program; the caller closes it."""
+    descriptor = os.memfd_create(f"nbagent-{name}")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(data)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -27,6 +27,8 @@ REQUEST_SECONDS = 5.0
 MAX_REQUEST = 4096
 DESERTED = 75
 """Exit code of a sandbox that nobody took over."""
+BROKEN = 70
+"""Exit code of a sandbox whose process 1 could not go on."""
 
 
 class Supervisor:
@@ -62,12 +64,20 @@ class Supervisor:
 
     def run(self) -> NoReturn:
         """Serve until the kernel ends or nobody wants it any more."""
+        try:
+            self.serve()
+        finally:
+            # No word about it: what the sandbox prints may have no reader, and then a print would never end.
+            os._exit(BROKEN)
+
+    def serve(self) -> None:
+        """The loop itself."""
         woken, wake = socket.socketpair()
         woken.setblocking(False)
         wake.setblocking(False)
         self.selector.register(woken, selectors.EVENT_READ)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda received, _: os.kill(self.child, received))
+            signal.signal(number, self.pass_on)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self.collect()
@@ -83,6 +93,11 @@ class Supervisor:
                     self.listen_to(key.fileobj)
             if self.seconds_left() == 0:
                 self.end(DESERTED)
+
+    def pass_on(self, number: int, _: object) -> None:
+        """Give a signal to the kernel, which is what was meant."""
+        with contextlib.suppress(OSError):
+            os.kill(self.child, number)
 
     def seconds_left(self) -> float | None:
         """Until this sandbox ends itself; None as long as somebody owns it."""
@@ -124,7 +139,7 @@ class Supervisor:
             code = os.waitstatus_to_exitcode(status)
             if pid == self.child:
                 for holder in self.holders:
-                    self.reply(holder, used())
+                    self.reply(holder, {"exit": code, **used()})
                 self.end(code if code >= 0 else 128 - code)
             if (caller := self.shells.pop(pid, None)) is not None:
                 self.reply(caller, {"exit": code})
@@ -138,26 +153,33 @@ class Supervisor:
 
     def answer(self) -> None:
         """Serve one caller; only the controller's own user can be one."""
-        caller, _ = self.listening.accept()
+        try:
+            caller, _ = self.listening.accept()
+        except OSError:
+            # Gone again, or more open than Linux lets us: it can try once more.
+            return
         caller.settimeout(REQUEST_SECONDS)
         try:
+            descriptors: list[int] = []
             text, descriptors, _, _ = socket.recv_fds(caller, MAX_REQUEST, 1)
             request = json.loads(text)
-        except (OSError, ValueError):
+            verb, keep = request.get("do"), float(request.get("keep", self.keep))
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             caller.close()
             return
-        if request.get("do") == "hold":
-            left = self.seconds_left()
-            self.keep = float(request.get("keep", self.keep))
+        if verb == "hold":
+            left, self.keep = self.seconds_left(), keep
             self.hold(caller)
             self.reply(caller, {"alone": left is not None})
-        elif request.get("do") == "shell" and descriptors:
-            self.open_shell(caller, descriptors[0])
+        elif verb == "shell" and descriptors:
+            self.open_shell(caller, descriptors.pop())
         else:
-            if request.get("do") == "end":
+            if verb == "end":
                 self.end(0)
             self.reply(caller, {"seconds_left": self.seconds_left()})
             caller.close()
+        for each in descriptors:
+            os.close(each)
 
     def reply(self, caller: socket.socket, value: dict[str, Any]) -> None:
         """Answer with one line, to who may be gone."""
@@ -171,7 +193,14 @@ class Supervisor:
             caller.close()
             os.close(terminal)
             return
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            # Code inside may have used up all processes that the sandbox may have.
+            self.reply(caller, {"error": f"A shell can't be started: {error.strerror}."})
+            caller.close()
+            os.close(terminal)
+            return
         if pid == 0:
             try:
                 become_session_leader(terminal)
@@ -196,7 +225,7 @@ def used() -> dict[str, int]:
 
 
 def become_session_leader(terminal: int) -> None:
-    """Take a terminal, or what stands in for one, with a plain signal set, and close all that was open."""
+    """Take a terminal, or what stands in for one, with a plain signal set, and close all else that is open."""
     signal.set_wakeup_fd(-1)
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(signum, signal.SIG_DFL)
@@ -205,4 +234,4 @@ def become_session_leader(terminal: int) -> None:
         fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     for number in range(3):
         os.dup2(terminal, number)
-    os.closerange(3, 4096)
+    os.closerange(3, 65536)

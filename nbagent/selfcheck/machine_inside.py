@@ -206,14 +206,14 @@ def open_control_groups(host: Any) -> object:
 
 @_attack(
     "7",
-    "Be passed over when memory runs out (oom_score_adj)",
+    "Be passed over for the host's processes when memory runs out (oom_score_adj)",
     expected=_REFUSED,
     held_anyway="it needs CAP_SYS_RESOURCE, which this user may not have",
 )
 def avoid_the_memory_killer(host: Any) -> object:
     before = open("/proc/self/oom_score_adj").read()
     with open("/proc/self/oom_score_adj", "w") as file:
-        file.write(str(int(before) - 1))
+        file.write("-1")
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write(before)
     return True

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -220,10 +218,11 @@ async def test_nothing_is_left_open() -> None:
     engine = works("bubblewrap")
     async with Kernel(engine):
         pass
-    before, threads = machine.descriptors(), threading.active_count()
+    await machine.swept()
+    before, threads = machine.descriptors(), machine.own_threads()
     for _ in range(5):
         async with Kernel(engine) as kernel:
             await kernel.restart()
-    await asyncio.sleep(0.2)
+    await machine.swept()
     assert machine.descriptors() <= before
-    assert threading.active_count() <= threads
+    assert machine.own_threads() == threads

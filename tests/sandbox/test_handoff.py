@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import stat
 import threading
@@ -222,6 +223,7 @@ def test_output_is_drained_and_its_end_kept() -> None:
     try:
         os.write(writer, b"early ")
         for _ in range(50):
+            select.select([], [writer], [])
             os.write(writer, b"x" * 10_000)
         for each in b"last words":
             os.write(writer, bytes([each]))
@@ -231,6 +233,33 @@ def test_output_is_drained_and_its_end_kept() -> None:
     finally:
         os.close(writer)
         handoff.remove()
+
+
+def test_a_full_pipe_stops_nobody(handoff: Handoff) -> None:
+    """When the reader is dead and the pipe full, a print inside is refused at once instead of waiting for ever."""
+    writer = open_output(handoff.folder)
+    handoff.close()
+    try:
+        while select.select([], [writer], [], 0)[1]:
+            os.write(writer, b"x" * 4096)
+        with pytest.raises(BlockingIOError):
+            os.write(writer, b"x" * 4096)
+    finally:
+        os.close(writer)
+
+
+def test_a_flood_costs_this_process_little(handoff: Handoff) -> None:
+    """What prints without end waits for its reader, which doesn't spend its own time on it."""
+    writer = open_output(handoff.folder)
+    os.set_blocking(writer, True)
+    end, before, written = time.monotonic() + 1, time.thread_time(), 0
+    mine = time.process_time()
+    while time.monotonic() < end:
+        written += os.write(writer, b"x" * 65_536)
+    spent = time.process_time() - mine - (time.thread_time() - before)
+    os.close(writer)
+    assert written < 50_000_000
+    assert spent < 0.3
 
 
 def test_what_is_not_text_is_shown_as_well_as_can_be() -> None:
