@@ -47,6 +47,7 @@ from nbagent.sandbox.spec import SandboxSpec
 if TYPE_CHECKING:
     from nbagent.agent.build import Agent
     from nbagent.agent.models import Model
+    from nbagent.kernel.pool import KernelPool
 
 Status = Literal["new", "starting", "running", "stopped"]
 
@@ -96,6 +97,7 @@ class Session:
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
+        pool: Warm kernels, one of which is taken if it fits; small data is copied into it, as it is at the start.
 
     Attributes:
         id: The session's name, also of its folder.
@@ -123,6 +125,7 @@ class Session:
         record: str | Path | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
+        pool: KernelPool | None = None,
     ) -> None:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
@@ -150,6 +153,7 @@ class Session:
             keep=60 * chosen.keep_minutes,
         )
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
+        self._pool = pool
         self.status: Status = "new"
         self.history: list[Answer] = []
         self.unfinished: Answer | None = None
@@ -272,7 +276,7 @@ class Session:
         kernel, journal = self._started_kernel(), self._running_journal()
         journal.follow(self._recording.add)
         sessions.write_spec(journal.folder, self._spec)
-        await kernel.start()
+        await (self._pool.start(kernel) if self._pool else kernel.start())
         self._tell_start(kernel)
 
     async def _take_up(self, found: sessions.Known) -> None:

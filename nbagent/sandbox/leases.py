@@ -110,9 +110,7 @@ class Lease:
         root = runtime_root()
         staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
         folder = root / f"{PREFIX}{staged.name.removeprefix(_NEW)}"
-        # What only ends can't need its data again, whose names may be no text.
-        kept = spec if spec.keep else replace(spec, data=())
-        lease = cls(staged, Terms(engine=engine, spec=kept, key=key, created=time.time()), _lock(staged))
+        lease = cls(staged, Terms(engine=engine, spec=_kept(spec), key=key, created=time.time()), _lock(staged))
         lease.write()
         staged.rename(folder)
         lease.folder = folder
@@ -145,6 +143,10 @@ class Lease:
         staged.write_bytes(ENCODER.encode(self.terms))
         staged.replace(self.folder / "lease.json")
 
+    def assign(self, spec: SandboxSpec) -> None:
+        """Write down whose a sandbox is that was started ahead."""
+        self.write(spec=_kept(spec))
+
     def let_go(self) -> None:
         """Close the connection to process 1, which then ends all or waits, as the lease says."""
         if self.held is not None:
@@ -161,6 +163,11 @@ class Lease:
         """Remove the folder, and let go of it."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.release()
+
+
+def _kept(spec: SandboxSpec) -> SandboxSpec:
+    """What of it is written down: what only ends can't need its data again, whose names may be no text."""
+    return spec if spec.keep else replace(spec, data=())
 
 
 _HELD: set[Lease] = set()
