@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from nbagent.errors import NbagentError, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.shelf import Kind, Shelf, Warm, kind_of
-from nbagent.kernel.warm import EACH, has_room, memory_held, warm
-from nbagent.policy import MIB
+from nbagent.kernel.warm import EACH, memory_held, shortage, warm
 from nbagent.sandbox.base import Engine
 
 log = logging.getLogger(__name__)
@@ -21,7 +20,6 @@ ANSWER = 1.0
 """Seconds in which a kernel that is well answers an empty request."""
 SETTLE = 0.5
 """Seconds after a start that somebody waited for in which no kernel is warmed: their first cell comes first."""
-FULL = "The pool stays at %d of %d kernels: with one more, at %d MB each, it would hold half of the free memory."
 
 
 class Stock:
@@ -206,8 +204,8 @@ class Stock:
             raise
 
     def _has_room(self) -> bool:
-        short = not has_room(self.waiting, each=self._each)
-        if short and not self._is_short:
-            log.warning(FULL, self.waiting, self.wanted, self._each // MIB)
-        self._is_short = short
-        return not short
+        why = shortage(self.waiting, each=self._each)
+        if why and not self._is_short:
+            log.warning("The pool stays at %d of %d kernels: %s.", self.waiting, self.wanted, why)
+        self._is_short = bool(why)
+        return not why

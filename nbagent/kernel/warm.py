@@ -1,8 +1,9 @@
-"""What makes a started kernel a warm one, and whether this machine has the memory for another."""
+"""What makes a started kernel a warm one, and whether this machine has room for another."""
 
 from __future__ import annotations
 
 import logging
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from nbagent.policy import MIB
 log = logging.getLogger(__name__)
 
 EACH = 160 * MIB
-"""Bytes that a warm kernel is taken to hold where it can't be measured; with Polars and Matplotlib it is about 100 MB."""
+"""Bytes that a warm kernel is taken to hold where it can't be measured; with Polars and Matplotlib, 100 MB."""
+FILES = 25
+"""Files, sockets and pipes of this process's for each kernel that waits."""
+MOST_FILES = 0.8
+"""Part of those that this process may open from which no kernel is warmed."""
 IMPORTS_FROM = 512
 """MiB of a sandbox's memory from which its imports are done ahead: below, they would be most of what code may use."""
 SECONDS = 60.0
@@ -48,15 +53,20 @@ def memory_held(kernel: Kernel) -> int:
     return (usage.memory_peak() if usage else None) or EACH
 
 
-def has_room(kernels: int, *, each: int) -> bool:
-    """Whether one more kernel fits: together they hold at most half of what would be free without any.
+def shortage(kernels: int, *, each: int) -> str:
+    """Why one more kernel would be too many, as a clause; empty if it would not.
 
     Args:
         kernels: Those that are warm now.
         each: Bytes that each one holds.
     """
     free = free_memory() + kernels * each
-    return (kernels + 1) * each <= free / 2
+    if (kernels + 1) * each > free / 2:
+        return f"with one more, at {each // MIB:,} MB each, it would hold half of the free memory"
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if sum(1 for _ in Path("/proc/self/fd").iterdir()) + FILES > MOST_FILES * files:
+        return f"each takes {FILES} open files, of which this process may have {files:,} (ulimit -n)"
+    return ""
 
 
 def free_memory() -> int:

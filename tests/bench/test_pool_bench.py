@@ -15,10 +15,10 @@ import pytest
 from bench.conftest import Bare, Pair, at, timed
 
 from nbagent import Session
-from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool import KernelConfig, KernelPool
 from nbagent.kernel.warm import EACH
 from nbagent.policy import MIB
+from nbagent.sandbox import leases
 
 ENGINES = ("bubblewrap", "docker")
 LEVEL = KernelConfig(name="bench")
@@ -130,9 +130,13 @@ def test_session_start(engine: str, benchmark: Any, loop: asyncio.AbstractEventL
     say(f"session with data, warm, {engine}, start to first result, median", at(times, 0.5), limit=0.1, unit="s")
 
 
-def processes(kernels: list[Kernel]) -> list[psutil.Process]:
-    """All processes of these sandboxes, by their control groups."""
-    names = {str(kernel.provisioner.lease.terms.parts.get("container") or kernel.id) for kernel in kernels}
+def processes() -> list[psutil.Process]:
+    """All processes of all sandboxes, by their control groups."""
+    names = []
+    for folder in leases.all_folders():
+        terms = leases.read_terms(folder)
+        assert terms is not None
+        names.append(terms.parts.get("container") or folder.name)
     found = []
     for pid in psutil.pids():
         try:
@@ -162,13 +166,13 @@ def test_many_idle_sandboxes(
         async with full(engine, MANY) as pool:
             note(f"{MANY} warm kernels, {engine}, one after the other: {time.perf_counter() - started:.0f} s")
             threads, files = me.num_threads() - threads, machine.descriptors() - files
-            kernels = [await pool.get(LEVEL) for _ in range(MANY)]
-            assert pool.figures.warm_starts == MANY
-            those = processes(kernels)
+            those = processes()
             memory = [each.memory_full_info() for each in those]
             before, ours = used(those), used([me])
             await asyncio.sleep(IDLE_SECONDS)
             idle, ours = used(those) - before, used([me]) - ours
+            kernels = [await pool.get(LEVEL) for _ in range(MANY)]
+            assert pool.figures.warm_starts == MANY
             cells = await asyncio.gather(*(kernel.run("1+1") for kernel in kernels))
             assert [cell.text for cell in cells] == ["2"] * MANY
             rss = sum(each.rss for each in memory) / MANY / MIB

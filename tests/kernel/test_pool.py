@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from nbagent.events import CellStarted, PackagesInstalled
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool import KernelConfig, KernelPool
-from nbagent.kernel.warm import EACH, free_memory, has_room
+from nbagent.kernel.warm import EACH, FILES, free_memory, shortage
 from nbagent.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.sandbox import copies, leases, reaper, supervisor
 from nbagent.sandbox.base import Engine
@@ -57,8 +58,9 @@ async def test_kernels_are_handed_out_once_and_replaced(engine: Engine) -> None:
     files, threads = machine.descriptors(), len(psutil.Process().threads())
     async with KernelPool({"isolated": 2}, engine=engine.name, imports=()) as pool:
         assert await pool.wait_until_full()
-        assert (machine.descriptors() - files) / 2 < 30
-        assert (len(psutil.Process().threads()) - threads) / 2 < 6
+        # The first kernels of a process bring some of these for all.
+        assert (machine.descriptors() - files) / 2 < 35
+        assert (len(psutil.Process().threads()) - threads) / 2 < 8
         told = Events()
         started = time.monotonic()
         kernel = await pool.get(LEVEL, notify=told.append)
@@ -138,9 +140,15 @@ async def test_a_pool_stays_within_half_of_the_free_memory(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More is not warmed, which is said once; kernels are still to be had."""
-    assert has_room(0, each=EACH)
-    assert has_room(10, each=free_memory() // 12) == (11 / 12 <= (1 + 10 / 12) / 2)
-    assert not has_room(0, each=free_memory())
+    assert shortage(0, each=EACH) == ""
+    assert shortage(10, each=free_memory() // 8)
+    assert "it would hold half of the free memory" in shortage(0, each=free_memory())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (machine.descriptors() + FILES, hard))
+    try:
+        assert "ulimit" in shortage(0, each=EACH)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     monkeypatch.setattr("nbagent.kernel.stock.EACH", free_memory())
     async with KernelPool({"isolated": 3}, engine="bubblewrap", imports=(), check=0.05) as pool:
         assert not await pool.wait_until_full()
