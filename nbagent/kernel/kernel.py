@@ -7,6 +7,7 @@ installed and the cell runs again. Each of these is an event; what must be read 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections import OrderedDict, deque
@@ -20,6 +21,7 @@ from nbagent.errors import InstallError, InstallRefused, KernelDied, NbagentErro
 from nbagent.events import (
     CellFinished,
     CellStarted,
+    CommandRun,
     Event,
     InstallFailed,
     LateOutput,
@@ -212,7 +214,15 @@ class Kernel:
         self._hosts = Hosts(loop, self._notify, asking=self._ask_hosts)
         provisioner = self.provisioner
         provisioner.install_hook = self._install_from_inside
+        provisioner.command_hook = self._command_ran
         provisioner.ask_hook, provisioner.egress_hook = self._hosts.ask, self._hosts.hear
+
+    def _command_ran(self, pid: int, argv: list[str]) -> None:
+        """Tell of a program that was executed inside; called on the sandbox's own thread."""
+        assert self._loop is not None  # noqa: S101 - set by start
+        event = CommandRun(cell=self.cells if self._running else 0, argv=argv, pid=pid)
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all that could be told
+            self._loop.call_soon_threadsafe(self._notify, event)
 
     async def _wait_until_free(self, patience: float) -> bool:
         """Wait until a kernel takes requests; returns whether its cell had to be interrupted for that."""

@@ -31,8 +31,8 @@ from jupyter_client.provisioning import KernelProvisionerBase
 
 from nbagent.errors import DataError, KernelStartError, LimitUnenforceable, SandboxError
 from nbagent.policy import MIB, Network, Trust, TrustLevel, trust_for
-from nbagent.sandbox import cgroup, copies, environment, mounts, packages, reaper, seccomp, supervisor
-from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
+from nbagent.sandbox import cgroup, copies, environment, mounts, packages, reaper, seccomp
+from nbagent.sandbox.handoff import INSIDE, CommandHook, Handoff, InstallHook
 from nbagent.sandbox.leases import Lease, Terms
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.sandbox.spec import SandboxSpec
@@ -226,6 +226,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.install_hook: InstallHook | None = None
         self.ask_hook: Decide | None = None
         self.egress_hook: Notify | None = None
+        self.command_hook: CommandHook | None = None
         self.egress: Egress | None = None
         self.last_exit: Exit | None = None
         self.started = 0.0
@@ -408,7 +409,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             environment.name_lease(self.scratch, lease.folder)
             self.site.mkdir(mode=0o755, exist_ok=True)
             self.site.chmod(0o755)
-            return Handoff(lease, install=self._install)
+            return Handoff(lease, install=self._install, ran=self._ran)
         except OSError as error:
             raise SandboxError(f"The sandbox's folders can't be made: {error}.", mend="Make room.") from error
 
@@ -463,9 +464,8 @@ class SandboxProvisioner(KernelProvisionerBase):
             reason = error.strerror if isinstance(error, OSError) else error.message
             raise DataError(f"The data can't be copied into the sandbox: {reason}.") from error
         self.lease.assign(spec)
-        held = supervisor.hold(self.lease.folder, keep=spec.keep)
-        self.lease.let_go()
-        self.lease.held = held
+        assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
+        self.handoff.hold(keep=spec.keep)
 
     @property
     def lease(self) -> Lease:
@@ -567,9 +567,28 @@ class SandboxProvisioner(KernelProvisionerBase):
             "path": [environment.SITE],
             "bounds": {},
             "shell": trust.allow_shell,
+            "ask": seccomp.asking_program().hex() if self._sees_commands() else "",
             "proxy": PROXY if has_egress(trust) else None,
             "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
         }
+
+    def _sees_commands(self) -> bool:
+        """Whether each program that is executed is to be told; where none may be, there is none.
+
+        Raises:
+            LimitUnenforceable: It is, and this Linux can't tell.
+        """
+        trust = self.spec.trust
+        if not trust.log_all_commands or not trust.allow_subprocess:
+            return False
+        if not seccomp.can_ask():
+            self.unenforced("commands", reason="this Linux can't tell which programs are executed")
+            return False
+        return True
+
+    def _ran(self, pid: int, argv: list[str]) -> None:
+        if self.command_hook is not None:
+            self.command_hook(pid, argv)
 
     def _install(self, wanted: list[str]) -> list[dict[str, Any]]:
         """Serve an install request from inside: by the session if there is one, else by an installer of our own."""

@@ -133,6 +133,7 @@ def _controls() -> tuple[Control, ...]:
         Control(name="processes", enforced=True, how="pid and ipc namespaces"),
         Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
         Control(name="system calls", enforced=True, how="seccomp"),
+        Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
         Control(name="memory", enforced=grouped is not None, how=bounds),
         Control(name="cpu", enforced=grouped is not None, how=bounds),
         Control(name="pids", enforced=True, how=bounds if grouped else "RLIMIT_NPROC in the user namespace"),

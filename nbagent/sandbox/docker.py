@@ -126,6 +126,7 @@ def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
         Control(name="processes", enforced=True, how="pid and ipc namespaces"),
         Control(name="user", enforced=True, how=f"uid {user_id()}, no capabilities, no new privileges"),
         Control(name="system calls", enforced=True, how="seccomp"),
+        Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
         Control(name="memory", enforced=bool(info.get("MemoryLimit")), how=group),
         Control(name="cpu", enforced=bool(info.get("CpuCfsQuota")), how=group),
         Control(name="pids", enforced=bool(info.get("PidsLimit")), how=group),

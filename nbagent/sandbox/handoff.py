@@ -42,9 +42,13 @@ MAX_REQUESTS = 200
 REQUEST_SECONDS = 5.0
 """From a caller's connection to the end of its request."""
 OUTPUT = "out"
-PROGRAMS = ("inside.py", "supervisor_inside.py", "forward.py")
+LAST_WORDS = 1.0
+"""Seconds to wait for them: the end of the sandbox may be known a moment before."""
+PROGRAMS = ("inside.py", "supervisor_inside.py", "commands_inside.py", "forward.py")
 """What of this package runs inside of a sandbox, by the sandbox's own Python."""
 
+CommandHook = Callable[[int, list[str]], object]
+"""Gets the process and the words of a program that is executed inside; called on the thread that serves the sandbox."""
 InstallHook = Callable[[list[str]], list[dict[str, Any]]]
 """Blocking: requirements in, what was installed out; raises InstallError."""
 
@@ -55,17 +59,23 @@ class Handoff:
     Args:
         lease: The sandbox's lease; its folder is where everything lies.
         install: What serves install requests.
+        ran: Gets each program that is executed inside, where that is looked at.
 
     Attributes:
         folder: The private folder: `k-1` … `k-5` are the kernel's sockets, `s` is the one of process 1.
         shared: The part of it that the sandbox sees, read-only, at /run/nbagent.
     """
 
-    def __init__(self, lease: Lease, *, install: InstallHook | None = None) -> None:
+    def __init__(self, lease: Lease, *, install: InstallHook | None = None, ran: CommandHook | None = None) -> None:
         self.lease = lease
         self.folder = lease.folder
         self.shared = self.folder / "in"
         self.install = install
+        self.ran = ran
+        self._hearing: socket.socket | None = None
+        self._unread = b""
+        self._words: dict[str, Any] = {}
+        self._silent = threading.Event()
         self._tail = b""
         self._requests = 0
         self._thread: threading.Thread | None = None
@@ -116,7 +126,8 @@ class Handoff:
     def _start(self, message: dict[str, Any], listening: list[socket.socket]) -> None:
         door = self._listen(self.shared / "host.sock", mode=0o666)
         self._wake, woken = socket.socketpair()
-        self._tail = b""
+        self._tail, self._words = b"", {}
+        self._silent.clear()
         arguments = (door, woken, open_fifo(self.folder / OUTPUT), message, listening)
         self._thread = threading.Thread(target=self._serve, args=arguments, name="nbagent-sandbox", daemon=True)
         self._thread.start()
@@ -136,16 +147,26 @@ class Handoff:
         self.close()
         self.lease.remove()
 
+    def hold(self, *, keep: float) -> None:
+        """Own the sandbox anew, on other terms.
+
+        Args:
+            keep: Seconds that it lives on without an owner from now on.
+
+        Raises:
+            SandboxError: It has ended.
+        """
+        held = supervisor.hold(self.folder, keep=keep)
+        self.lease.let_go()
+        self.lease.held = held
+        if self._wake is not None:
+            self._wake.send(b" ")
+
     def last_words(self) -> dict[str, Any]:
-        """What process 1 of a sandbox that has ended said at its end: what it had used."""
-        held = self.lease.held
-        if held is None:
-            return {}
-        try:
-            found = json.loads(held.recv(4096, socket.MSG_DONTWAIT))
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        """What process 1 of a sandbox that has ended said at its end: what it had used. Waits a moment for that."""
+        if self._thread is not None and self.lease.held is not None:
+            self._silent.wait(LAST_WORDS)
+        return self._words
 
     def tail(self) -> str:
         """The end of what the sandbox printed to its original stdout and stderr."""
@@ -183,13 +204,55 @@ class Handoff:
             selector.register(woken, selectors.EVENT_READ)
             waiting = handed
             while True:
+                self._listen_to_held(selector)
                 for key, _ in selector.select():
                     if key.fileobj is woken:
-                        return
-                    if key.fileobj is door:
+                        if not woken.recv(1):
+                            return
+                    elif key.fileobj is door:
                         waiting = self._answer(door, message, waiting)
+                    elif key.fileobj is self._hearing:
+                        self._hear(selector)
                     elif not self._drain(output):
                         selector.unregister(output)
+
+    def _listen_to_held(self, selector: selectors.BaseSelector) -> None:
+        """Listen to the connection to process 1 that is held now."""
+        held = self.lease.held
+        if held is not self._hearing:
+            if self._hearing is not None:
+                with contextlib.suppress(KeyError, ValueError):
+                    selector.unregister(self._hearing)
+            self._hearing, self._unread = held, b""
+            if held is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    held.setblocking(False)
+                    selector.register(held, selectors.EVENT_READ)
+
+    def _hear(self, selector: selectors.BaseSelector) -> None:
+        """Take what process 1 says, line by line: a program that is executed, or its last words."""
+        assert self._hearing is not None  # noqa: S101 - it was selected
+        try:
+            data = self._hearing.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            with contextlib.suppress(KeyError, ValueError):
+                selector.unregister(self._hearing)
+            self._silent.set()
+            return
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                self._understand(json.loads(line))
+
+    def _understand(self, said: dict[str, Any]) -> None:
+        if "argv" not in said:
+            self._words |= said
+        elif self.ran is not None:
+            self.ran(int(said["pid"]), [str(word) for word in said["argv"]])
 
     def _answer(self, door: socket.socket, message: dict[str, Any], handed: list[socket.socket]) -> list[socket.socket]:
         """Serve one caller. The first one is the start-up code, before any code of the person's has run."""

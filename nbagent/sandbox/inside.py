@@ -25,6 +25,8 @@ PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 OOM_SCORE = "500"
 """Of 1000, as Linux counts it for code inside."""
+SECCOMP = 317 if os.uname().machine == "x86_64" else 277
+"""The number of that call."""
 MAX_TEXT = 128 * 1024
 """Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
 
@@ -84,6 +86,9 @@ def supervise(connection: socket.socket, descriptors: list[int], config: dict[st
     # The parent stays outside of the inner filter, so code inside must not be able to write into it through /proc.
     libc, set_dumpable = ctypes.CDLL(None), 4
     libc.prctl(set_dumpable, 0, 0, 0, 0)
+    if config["ask"]:
+        sys.path.insert(0, os.path.dirname(HOST))
+        asking, asked = socket.socketpair()
     way_out = socket.create_server(tuple(config["proxy"])) if config["proxy"] else None
     child = os.fork()
     if not child:
@@ -95,6 +100,10 @@ def supervise(connection: socket.socket, descriptors: list[int], config: dict[st
         # Signals to its own group are not for process 1, nor is it the one to go where memory runs out.
         os.setsid()
         offer_to_oom_killer()
+        if config["ask"]:
+            asking.close()
+            report_commands(asked, config)
+            sys.path.pop(0)
         return
     for descriptor in descriptors:
         os.close(descriptor)
@@ -126,7 +135,16 @@ def supervise(connection: socket.socket, descriptors: list[int], config: dict[st
         socket.socket(fileno=listening),
         keep=config["keep"],
         shell=shell if config["shell"] else None,
+        asking=asking if config["ask"] else None,
+        report=(lambda: report_commands(asked, config)) if config["ask"] else None,
     ).run()
+
+
+def report_commands(asked: socket.socket, config: dict[str, Any]) -> None:
+    """Have process 1 see each program that this process and those it starts execute (`commands_inside.py`)."""
+    from commands_inside import hand_over, listen  # type: ignore[import-not-found]
+
+    hand_over(asked, listen(bytes.fromhex(config["ask"]), SECCOMP))
 
 
 def offer_to_oom_killer() -> None:
@@ -271,13 +289,13 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
 def forbid(program: bytes) -> None:
     """Add a system call filter to the one that the engine set; it holds for all threads and can't be taken back."""
     libc = ctypes.CDLL(None, use_errno=True)
-    seccomp, set_mode_filter, every_thread = 317 if os.uname().machine == "x86_64" else 277, 1, 1
+    set_mode_filter, every_thread = 1, 1
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
     filter_ = Program(len(program) // 8, program)
-    if libc.syscall(seccomp, set_mode_filter, every_thread, ctypes.byref(filter_)):
+    if libc.syscall(SECCOMP, set_mode_filter, every_thread, ctypes.byref(filter_)):
         reason = os.strerror(ctypes.get_errno())
         # The kernel's own stderr is a message to clients by now, of which there are none yet.
         original = getattr(sys.stderr, "_original_stdstream_copy", 2)

@@ -20,6 +20,11 @@ from nbagent.sandbox.handoff import Handoff, open_output
 from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.mounts import Mount
 
+CONTROLS = (
+    *("network", "egress", "files", "processes", "user", "system calls", "commands"),
+    *("memory", "cpu", "pids", "tmp"),
+)
+
 
 class Local(Engine):
     """A process like any other."""
@@ -29,8 +34,7 @@ class Local(Engine):
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Always there, and enforces nothing."""
-        names = ("network", "egress", "files", "processes", "user", "system calls", "memory", "cpu", "pids", "tmp")
-        return Report(available=True, controls=tuple(Control(name=each, enforced=False, how="") for each in names))
+        return Report(available=True, controls=tuple(Control(name=each, enforced=False, how="") for each in CONTROLS))
 
 
 ENGINE = Local()
@@ -54,6 +58,11 @@ class LocalProvisioner(SandboxProvisioner):
             "filter": "",
             "proxy": None,
         }
+
+    def _sees_commands(self) -> bool:
+        if self.spec.trust.log_all_commands:
+            self.unenforced("commands", reason="nothing is watched in it")
+        return False
 
     async def _start(self, handoff: Handoff) -> None:
         if self.spec.trust.level is not TrustLevel.TRUSTED:

@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from nbagent.errors import EngineUnavailable
@@ -185,6 +186,24 @@ def _spare_process_1(filter_: Any, denied: Any) -> None:
         by = library.Arg(0, library.MASKED_EQ, LOW_BITS, process)
         filter_.add_rule(denied, name, by, library.Arg(1, library.MASKED_EQ, LOW_BITS, 1))
         filter_.add_rule(denied, name, library.Arg(0, library.MASKED_EQ, LOW_BITS, user))
+
+
+@functools.cache
+def asking_program() -> bytes:
+    """A filter as a BPF program that has Linux ask before a program is executed (`commands_inside.py`)."""
+    library = _library()
+    filter_ = library.SyscallFilter(library.ALLOW)
+    for name in ("execve", "execveat"):
+        filter_.add_rule(library.NOTIFY, name)
+    return _export(filter_)
+
+
+def can_ask() -> bool:
+    """Whether this Linux can ask: it does since 5.5."""
+    try:
+        return "user_notif" in Path("/proc/sys/kernel/seccomp/actions_avail").read_text().split()
+    except OSError:
+        return False
 
 
 def _export(filter_: Any) -> bytes:

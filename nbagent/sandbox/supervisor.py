@@ -107,7 +107,8 @@ def _read(connection: socket.socket) -> dict[str, Any]:
     line = b""
     try:
         while not line.endswith(b"\n"):
-            more = connection.recv(4096)
+            # Byte by byte: what follows the line is for whoever listens from then on.
+            more = connection.recv(1)
             if not more:
                 raise SandboxError("The sandbox has ended.")
             line += more

@@ -20,11 +20,16 @@ import signal
 import socket
 import termios
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from commands_inside import Commands  # type: ignore[import-not-found]  # beside this file, in there
+
 REQUEST_SECONDS = 5.0
 MAX_REQUEST = 4096
+MAX_UNTOLD = 1000
+"""Programs that are remembered while nobody owns the sandbox."""
 DESERTED = 75
 """Exit code of a sandbox that nobody took over."""
 BROKEN = 70
@@ -40,6 +45,8 @@ class Supervisor:
         listening: Where others connect.
         keep: Seconds to live on without a controller.
         shell: Runs in a new process to become a shell; None where there is to be none.
+        asking: Where the kernel's process, and shells, send that by which Linux asks before a program is executed.
+        report: Sends it, in a new process that is to become a shell.
     """
 
     def __init__(
@@ -50,6 +57,8 @@ class Supervisor:
         *,
         keep: float,
         shell: Callable[[], NoReturn] | None,
+        asking: socket.socket | None = None,
+        report: Callable[[], None] | None = None,
     ) -> None:
         self.child = child
         self.listening = listening
@@ -58,8 +67,14 @@ class Supervisor:
         self.holders: set[socket.socket] = set()
         self.shells: dict[int, socket.socket] = {}
         self.deserted_at: float | None = None
+        self.asking = asking
+        self.report = report
+        self.commands: list[Commands] = []
+        self.untold: deque[dict[str, Any]] = deque(maxlen=MAX_UNTOLD)
         self.selector = selectors.DefaultSelector()
         self.selector.register(listening, selectors.EVENT_READ)
+        if asking is not None:
+            self.selector.register(asking, selectors.EVENT_READ)
         self.hold(controller)
 
     def run(self) -> NoReturn:
@@ -89,6 +104,10 @@ class Supervisor:
                     self.collect()
                 elif key.fileobj is self.listening:
                     self.answer()
+                elif key.fileobj is self.asking:
+                    self.watch_commands()
+                elif isinstance(key.data, Commands):
+                    key.data.answer()
                 else:
                     self.listen_to(key.fileobj)
             if self.seconds_left() == 0:
@@ -111,6 +130,22 @@ class Supervisor:
         self.holders.add(connection)
         self.selector.register(connection, selectors.EVENT_READ)
         self.deserted_at = None
+
+    def watch_commands(self) -> None:
+        """Take on what Linux asks by, from a process that has just begun."""
+        assert self.asking is not None  # noqa: S101 - it was selected
+        with contextlib.suppress(OSError):
+            _, descriptors, _, _ = socket.recv_fds(self.asking, 1, 1)
+            for each in descriptors:
+                self.commands.append(Commands(each, tell=self.tell))
+                self.selector.register(each, selectors.EVENT_READ, self.commands[-1])
+
+    def tell(self, command: dict[str, Any]) -> None:
+        """Tell the owner of a program; what there is no owner for is kept for the next one."""
+        if not self.holders:
+            self.untold.append(command)
+        for holder in self.holders:
+            self.reply(holder, command)
 
     def listen_to(self, connection: Any) -> None:
         """What comes of an owner is its end, or more of no meaning."""
@@ -138,6 +173,8 @@ class Supervisor:
                 return
             code = os.waitstatus_to_exitcode(status)
             if pid == self.child:
+                for each in self.commands:
+                    each.flush()
                 for holder in self.holders:
                     self.reply(holder, {"exit": code, **used()})
                 self.end(code if code >= 0 else 128 - code)
@@ -171,6 +208,8 @@ class Supervisor:
             left, self.keep = self.seconds_left(), keep
             self.hold(caller)
             self.reply(caller, {"alone": left is not None})
+            while self.untold:
+                self.reply(caller, self.untold.popleft())
         elif verb == "shell" and descriptors:
             self.open_shell(caller, descriptors.pop())
         else:
@@ -203,6 +242,8 @@ class Supervisor:
             return
         if pid == 0:
             try:
+                if self.report is not None:
+                    self.report()
                 become_session_leader(terminal)
                 self.shell()
             finally:

@@ -1,0 +1,132 @@
+"""Sees each program that is executed in a sandbox: Linux asks process 1 before it is (seccomp's user notification).
+
+The kernel's process sets a filter that has Linux ask, hands what it is asked by to process 1, and can't take either
+back. Process 1 reads what is to be executed, tells the controller, and lets it be. Another thread could change the
+words between that look and the execution, so they are what the code claimed. If process 1 is gone, nothing is executed.
+
+Standard library only, of whatever version the sandbox has. The numbers are those of linux/seccomp.h.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+SET_MODE_FILTER, NEW_LISTENER = 1, 1 << 3
+RECEIVE, SEND = 0xC0502100, 0xC0182101
+CONTINUE = 1
+EXECVEAT = 322 if os.uname().machine == "x86_64" else 281
+"""The number of that call, whose arguments are one further on than those of execve."""
+NOTIFICATION = struct.Struct("QIIiIQ6Q")
+RESPONSE = struct.Struct("QqiI")
+MAX_WORDS = 64
+MAX_WORD = 1024
+PER_SECOND = 50
+"""Executions that are told one by one; what comes faster is counted."""
+
+
+def listen(program: bytes, seccomp: int) -> int:
+    """Have Linux ask before each execution in this process and what it starts; returns the descriptor it asks by.
+
+    Raises:
+        OSError: It can't.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+    filter_ = Program(len(program) // 8, program)
+    descriptor: int = libc.syscall(seccomp, SET_MODE_FILTER, NEW_LISTENER, ctypes.byref(filter_))
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return descriptor
+
+
+def hand_over(connection: socket.socket, descriptor: int) -> None:
+    """Give the descriptor to process 1, and keep nothing of it."""
+    socket.send_fds(connection, [b" "], [descriptor])
+    connection.close()
+    os.close(descriptor)
+
+
+class Commands:
+    """Answers what Linux asks.
+
+    Args:
+        descriptor: By which it asks.
+        tell: Gets what is to be told of each: `pid` and `argv`, or how many were not told of.
+    """
+
+    def __init__(self, descriptor: int, *, tell: Callable[[dict[str, Any]], None]) -> None:
+        self.descriptor = descriptor
+        self.tell = tell
+        self.second = 0
+        self.told = 0
+        self.untold = 0
+
+    def answer(self) -> None:
+        """Look at one execution, tell of it, and let it be."""
+        asked = bytearray(NOTIFICATION.size)
+        try:
+            fcntl.ioctl(self.descriptor, RECEIVE, asked)
+        except OSError:
+            return  # the process is gone that wanted to
+        number, pid, _, call, _, _, *arguments = NOTIFICATION.unpack(asked)
+        self.count(pid, arguments[1:] if call == EXECVEAT else arguments)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self.descriptor, SEND, bytearray(RESPONSE.pack(number, 0, 0, CONTINUE)))
+
+    def count(self, pid: int, arguments: list[int]) -> None:
+        """Tell of an execution, or only count it if there are too many at once."""
+        now = int(time.monotonic())
+        if now != self.second:
+            self.flush()
+            self.second, self.told = now, 0
+        if self.told >= PER_SECOND:
+            self.untold += 1
+            return
+        self.told += 1
+        self.tell({"pid": pid, "argv": words(pid, *arguments[:2])})
+
+    def flush(self) -> None:
+        """Tell how many were not told of."""
+        if self.untold:
+            self.tell({"pid": 0, "argv": [f"({self.untold} more programs)"]})
+            self.untold = 0
+
+
+def words(pid: int, path: int, argv: int) -> list[str]:
+    """The path and arguments of an execution, from the memory of the process that wants it."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            found = [text(memory, path)]
+            for place in range(1, MAX_WORDS):
+                memory.seek(argv + 8 * place)
+                address = int.from_bytes(memory.read(8), sys.byteorder)
+                if not address:
+                    break
+                found.append(text(memory, address))
+            return found
+    except (OSError, ValueError, OverflowError):
+        return ["?"]
+
+
+def text(memory: Any, address: int) -> str:
+    """A string in another process's memory; read up to the ends of pages, since the next may not be there."""
+    found = b""
+    while b"\0" not in found and len(found) < MAX_WORD:
+        memory.seek(address + len(found))
+        more = memory.read(4096 - (address + len(found)) % 4096)
+        if not more:
+            break
+        found += more
+    return str(found.split(b"\0")[0][:MAX_WORD].decode(errors="replace"))

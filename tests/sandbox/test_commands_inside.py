@@ -1,0 +1,136 @@
+"""Programs that are executed inside are seen by process 1 and told, whoever executes them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from nbagent.errors import LimitUnenforceable
+from nbagent.events import CommandRun
+from nbagent.kernel.kernel import Kernel
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox import seccomp, supervisor
+from nbagent.sandbox.base import Engine
+from nbagent.sandbox.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND
+from nbagent.sandbox.registry import engines
+from nbagent.sandbox.spec import SandboxSpec
+
+LOGGED = {"log_all_commands": True}
+
+
+class Watched:
+    """A kernel whose programs are told."""
+
+    def __init__(self, engine: Engine, **security: Any) -> None:
+        self.told: list[CommandRun] = []
+        trust = trust_for(TrustLevel.ISOLATED, security={**LOGGED, **security})
+        self.kernel = Kernel(engine, SandboxSpec(trust=trust), notify=self._hear)
+
+    def _hear(self, event: object) -> None:
+        if isinstance(event, CommandRun):
+            self.told.append(event)
+
+    async def words_of(self, code: str) -> list[list[str]]:
+        """What a cell executed."""
+        await asyncio.sleep(1.1)  # what is counted by the second begins anew
+        seen = len(self.told)
+        cell = await self.kernel.run(code)
+        assert cell.status == "ok", cell.outputs
+        await asyncio.sleep(0.1)
+        assert all(each.cell == cell.cell for each in self.told[seen:])
+        return [each.argv for each in self.told[seen:]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def watched(engine: Engine) -> AsyncIterator[Watched]:
+    """A sandbox in each engine."""
+    found = Watched(engine)
+    async with found.kernel:
+        yield found
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import subprocess; subprocess.run(['/bin/ls', '-d', '/tmp'])", ["/bin/ls", "-d", "/tmp"]),
+        ("import os; os.system('true')", ["/bin/sh", "-c", "true"]),
+        ("import os; os.waitpid(os.posix_spawn('/bin/true', ['named so', 'x'], {}), 0)", ["/bin/true", "x"]),
+        ("import subprocess; subprocess.run(['/bin/echo', 'ü' * 3])", ["/bin/echo", "üüü"]),
+    ],
+)
+async def test_each_way_to_execute_is_seen(watched: Watched, code: str, words: list[str]) -> None:
+    """Path and arguments, in the cell that it belongs to."""
+    found = await watched.words_of(code)
+    assert words[0] == found[0][0]
+    assert words[1:] == found[0][-len(words[1:]) :]
+
+
+async def test_what_a_program_executes_is_seen_too(watched: Watched) -> None:
+    """A shell's programs are the sandbox's."""
+    found = await watched.words_of("import os; os.system('/bin/ls / > /dev/null; /bin/cat /dev/null')")
+    assert [each[0] for each in found] == ["/bin/sh", "/bin/ls", "/bin/cat"]
+
+
+async def test_long_words_are_cut_and_many_are_counted(watched: Watched) -> None:
+    """What one program can say is bounded, and how many are told one by one."""
+    long = await watched.words_of("import subprocess; subprocess.run(['/bin/true', 'x' * 100_000, *['y'] * 200])")
+    assert len(long[0]) <= MAX_WORDS
+    assert max(map(len, long[0])) <= MAX_WORD
+    many = await watched.words_of("for i in range(300): subprocess.run(['/bin/true', str(i)])")
+    assert len(many) <= 300
+    seen = len(watched.told)
+    await watched.words_of("subprocess.run(['/bin/true', 'last'])")
+    after = [each.argv for each in watched.told[seen:]]
+    uncounted = sum(int(each[0][1:].split()[0]) for each in [*many, *after] if each[0].startswith("("))
+    named = [each for each in many if not each[0].startswith("(")]
+    assert len(named) + uncounted == 300
+    assert len(named) >= PER_SECOND
+
+
+async def test_a_shell_is_watched_as_well(watched: Watched) -> None:
+    """What a person does in `nbagent shell` is told like what the code does."""
+    seen = len(watched.told)
+    master, slave = pty.openpty()
+    with supervisor.open_shell(watched.kernel.provisioner.lease.folder, slave) as connection:
+        os.close(slave)
+        os.write(master, b"/bin/ls -d /workspace; exit 0\n")
+        assert await asyncio.to_thread(supervisor.shell_exit, connection) == 0
+    os.close(master)
+    await asyncio.sleep(0.1)
+    assert ["/bin/ls", "-d", "/workspace"] in [each.argv for each in watched.told[seen:]]
+
+
+async def test_a_new_kernel_is_watched_again(watched: Watched) -> None:
+    """After a death, and what was executed right before it is not lost."""
+    await watched.kernel.run("import os, subprocess; subprocess.run(['/bin/true', 'before']); os._exit(3)")
+    assert ["/bin/true", "before"] in [each.argv for each in watched.told]
+    found = await watched.words_of("import subprocess; subprocess.run(['/bin/true', 'after'])")
+    assert ["/bin/true", "after"] in found
+
+
+async def test_nobody_watches_by_default(engine: Engine) -> None:
+    """Without the option nothing is told, and where no program may run there is none to tell."""
+    for level in (TrustLevel.ISOLATED, TrustLevel.UNTRUSTED):
+        told: list[object] = []
+        async with Kernel(engine, SandboxSpec(trust=trust_for(level)), notify=told.append) as kernel:
+            await kernel.run("import os; os.system('true')")
+        assert not [each for each in told if isinstance(each, CommandRun)]
+
+
+async def test_what_can_t_be_told_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a Linux that can't ask, and in the engine that watches nothing."""
+    monkeypatch.setattr(seccomp, "can_ask", lambda: False)
+    with pytest.raises(LimitUnenforceable, match="commands"):
+        await Watched(engine).kernel.start()
+    trust = trust_for(TrustLevel.TRUSTED, security=LOGGED)
+    with pytest.raises(LimitUnenforceable, match="commands"):
+        await Kernel(engines()["local"], SandboxSpec(trust=trust)).start()
