@@ -42,7 +42,7 @@ MAX_REQUESTS = 200
 REQUEST_SECONDS = 5.0
 """From a caller's connection to the end of its request."""
 OUTPUT = "out"
-PROGRAMS = ("inside.py", "supervisor_inside.py", "forward.py")
+PROGRAMS = ("inside.py", "supervisor_inside.py", "bounds_inside.py", "forward.py")
 """What of this package runs inside of a sandbox, by the sandbox's own Python."""
 
 InstallHook = Callable[[list[str]], list[dict[str, Any]]]
