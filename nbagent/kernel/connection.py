@@ -1,55 +1,77 @@
 """One client's connection to a running kernel: requests out, parsed messages in, nothing else.
 
-Messages are taken off the sockets as they come and without copying them around; how many wait on this side is bounded,
-what a slow reader has not taken yet waits in the sandbox's own memory.
+Who sends the messages may be hostile code. So nothing is read that nobody asked for, no message grows beyond its
+bounds, what breaks them ends the connection, and a reader of much lets the others of this process have their turns.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, cast
 
-import zmq
-import zmq.asyncio
-from jupyter_client import AsyncKernelClient, AsyncKernelManager
+from jupyter_client import AsyncKernelManager
+from jupyter_client.session import Session
 
-Channel = Literal["iopub", "shell"]
-WAITING = 32
-"""Messages that may wait unread on each socket of this side; a kernel of ours sends none of more than 0.5 MB."""
-MAX_FRAME = 64 * 1024 * 1024
-"""Bytes of one part of a message; who sends a larger one loses the connection, and with it what was under way."""
-BATCH = 64
-"""Messages that are read before other tasks get a turn."""
+from nbagent.kernel.channel import Channel
+from nbagent.kernel.turns import SLICE, Turns
+from nbagent.kernel.zmtp import BreachError
+from nbagent.policy import MIB
+from nbagent.sandbox.bounds_inside import MAX_WEIGHT, weight
+
+ChannelName = Literal["iopub", "shell"]
+MAX_SIGNATURE = 128
+MAX_HEADER = 64 * 1024
+MAX_METADATA = MIB
+CLOSED = 1.0
+"""Seconds for a kernel that closed its connection to be found dead, which tells more about it."""
 
 
 class Connection:
     """Connected channels of one kernel process; a restarted kernel gets a new one.
 
     Attributes:
-        rejected: Messages that were dropped because they were unsigned, replayed or not messages at all.
+        session: What signs and checks messages.
+        rejected: Messages that were dropped because they were unsigned, replayed, out of bounds or no messages at all.
         kept: Names of nbagent's own modules that this kernel has been sent, see `probe.py`.
     """
 
     def __init__(self, manager: AsyncKernelManager) -> None:
         self.rejected = 0
         self.kept: set[str] = set()
-        self._context = zmq.asyncio.Context()
-        self._context.setsockopt(zmq.RCVHWM, WAITING)
-        self._context.setsockopt(zmq.LINGER, 0)
-        self._context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
-        self.client: AsyncKernelClient = manager.client(context=self._context)
-        self.client.start_channels(stdin=False, hb=False)
-        self._poller = zmq.asyncio.Poller()
-        self._sockets: list[tuple[Channel, Any]] = []
-        for name, channel in (("iopub", self.client.iopub_channel), ("shell", self.client.shell_channel)):
-            self._poller.register(channel.socket, zmq.POLLIN)
-            self._sockets.append((name, zmq.Socket.shadow(channel.socket.underlying)))  # type: ignore[arg-type]
+        info: Any = manager.get_connection_info(session=True)
+        self.session: Session = info["session"]
+        self._iopub = Channel(f"{info['ip']}-{info['iopub_port']}", kind="SUB")
+        self._shell = Channel(f"{info['ip']}-{info['shell_port']}", kind="DEALER")
+        # Its replies are of no interest, and stay in its socket.
+        self._control = Channel(f"{info['ip']}-{info['control_port']}", kind="DEALER")
+        self._read_by_name: dict[ChannelName, Channel] = {"iopub": self._iopub, "shell": self._shell}
+        self._turns = Turns()
+        self._more = False
+        self._breach = ""
+        self._closed_at: float | None = None
+        self._stop_waiting: Callable[[], None] = _nothing
+
+    @property
+    def lost(self) -> str:
+        """Why the kernel can't be heard any more, as what it did; empty while it can."""
+        if self._breach:
+            return self._breach
+        if self._closed_at is not None and time.monotonic() - self._closed_at > CLOSED:
+            return "closed its connection and was killed"
+        return ""
 
     def close(self) -> None:
         """Close the channels at once."""
-        self.client.stop_channels()
-        self._context.destroy(linger=0)
+        self._stop_waiting()
+        self._turns.end()
+        for channel in (self._iopub, self._shell, self._control):
+            channel.close()
+
+    def kernel_info(self) -> str:
+        """Ask the kernel what it is, which any kernel that is up answers; returns the message id."""
+        return self._request(self._shell, "kernel_info_request", {})
 
     def execute(
         self,
@@ -69,43 +91,113 @@ class Connection:
             "allow_stdin": False,
             "stop_on_error": True,
         }
-        # `client.execute` would do, but for the buffers.
-        message = self.client.session.msg("execute_request", content)
-        message["buffers"] = list(buffers)
-        self.client.shell_channel.send(message)
-        msg_id: str = message["header"]["msg_id"]
-        return msg_id
+        return self._request(self._shell, "execute_request", content, buffers=buffers)
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs; its control thread takes it while code runs."""
-        channel = self.client.control_channel
-        channel.send(self.client.session.msg("interrupt_request", {}))
+        self._request(self._control, "interrupt_request", {})
+
+    def _request(self, channel: Channel, kind: str, content: dict[str, Any], *, buffers: Sequence[bytes] = ()) -> str:
+        message = self.session.msg(kind, content)
+        channel.send([*self.session.serialize(message), *buffers])
+        return str(message["header"]["msg_id"])
 
     async def wait(self, seconds: float) -> bool:
         """Wait until there is something to read, at most this long."""
-        # A zmq socket tells of a message once: what is there already must be looked for first.
-        if any(socket.getsockopt(zmq.EVENTS) & zmq.POLLIN for _, socket in self._sockets):
+        end = time.monotonic() + seconds
+        if pause := self._turns.pause():
+            await asyncio.sleep(min(pause, seconds))
+            if pause > seconds:
+                return False
+        if self._more:
             await asyncio.sleep(0)
             return True
-        return bool(await self._poller.poll(max(0, int(seconds * 1000))))
+        return await self._wait_for_sockets(max(0.0, end - time.monotonic()))
 
-    def read(self) -> Iterator[tuple[Channel, dict[str, Any]]]:
-        """The messages that are there now, at most a batch of each channel, IOPub first."""
-        for channel, socket in self._sockets:
-            for _ in range(BATCH):
-                try:
-                    frames = socket.recv_multipart(zmq.NOBLOCK)
-                except zmq.Again:
-                    break
-                message = self._parse(frames)
-                if message is not None:
-                    yield channel, message
+    async def _wait_for_sockets(self, seconds: float) -> bool:
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[bool] = loop.create_future()
+
+        def wake(something: bool) -> None:
+            if not found.done():
+                found.set_result(something)
+
+        # Of the control channel only its beginning is heard.
+        reading = [each for each in (self._iopub, self._shell) if each.is_open]
+        reading += [self._control] if self._control.is_open and not self._control.is_ready else []
+        writing = [each for each in (self._shell, self._control) if each.is_unsent]
+        timer = loop.call_later(seconds, wake, False)
+
+        def stop() -> None:
+            # Before a socket is closed: its number may be another one's a moment later.
+            self._stop_waiting = _nothing
+            timer.cancel()
+            wake(False)
+            for channel in reading:
+                loop.remove_reader(channel)
+            for channel in writing:
+                loop.remove_writer(channel)
+
+        for channel in reading:
+            loop.add_reader(channel, wake, True)
+        for channel in writing:
+            loop.add_writer(channel, wake, True)
+        self._stop_waiting = stop
+        try:
+            return await found
+        finally:
+            self._stop_waiting()
+
+    def read(self) -> Iterator[tuple[ChannelName, dict[str, Any]]]:
+        """The messages that are there now, IOPub first, as many of each channel as one turn has time for.
+
+        The time is that of whoever takes them, too.
+        """
+        started = time.thread_time()
+        self._more = False
+        try:
+            self._begin_control()
+            for name, channel in self._read_by_name.items():
+                for frames in self._take_turn(channel):
+                    message = self._parse(frames)
+                    if message is not None:
+                        yield name, message
+        except BreachError as error:
+            self._breach = f"{error} and was killed"
+            self.close()
+        finally:
+            # Time on a core, not on the clock: that others are busy is not this kernel's doing.
+            self._turns.took(time.thread_time() - started)
+            if self._closed_at is None and not (self._iopub.is_open and self._shell.is_open):
+                self._closed_at = time.monotonic()
+
+    def _begin_control(self) -> None:
+        if not self._control.is_ready and self._control.fill():
+            for _ in self._control.messages():
+                pass
+        self._control.flush()
+
+    def _take_turn(self, channel: Channel) -> Iterator[list[bytes]]:
+        end = time.monotonic() + SLICE
+        while True:
+            for frames in channel.messages():
+                yield frames
+                if time.monotonic() > end:
+                    self._more = True
+                    return
+            channel.flush()
+            if not channel.fill():
+                return
+            if time.monotonic() > end:
+                # A message that comes in many pieces is no reason to keep the others waiting.
+                self._more = True
+                return
 
     def _parse(self, frames: list[bytes]) -> dict[str, Any] | None:
-        session = self.client.session
         try:
-            _, parts = session.feed_identities(frames)
-            message = session.deserialize(parts)
+            _, parts = self.session.feed_identities(frames)
+            _check(cast("list[bytes]", parts))
+            message = self.session.deserialize(parts)
         except Exception:
             self.rejected += 1
             return None
@@ -113,6 +205,24 @@ class Connection:
             self.rejected += 1
             return None
         return dict(message)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
+
+
+def _check(parts: list[bytes]) -> None:
+    """Hold the parts of a message against their bounds, before any work is spent on them.
+
+    Raises:
+        ValueError: One is out of bounds.
+    """
+    signature, header, parent, metadata, content, *_ = parts
+    # jupyter_client remembers the last 65,536 signatures, right or wrong.
+    if len(signature) > MAX_SIGNATURE or max(len(header), len(parent)) > MAX_HEADER or len(metadata) > MAX_METADATA:
+        raise ValueError("a part of the message is too large")
+    if weight(content) > MAX_WEIGHT:
+        raise ValueError("the message's content is too large")
 
 
 def _is_message(message: Any) -> bool:

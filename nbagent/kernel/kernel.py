@@ -314,7 +314,7 @@ class Kernel:
 
     async def _wait_for_answer(self, connection: Connection) -> None:
         deadline = time.monotonic() + self.spec.trust.limits.start_timeout
-        connection.client.kernel_info()
+        connection.kernel_info()
         replied = welcomed = False
         while not (replied and welcomed):
             if await connection.wait(TICK):
@@ -579,6 +579,8 @@ class Kernel:
         if await self.provisioner.poll() is not None:
             await self._hear_last_words(run)
             self._bury(run)
+        elif lost := self._alive().lost:
+            run.died = lost
         elif run.kill_at is not None and now >= run.kill_at:
             run.died = "was killed, since it did not stop when interrupted"
         elif run.kill_at is None and (self._stop or now - run.started - self._waited(run) >= limit):
@@ -657,6 +659,9 @@ class Kernel:
         elif await self.provisioner.poll() is not None:
             ended = self.provisioner.last_exit
             self._untold = f"The kernel {ended or 'ended'} between two cells; its variables are lost."
+            await self.restart(self._untold, cell=cell)
+        elif lost := self._alive().lost:
+            self._untold = f"The kernel {lost} between two cells; its variables are lost."
             await self.restart(self._untold, cell=cell)
         lost, self._untold = self._untold, ""
         return lost
@@ -747,7 +752,7 @@ class Kernel:
                         idle |= message["content"].get("execution_state") == "idle"
                     else:
                         self._take(channel, message, None)
-            if await self.provisioner.poll() is not None:
+            if connection.lost or await self.provisioner.poll() is not None:
                 return None
         return reply
 
@@ -759,8 +764,11 @@ class Kernel:
 
     async def _give_kernel_up(self) -> None:
         """End a kernel that neither answers nor takes an interrupt; the next cell gets a new one, and is told."""
+        lost = self._alive().lost
         self._drop_connection()
         self._gone = "The kernel did not answer between two cells, ignored the interrupt, and was killed."
+        if lost:
+            self._gone = f"The kernel {lost} between two cells."
         await self.provisioner.kill()
         await self.provisioner.wait()
 

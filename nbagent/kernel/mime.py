@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from nbagent.kernel.streams import clean_text
+from nbagent.sandbox.bounds_inside import marker, sized
 
 MIB: Final = 1024 * 1024
 _DEPTH: Final = 100
@@ -50,7 +51,7 @@ def repair(content: dict[str, Any], *, limit: int, total: int) -> Bundle:
         kept = _representation(mime, value, allowed)
         if kept is None:
             size = f"{len(value):,}" if isinstance(value, str) else f"more than {allowed:,}"
-            left_out.append(f"{mime} of {size} characters")
+            left_out.append(sized(mime, size))
         else:
             data[mime] = kept[0]
             room -= kept[1] + len(mime)
@@ -60,8 +61,19 @@ def repair(content: dict[str, Any], *, limit: int, total: int) -> Bundle:
     kept = clean_within(metadata, MIB) if isinstance(metadata, dict) else None
     if left_out:
         lines = [data["text/plain"]] if "text/plain" in data else []
-        data["text/plain"] = "\n".join(lines + [f"[left out: {what}]" for what in left_out])
-    return Bundle(data, kept[0] if kept else {}, total - room + (kept[1] if kept else 0), tuple(left_out))
+        data["text/plain"] = "\n".join(lines + [marker(what) for what in left_out])
+    whole = total - room + (kept[1] if kept else 0)
+    return Bundle(data, kept[0] if kept else {}, whole, (*_left_out_inside(content), *left_out))
+
+
+def _left_out_inside(content: dict[str, Any]) -> tuple[str, ...]:
+    """What the kernel has left out itself; it has put its markers into text/plain already."""
+    transient = content.get("transient")
+    gone = transient.get("left_out") if isinstance(transient, dict) else None
+    if not isinstance(gone, dict):
+        return ()
+    named = islice(gone.items(), _MIME_TYPES)
+    return tuple(sized(clean_text(_key(mime)[:200]), f"{size:,}") for mime, size in named if type(size) is int)
 
 
 def _representation(mime: str, value: object, room: int) -> tuple[Any, int] | None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from nbagent.events import Output
+from nbagent.sandbox.bounds_inside import left_out
 
 Spill = Callable[[str, str], None]
 """Called with a stream's name and text that is left out between head and tail, in order. Its exceptions pass."""
@@ -36,11 +37,6 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return _SURROGATE.sub("\ufffd", text)
     return text
-
-
-def left_out(count: int) -> str:
-    """The line that stands for `count` characters of a stream that were not kept."""
-    return f"\n[… {count:,} characters left out …]\n"
 
 
 def cut(text: str, *, head: int, tail: int) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from kernel.hostile import BREACHES, FLOODS
+from kernel.shared import Events
 
-from nbagent.kernel.connection import BATCH, Connection
+from nbagent.events import StateLost
+from nbagent.kernel.connection import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE, Connection
 from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox.base import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -22,7 +29,7 @@ async def connection(kernel: Kernel) -> AsyncIterator[Connection]:
     """A second connection to the kernel that the module's tests share."""
     assert kernel._manager is not None
     made = Connection(kernel._manager)
-    await until(made, made.client.kernel_info(), "shell")
+    await until(made, made.kernel_info(), "shell")
     yield made
     made.close()
 
@@ -87,20 +94,45 @@ async def test_what_waits_already_is_found(connection: Connection) -> None:
 
 
 async def test_other_tasks_get_their_turn(connection: Connection) -> None:
-    """However fast messages come, at most a batch of each channel is read at a time."""
+    """However fast messages come, they are read for about a millisecond at a time, and all are read."""
     msg_id = connection.execute("for n in range(1000): print(n, flush=True)")
-    largest = total = 0
+    longest = total = 0.0
     done = False
     while not done:
         await connection.wait(1)
+        started = time.thread_time()
         read = list(connection.read())
-        largest, total = max(largest, len(read)), total + len(read)
+        longest, total = max(longest, time.thread_time() - started), total + len(read)
         done = any(
             each["content"].get("execution_state") == "idle" and each["parent_header"].get("msg_id") == msg_id
             for _, each in read
         )
-    assert largest <= 2 * BATCH
+    assert longest < 0.02
     assert total >= 1000
+
+
+async def test_closing_ends_a_wait(kernel: Kernel) -> None:
+    """Who waits for a connection that is closed meanwhile goes on at once, and can ask again."""
+    assert kernel._manager is not None
+    made = Connection(kernel._manager)
+    await until(made, made.kernel_info(), "shell")
+    while await made.wait(0.1):
+        list(made.read())
+    waiting = asyncio.create_task(made.wait(20))
+    await asyncio.sleep(0)
+    made.close()
+    assert not await asyncio.wait_for(waiting, 1)
+    assert not await made.wait(0)
+    assert list(made.read()) == []
+    made.execute("1")
+    made.interrupt()
+
+
+async def test_a_large_request(connection: Connection) -> None:
+    """More than fits into a socket is sent while the answer is waited for."""
+    msg_id = connection.execute(f"len({'x' * 1_000_000!r})")
+    found = await until(connection, msg_id, "iopub")
+    assert found[2]["content"]["data"] == {"text/plain": "1000000"}
 
 
 HEADER = {"msg_type": "stream", "msg_id": "1", "version": "5.3"}
@@ -108,7 +140,7 @@ HEADER = {"msg_type": "stream", "msg_id": "1", "version": "5.3"}
 
 def _signed(connection: Connection, *parts: Any) -> list[bytes]:
     encoded = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in parts]
-    signature: bytes = connection.client.session.sign(encoded)
+    signature: bytes = connection.session.sign(encoded)
     return [b"x", b"<IDS|MSG>", signature, *encoded]
 
 
@@ -151,6 +183,27 @@ async def test_what_is_none(connection: Connection, parts: tuple[Any, ...]) -> N
     assert connection.rejected == before + 1
 
 
+@pytest.mark.parametrize(("part", "size"), [(0, MAX_SIGNATURE), (1, MAX_HEADER), (2, MAX_HEADER), (3, MAX_METADATA)])
+async def test_parts_out_of_bounds(connection: Connection, part: int, size: int) -> None:
+    """A part that is larger than any honest one is dropped before it costs anything, and no trace of it is kept."""
+    parts = [json.dumps(each).encode() for each in (HEADER | {"msg_id": str(part)}, {"msg_id": "2"}, {}, {})]
+    frames = [connection.session.sign(parts), *parts]
+    frames[part] = frames[part].ljust(size + 1)
+    before, known = connection.rejected, len(connection.session.digest_history)
+    assert connection._parse([b"<IDS|MSG>", *frames]) is None
+    assert connection.rejected == before + 1
+    assert len(connection.session.digest_history) == known
+
+
+async def test_json_that_takes_too_much_memory(connection: Connection) -> None:
+    """It is not parsed at all, signed or not."""
+    before = connection.rejected
+    started = time.thread_time()
+    assert connection._parse(_signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")) is None
+    assert time.thread_time() - started < 3
+    assert connection.rejected == before + 1
+
+
 @pytest.mark.parametrize(
     "frames", [[], [b""], [b"<IDS|MSG>"], [b"x"] * 9, [b"<IDS|MSG>", b"bad", b"{}", b"{}", b"{}", b"{}"]]
 )
@@ -167,3 +220,134 @@ async def test_closing_twice(kernel: Kernel) -> None:
     connection = Connection(kernel._manager)
     connection.close()
     connection.close()
+
+
+@pytest.mark.parametrize("attack", BREACHES)
+async def test_what_breaks_the_connection(kernel: Kernel, events: Events, attack: str) -> None:
+    """The kernel is killed, the cell says why, the loss is told, and the next cell has a new kernel."""
+    code, reason = BREACHES[attack]
+    await kernel.run("kept = 1")
+    events.clear()
+    started = time.monotonic()
+    cell = await kernel.run(code)
+    assert cell.status == "died"
+    assert time.monotonic() - started < 10
+    assert re.search(rf"The kernel .*{reason}.* Variables, imports and files of the sandbox are lost\.", cell.note)
+    assert [each["ename"] for each in cell.outputs if each["output_type"] == "error"] == ["KernelDied"]
+    assert len(events.of(StateLost)) == 1
+    assert (await kernel.run("'kept' in globals()")).text == "False"
+
+
+async def test_a_breach_between_two_cells(kernel: Kernel, events: Events) -> None:
+    """The next cell runs all the same, or is the one that is told; the one after it in any case."""
+    code = f"import threading, time\nthreading.Timer(0.3, lambda: exec({BREACHES['noise'][0]!r}, globals())).start()"
+    assert (await kernel.run(code)).status == "ok"
+    await asyncio.sleep(0.6)
+    cell = await kernel.run("1")
+    assert cell.status in ("ok", "died")
+    assert (await kernel.run("1")).text == "1"
+    assert any("no message" in each.reason for each in events.of(StateLost))
+
+
+GROWTH = """
+import asyncio, json, sys
+import psutil
+from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox.registry import choose
+
+async def main():
+    me = psutil.Process()
+    async with Kernel(await choose(sys.argv[1])) as kernel:
+        await kernel.run("1+1")
+        before = me.memory_info().rss
+        growth = 0
+        async def watch():
+            nonlocal growth
+            while True:
+                growth = max(growth, me.memory_info().rss - before)
+                await asyncio.sleep(0.002)
+        watching = asyncio.create_task(watch())
+        for code in json.loads(sys.stdin.read()):
+            cell = await kernel.run(code, timeout=1)
+            after = await kernel.run("1+1")
+            print(cell.status, after.text, growth >> 20)
+            growth = 0
+
+asyncio.run(main())
+"""
+
+
+GROWS = {"unsigned messages": 30, "endless message": 120, "large messages": 400, "heavy messages": 500}
+"""By how many MB at most this side may grow, one attack after the other."""
+
+
+async def test_hostile_messages_cost_little_memory(engine: Engine) -> None:
+    """Whatever it sends, for as long as it likes, this side grows by a few messages at most."""
+    command = [sys.executable, "-c", GROWTH, engine.name]
+    attacks = json.dumps([FLOODS[each] for each in GROWS])
+    done = await asyncio.to_thread(
+        subprocess.run, command, input=attacks, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    for attack, line in zip(GROWS, done.stdout.splitlines(), strict=True):
+        status, after, growth = line.split()
+        assert status == ("died" if attack == "endless message" else "timeout"), done.stdout
+        assert after == "2"
+        assert int(growth) < GROWS[attack], done.stdout
+
+
+@pytest.mark.parametrize("attack", ["a million messages", "unsigned messages", "large messages", "endless message"])
+async def test_others_go_on(engine: Engine, kernel: Kernel, attack: str) -> None:
+    """While one kernel floods this process, cells of another one run, none of them much later than it would."""
+    await kernel.run("1")
+    async with Kernel(engine) as hostile:
+        flood = asyncio.create_task(hostile.run(FLOODS[attack], timeout=1.5))
+        times = []
+        while not flood.done() or len(times) < 10:
+            started = time.monotonic()
+            assert (await kernel.run("print(2)")).text == "2"
+            times.append(time.monotonic() - started)
+        assert (await flood).status in ("timeout", "died")
+        assert sorted(times)[len(times) // 2] < 0.3
+        assert max(times) < 3
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("from IPython.display import HTML, display\ndisplay(HTML('x' * 100_000_000))", "display_data"),
+        ("from IPython.display import HTML\nHTML('x' * 100_000_000)", "execute_result"),
+    ],
+)
+async def test_a_huge_display(kernel: Kernel, code: str, kind: str) -> None:
+    """What is more than a message may have is left out and named, and the cell is well."""
+    cell = await kernel.run(code)
+    assert cell.status == "ok", cell.note
+    assert cell.note == "Left out: text/html of 100,000,000 characters."
+    (output,) = cell.outputs
+    assert output["output_type"] == kind
+    assert output["data"] == {
+        "text/plain": "<IPython.core.display.HTML object>\n[left out: text/html of 100,000,000 characters]"
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "marker"),
+    [
+        ("display({'text/html': 'x' * 10**8}, raw=True, display_id='a'); display({'text/html': 'y' * 10**8}, raw=True,"
+         " display_id='a', update=True)", "ok", "text/html of 100,000,000 characters"),
+        ("raise ValueError('x' * 50_000_000)", "error", "characters left out"),
+        ("from comm import create_comm\nx = create_comm('t', buffers=[bytes(10**8)])", "ok",
+         "100,000,000 bytes of binary data in a comm_open"),
+        ("from comm import create_comm\nx = create_comm('t', data={'a': 'x' * 45_000_000})", "ok",
+         "comm_open of 45,000,"),
+    ],
+    ids=["update", "error", "buffers", "comm"],
+)  # fmt: skip
+async def test_other_huge_messages(kernel: Kernel, code: str, status: str, marker: str) -> None:
+    """Updates, errors and messages of widgets are cut likewise, and the kernel lives."""
+    await kernel.run("kept = 1")
+    cell = await kernel.run(code)
+    assert cell.status == status, cell.note
+    assert marker in str(cell.outputs)
+    assert (await kernel.run("kept")).text == "1"

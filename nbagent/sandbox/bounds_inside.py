@@ -1,0 +1,156 @@
+"""How large a kernel's messages may be: they are cut *inside* the sandbox, before they are sent.
+
+This file is mounted beside `inside.py` and imported there, and by the controller for the same bounds and wording; so
+it imports the standard library only. Cutting inside is for honest code, whose cell goes on and says what was left
+out. What holds against hostile code are the connection's own bounds.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, Final
+
+MIB: Final = 1024 * 1024
+MAX_VALUE: Final = 32 * MIB
+"""Characters of one representation in a MIME bundle."""
+MAX_CONTENT: Final = 40 * MIB
+"""Bytes of a message's content, which is JSON."""
+MAX_BUFFERS: Final = 20 * MIB
+"""Bytes of a message's binary buffers together."""
+MAX_ERROR: Final = 4 * MIB
+"""Characters that are kept of one text in an error."""
+MAX_WEIGHT: Final = 128 * MIB
+"""Bytes of memory that a message's content may take once it is parsed, see `weight`."""
+HEAVIEST: Final = 48
+"""Bytes of memory that one byte of JSON can take."""
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_DISPLAYS: Final = frozenset({"display_data", "execute_result", "update_display_data"})
+
+
+def marker(what: str) -> str:
+    """What stands for something that was left out."""
+    return f"[left out: {what}]"
+
+
+def sized(mime: str, size: str) -> str:
+    """A representation by its name and its size."""
+    return f"{mime} of {size} characters"
+
+
+def left_out(count: int) -> str:
+    """The line that stands for `count` characters that were not kept of a text."""
+    return f"\n[… {count:,} characters left out …]\n"
+
+
+def weight(content: bytes) -> int:
+    """At most how many bytes of memory JSON takes once it is parsed; `[[],[],…` takes thirty times its length.
+
+    A text counts as one byte a character; wide ones take up to four, which is bounded by the length of a message.
+    What is too small to weigh too much is not looked at, since that would cost as much as to parse it.
+    """
+    if len(content) * HEAVIEST <= MAX_WEIGHT:
+        return len(content)
+    # One look instead of four is enough for nearly all that is honest.
+    structure = len(content) - len(content.translate(None, b'[{,"'))
+    if len(content) + 100 * structure <= MAX_WEIGHT:
+        return len(content) + 100 * structure
+    counted = _weight(content)
+    # Text may be full of brackets and commas without weighing anything.
+    return counted if counted <= MAX_WEIGHT else len(content) + _weight(_STRING.sub(b'""', content))
+
+
+def _weight(content: bytes) -> int:
+    containers = content.count(b"[") + content.count(b"{")
+    return len(content) + 100 * containers + 24 * content.count(b",") + 45 * content.count(b'"')
+
+
+def bounded(session_class: Any) -> Any:
+    """A class like jupyter_client's `Session`, none of whose messages is larger than a controller takes."""
+
+    class BoundedSession(session_class):  # type: ignore[misc]
+        def serialize(self, msg: dict[str, Any], ident: Any = None) -> Any:
+            kind, content = msg["header"]["msg_type"], msg.get("content")
+            if not isinstance(content, dict):
+                return super().serialize(msg, ident)
+            if kind in _DISPLAYS:
+                content = without_long_texts(content)
+            elif "traceback" in content:
+                content = short_error(content)
+            frames = super().serialize({**msg, "content": content}, ident)
+            if is_too_large(frames[-1]):
+                smaller = self._without_largest(content) if kind in _DISPLAYS else too_large(kind, len(frames[-1]))
+                frames = super().serialize({**msg, "content": smaller}, ident)
+            return frames
+
+        def _without_largest(self, content: dict[str, Any]) -> dict[str, Any]:
+            """A MIME bundle without its largest representations; metadata of such a one is not worth its risk."""
+            gone: dict[str, int] = {}
+            room, heft = MAX_CONTENT - MIB, MAX_WEIGHT
+            packed = {mime: self.pack({"": value}) for mime, value in content["data"].items()}
+            for mime, value in sorted(packed.items(), key=lambda item: len(item[1])):
+                room, heft = room - len(value), heft - weight(value)
+                if room < 0 or heft < 0:
+                    gone[mime] = len(value)
+            return without({**content, "metadata": {}}, gone)
+
+        def send(self, stream: Any, msg_or_type: Any, *args: Any, **kwargs: Any) -> Any:
+            known = isinstance(msg_or_type, dict)
+            buffers = kwargs.get("buffers") or (msg_or_type.get("buffers") if known else None) or ()
+            size = sum(memoryview(each).nbytes for each in buffers)
+            if size <= MAX_BUFFERS:
+                return super().send(stream, msg_or_type, *args, **kwargs)
+            kind = msg_or_type["header"]["msg_type"] if known else msg_or_type
+            print(marker(f"{size:,} bytes of binary data in a {kind}"), file=sys.stderr)
+            return None
+
+    return BoundedSession
+
+
+def is_too_large(content: bytes) -> bool:
+    """Whether a message's content is more than a controller takes."""
+    return len(content) > MAX_CONTENT or weight(content) > MAX_WEIGHT
+
+
+def without_long_texts(content: dict[str, Any]) -> dict[str, Any]:
+    """A MIME bundle's content without the texts that are too long."""
+    data = content.get("data")
+    texts = {mime: value for mime, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
+    return without(content, {mime: len(value) for mime, value in texts.items() if len(value) > MAX_VALUE})
+
+
+def without(content: dict[str, Any], gone: dict[str, int]) -> dict[str, Any]:
+    """A MIME bundle's content without some representations: text/plain names them, with their sizes.
+
+    `transient` has them by name, so that a controller can tell it beside the output too.
+    """
+    if not gone:
+        return content
+    data = {mime: value for mime, value in content["data"].items() if mime not in gone}
+    plain = data.get("text/plain")
+    lines = [plain] if isinstance(plain, str) else []
+    lines += [marker(sized(mime, f"{size:,}")) for mime, size in gone.items()]
+    transient = {**(content.get("transient") or {}), "left_out": gone}
+    return {**content, "data": {**data, "text/plain": "\n".join(lines)}, "transient": transient}
+
+
+def short_error(content: dict[str, Any]) -> dict[str, Any]:
+    """An error's content with the middle of its long texts left out."""
+    traceback = content["traceback"]
+    lines = [shorten(line) for line in traceback] if isinstance(traceback, list) else traceback
+    return {name: shorten(value) for name, value in content.items()} | {"traceback": lines}
+
+
+def shorten(text: Any) -> Any:
+    """A text without its middle, if it is too long."""
+    if not isinstance(text, str) or len(text) <= MAX_ERROR:
+        return text
+    half = MAX_ERROR // 2
+    return text[:half] + left_out(len(text) - 2 * half) + text[-half:]
+
+
+def too_large(kind: str, size: int) -> dict[str, Any]:
+    """What is sent instead of content that can't be cut: an error, which each kind of reply can be."""
+    said = marker(f"{kind} of {size:,} bytes")
+    print(said, file=sys.stderr)
+    return {"status": "error", "ename": "MessageTooLarge", "evalue": said, "traceback": [said]}
