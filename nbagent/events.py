@@ -235,6 +235,25 @@ class StateLost(Fact, frozen=True, kw_only=True):
 
     cell: int
     reason: str
+    kept: tuple[str, ...] = ("outputs", "packages", "data")
+    """What survived: the notebook's cells with their outputs, installed packages, and the data that was mounted."""
+
+
+class StateRestored(Fact, frozen=True, kw_only=True):
+    """After a loss, cells that had succeeded were run again in the new kernel, without showing their outputs again."""
+
+    cell: int
+    cells: list[int]
+    """Those that succeeded again, in order."""
+    failed: int = 0
+    """The one that did not, at which it ended; 0 if there was none."""
+    skipped: list[int] = []
+    """Those after it."""
+    reason: str = ""
+    """Why it failed."""
+    seconds: float = 0.0
+    told: str = ""
+    """All this in sentences."""
 
 
 class WidgetState(Fact, frozen=True, kw_only=True):
@@ -333,6 +352,7 @@ Event = (
     | CellFinished
     | LateOutput
     | StateLost
+    | StateRestored
     | WidgetState
     | FileSaved
     | FilesChanged

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from nbagent import __version__, audit, sessions, settings, store
 from nbagent.errors import NbagentError, SandboxError, UsageError
@@ -39,7 +39,7 @@ from nbagent.inputs import clean_question, known_engine, resolve_data, size_of
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
 from nbagent.kernel.ends import Source
-from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.kernel import Kernel, Restore
 from nbagent.notebook.record import RecordedCell, Recording
 from nbagent.policy import Limits, Network, TrustLevel, trust_for
 from nbagent.sandbox import registry
@@ -99,6 +99,7 @@ class Session:
         ask_hosts: Whether somebody follows the events and answers `HostAsked` with `approve_host`; otherwise a host
             that isn't listed is denied at once.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
+        restore: `replay` runs the cells that succeeded again when a kernel was lost; `nothing` by default.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
         log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
@@ -130,6 +131,7 @@ class Session:
         accept: Sequence[str] = (),
         ask_hosts: bool = False,
         record: str | Path | None = None,
+        restore: Restore = "nothing",
         session: str | None = None,
         state_dir: str | Path | None = None,
         log_level: str | None = None,
@@ -139,6 +141,10 @@ class Session:
         self._engine_name = known_engine(engine or chosen.engine)
         self._model_name = model or chosen.model
         self._record = Path(record) if record else None
+        if restore not in get_args(Restore):
+            ways = ", ".join(get_args(Restore))
+            raise UsageError(f"There is no way {restore!r} to restore a kernel.", mend=f"Use one of: {ways}.")
+        self._restore: Restore = restore
         mounts = resolve_data([data] if isinstance(data, str | Path) else data)
         level = TrustLevel.parse(trust or chosen.trust)
         size = sum(size_of(mount.source) for mount in mounts)
@@ -307,7 +313,12 @@ class Session:
         self._journal = store.Journal(self._root, self.id)
         self._observe(self._journal)
         self._kernel = Kernel(
-            engine, self._spec, notify=self._emit, spill=self._journal.spill, ask_hosts=self._ask_hosts
+            engine,
+            self._spec,
+            notify=self._emit,
+            spill=self._journal.spill,
+            ask_hosts=self._ask_hosts,
+            restore=self._restore,
         )
         opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
         await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)

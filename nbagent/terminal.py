@@ -33,6 +33,7 @@ from nbagent.events import (
     Record,
     SessionResumed,
     StateLost,
+    StateRestored,
 )
 from nbagent.kernel.cell import text_of
 from nbagent.kernel.files import size_of
@@ -110,7 +111,7 @@ class View:
     def show(self, record: Record) -> None:
         """Show one event."""
         event = record.event
-        if self._quiet and not isinstance(event, StateLost | InstallFailed | HostDecided):
+        if self._quiet and not isinstance(event, StateLost | StateRestored | InstallFailed | HostDecided):
             return
         self.idle()
         match event:
@@ -143,7 +144,7 @@ class View:
                 self._say(f"the code wants to reach {safe(host, colours=False)}:{port}", style="yellow")
             case HostDecided(allowed=False, reason=reason):
                 self._say(f"not reached: {safe(reason, colours=False)}", style="yellow")
-            case StateLost(reason=reason):
+            case StateLost(reason=reason) | StateRestored(told=reason):
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:
                 self._say(f"file: {path}", style="cyan")

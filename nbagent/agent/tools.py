@@ -58,6 +58,10 @@ class CellView(Protocol):
     def state_lost(self) -> str:
         """Why the kernel was replaced, as a sentence; empty if it was not."""
 
+    @property
+    def restored(self) -> str:
+        """What of its state was brought back by running cells again, in sentences."""
+
 
 class Runs(Protocol):
     """What the session gives to the tools."""

@@ -217,13 +217,13 @@ def _remarks(cell: CellView) -> list[str]:
         "died": "The kernel died while the cell ran.",
     }
     remarks = [stopped[cell.status]] if cell.status in stopped else []
-    if note := cell.note.replace(cell.state_lost, "").strip():
+    if note := cell.note.replace(cell.state_lost, "").replace(cell.restored, "").strip():
         remarks.append(plain(note))
     if cell.state_lost:
-        remarks.append(
-            f"State lost: {plain(cell.state_lost)} Variables, imports and files under /workspace and /tmp are gone; "
-            "run again what you still need."
+        left = plain(cell.restored) or (
+            "Variables, imports and files under /workspace and /tmp are gone; run again what you still need."
         )
+        remarks.append(f"State lost: {plain(cell.state_lost)} {left}")
     return remarks
 
 

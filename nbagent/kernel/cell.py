@@ -36,6 +36,7 @@ class Cell:
         note: What must be told beside the outputs.
         installed: What was installed so that it could run.
         state_lost: Why the kernel was replaced, a sentence; empty if it was not.
+        restored: What of its state was brought back by running cells again, in sentences.
         files: Names of the files that were collected from /tmp/output after it.
         total_files: Files that there are in /tmp/output in all.
         changed: Files elsewhere that it made or changed, as many as are named.
@@ -50,6 +51,7 @@ class Cell:
     note: str = ""
     installed: list[Package] = field(default_factory=list)
     state_lost: str = ""
+    restored: str = ""
     files: list[str] = field(default_factory=list)
     total_files: int = 0
     changed: list[FileSeen] = field(default_factory=list)

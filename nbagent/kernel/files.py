@@ -85,6 +85,7 @@ class Collector:
         self._source = source
         self._total = 0
         self._names: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
         self.watch = Watch(kernel, source, bound=MAX_FILES, others=others)
 
     async def collect(self, *, after: float = 0.0) -> Collected:
@@ -104,7 +105,10 @@ class Collector:
             try:
                 one = await self._fetch(name, seconds=end - time.monotonic())
                 self._total += one.size
-                saved.append(one)
+                # A cell that is run again writes its files again; those that are the same are nothing new.
+                if self._digests.get(name) != one.sha256:
+                    saved.append(one)
+                self._digests[name] = one.sha256
             except TransferError:
                 large = size > min(MAX_SIZE, MAX_TOTAL - self._total)
                 why = f"has {size:,} bytes and stays in the sandbox" if large else "could not be fetched"

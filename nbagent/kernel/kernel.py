@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from jupyter_client import AsyncKernelManager
 
@@ -39,6 +39,7 @@ from nbagent.kernel.context import shared_context
 from nbagent.kernel.execution import Execution, Why, clean_code
 from nbagent.kernel.hosts import Hosts
 from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
+from nbagent.kernel.replay import OUT_OF_TIME, Replay
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
 from nbagent.sandbox.base import Engine, SandboxProvisioner, kernel_specs, start_failed
@@ -65,6 +66,8 @@ MAX_INSTALLS = 10
 
 Notify = Callable[[Event], object]
 Chunks = Callable[[bytes], None]
+Restore = Literal["nothing", "replay"]
+"""What is done about the state of a kernel that was lost."""
 
 
 class Kernel:
@@ -79,6 +82,7 @@ class Kernel:
         limits: What is kept of a cell's outputs.
         spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
         ask_hosts: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
+        restore: `replay` runs the cells that succeeded again when a kernel is lost (`replay.py`).
 
     Raises:
         SandboxError: In `start`: the sandbox can't be had here.
@@ -93,6 +97,7 @@ class Kernel:
         limits: OutputLimits | None = None,
         spill: Callable[[int], Callable[[str, str], None]] | None = None,
         ask_hosts: bool = False,
+        restore: Restore = "nothing",
     ) -> None:
         self.engine = engine
         self.spec = spec or SandboxSpec()
@@ -117,6 +122,8 @@ class Kernel:
         self._running = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._widgets_changed = False
+        self._replay = Replay() if restore == "replay" else None
+        self._restored = ""
         self.is_detached = False
         """Whether the sandbox was left to others."""
 
@@ -335,11 +342,17 @@ class Kernel:
             raise SandboxError(f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}")
 
     async def restart(self, reason: str = "It was restarted.", *, cell: int = 0) -> None:
-        """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay.
+        """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay, nothing else.
 
         Raises:
             SandboxError: The new one did not start.
         """
+        if self._replay is not None:
+            self._replay.forget()
+        await self._replace(reason, cell=cell)
+
+    async def _replace(self, reason: str, *, cell: int) -> None:
+        """Replace a kernel that was lost, and restore what can be."""
         assert self._manager is not None  # noqa: S101 - a kernel that runs has one
         self._drop_connection()
         provisioner = self.provisioner
@@ -352,6 +365,48 @@ class Kernel:
         self._displays = Displays()
         self.widgets = Widgets(displays=self._displays)
         self._notify(StateLost(cell=cell, reason=reason))
+        await self._restore(cell)
+
+    async def _restore(self, cell: int) -> None:
+        """Run again what the lost kernel had run, if that is wanted; it is told with the cell that ends next."""
+        if self._replay is None:
+            return
+        restored = await self._replay.run(self._rerun, cell=cell, seconds=self.spec.trust.limits.timeout)
+        if restored is None:
+            return
+        self._notify(restored)
+        if self._connection is None:
+            # It did not survive that. Once more, and this time without.
+            await self.restart("The kernel died when cells were run again.", cell=cell)
+        self._restored = restored.told
+
+    async def _rerun(self, code: str, seconds: float) -> dict[str, Any] | None:
+        """Run code for what it does to the kernel alone; returns the reply's content, or None if that is lost now."""
+        connection = self._alive()
+        msg_id = connection.execute(code)
+        end, late = time.monotonic() + seconds, False
+        reply: dict[str, Any] | None = None
+        idle = False
+        while reply is None or not idle:
+            if await connection.wait(TICK):
+                for channel, message in connection.read():
+                    mine = message["parent_header"].get("msg_id") == msg_id
+                    if channel == "shell":
+                        reply = message["content"] if mine else reply
+                    elif mine and message["header"].get("msg_type") == "status":
+                        idle |= message["content"].get("execution_state") == "idle"
+                    else:
+                        self.widgets.add(message)
+            overdue = time.monotonic() > end
+            if await self.provisioner.poll() is not None or (overdue and late):
+                self._drop_connection()
+                return None
+            if overdue:
+                late, end = True, time.monotonic() + self.spec.trust.limits.grace
+                connection.interrupt()
+        if late:
+            await self._settle()
+        return OUT_OF_TIME if late else reply
 
     # -- cells --------------------------------------------------------------------------------------------------
 
@@ -432,7 +487,12 @@ class Kernel:
                 run.stopped = self._stop
                 break
             self._notify(OutputsCleared(cell=number))
-        lost = await self._recover(run) or lost
+        try:
+            lost = await self._recover(run) or lost
+        except BaseException:
+            # There is no kernel any more, but the cell has ended, and how.
+            self._finish(run, code, time.monotonic() - started, installed, [*notes, *run.notes], run.notes[-1])
+            raise
         return self._finish(run, code, time.monotonic() - started, installed, [*notes, *run.notes], lost)
 
     def _finish(
@@ -442,6 +502,11 @@ class Kernel:
         self._show(run.cell, list(run.outputs.withheld()))
         if run.outputs.truncated:
             notes.append(run.outputs.truncated)
+        if self._replay is not None and run.status == "ok":
+            self._replay.add(run.cell, code)
+        restored, self._restored = self._restored, ""
+        if restored:
+            notes.append(restored)
         # What the kernel claims may be anything; a notebook takes a small natural number.
         count = (run.reply or {}).get("execution_count")
         count = count if type(count) is int and 0 <= count < 2**31 else None
@@ -455,6 +520,7 @@ class Kernel:
             note=" ".join(notes),
             installed=installed,
             state_lost=lost,
+            restored=restored,
         )
         names = run.outputs.display_ids()
         if run.memory_peak is None and self._manager is not None:
@@ -642,7 +708,7 @@ class Kernel:
         run.notes.append(lost)
         self._drop_connection()
         if self._deaths <= MAX_RESTARTS:
-            await self.restart(lost, cell=run.cell)
+            await self._replace(lost, cell=run.cell)
         else:
             await self.provisioner.kill()
             await self.provisioner.wait()
@@ -659,10 +725,10 @@ class Kernel:
         elif await self.provisioner.poll() is not None:
             ended = self.provisioner.last_exit
             self._untold = f"The kernel {ended or 'ended'} between two cells; its variables are lost."
-            await self.restart(self._untold, cell=cell)
+            await self._replace(self._untold, cell=cell)
         elif lost := self._alive().lost:
             self._untold = f"The kernel {lost} between two cells; its variables are lost."
-            await self.restart(self._untold, cell=cell)
+            await self._replace(self._untold, cell=cell)
         lost, self._untold = self._untold, ""
         return lost
 
@@ -674,7 +740,7 @@ class Kernel:
         """
         reason = f"{self._gone or 'The kernel had died.'} Variables, imports and files of the sandbox are lost."
         try:
-            await self.restart(reason, cell=cell)
+            await self._replace(reason, cell=cell)
         except NbagentError as error:
             raise KernelDied(
                 f"The kernel died {self._deaths} times in a row and could not be restarted: {error}"

@@ -519,9 +519,10 @@ class SandboxProvisioner(KernelProvisionerBase):
         # In a thread, since it waits for the one that serves the sandbox, which may be waiting for this loop.
         await in_thread(self.handoff.close)
         if not restart:
+            # Before the lease, by which others know that this is somebody's.
+            await in_thread(shutil.rmtree, self.scratch, True)
             self.handoff.remove()
             self.handoff = None
-            await in_thread(shutil.rmtree, self.scratch, True)
 
     async def detach(self) -> None:
         """Let go of the sandbox without ending it: another process may take it over, as long as its lease says."""

@@ -185,9 +185,7 @@ class Group:
 
     def is_empty(self) -> bool:
         """Whether no process is in it."""
-        with contextlib.suppress(OSError):
-            return not any(Path(file).read_text().strip() for file in self.join_files)
-        return True
+        return not any(_words(Path(file)) for file in self.join_files)
 
     def kill(self) -> None:
         """Kill all processes that are in it."""

@@ -195,9 +195,15 @@ class Lease:
 
     def remove(self) -> None:
         """Remove the folder, and let go of it; nothing happens if it was let go, which a fork of this process has."""
-        if not self._lock.closed:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.release()
+        if self._lock.closed:
+            return
+        # At once for everybody who looks: half a folder would be taken for what somebody dead has left.
+        going = self.folder.with_name(f"{_NEW}{self.folder.name}")
+        with contextlib.suppress(OSError):
+            self.folder.rename(going)
+        for each in (going, self.folder):
+            shutil.rmtree(each, ignore_errors=True)
+        self.release()
 
 
 def _kept(spec: SandboxSpec) -> SandboxSpec:

@@ -171,6 +171,7 @@ class Cell:
     note: str = ""
     installed: list[Package] = field(default_factory=list)
     state_lost: str = ""
+    restored: str = ""
 
 
 class Kernel:
