@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nbagent.events import Event, Package, Record, Usage
     from nbagent.kernel.cell import Cell, CodeBoxOutput
     from nbagent.kernel.kernel import Kernel
+    from nbagent.kernel.pool import KernelConfig, KernelPool
     from nbagent.policy import InstallPolicy, Limits, TrustLevel
     from nbagent.session import Answer, Session
 
@@ -30,6 +31,8 @@ _HOMES = {
     "Event": "nbagent.events",
     "InstallPolicy": "nbagent.policy",
     "Kernel": "nbagent.kernel.kernel",
+    "KernelConfig": "nbagent.kernel.pool",
+    "KernelPool": "nbagent.kernel.pool",
     "Limits": "nbagent.policy",
     "NbagentError": "nbagent.errors",
     "Package": "nbagent.events",
@@ -47,6 +50,8 @@ __all__ = [
     "Event",
     "InstallPolicy",
     "Kernel",
+    "KernelConfig",
+    "KernelPool",
     "Limits",
     "NbagentError",
     "Package",

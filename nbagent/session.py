@@ -49,6 +49,7 @@ from nbagent.telemetry import Metrics, Telemetry
 if TYPE_CHECKING:
     from nbagent.agent.build import Agent
     from nbagent.agent.models import Model
+    from nbagent.kernel.pool import KernelPool
 
 Status = Literal["new", "starting", "running", "stopped"]
 
@@ -101,6 +102,7 @@ class Session:
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
         log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
+        pool: Warm kernels, one of which is taken if it fits; small data is copied into it, as it is at the start.
 
     Attributes:
         id: The session's name, also of its folder.
@@ -131,6 +133,7 @@ class Session:
         session: str | None = None,
         state_dir: str | Path | None = None,
         log_level: str | None = None,
+        pool: KernelPool | None = None,
     ) -> None:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
@@ -162,6 +165,7 @@ class Session:
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
         self._audit: audit.Audit | None = None
+        self._pool = pool
         self.status: Status = "new"
         self.history: list[Answer] = []
         self.news: list[Record] = []
@@ -316,7 +320,7 @@ class Session:
         journal.follow(self._recording.add)
         sessions.write_spec(journal.folder, self._spec)
         started = time.monotonic()
-        await kernel.start()
+        await (self._pool.start(kernel) if self._pool else kernel.start())
         self._tell_start(kernel, seconds=time.monotonic() - started)
 
     async def _take_up(self, found: sessions.Known) -> None:

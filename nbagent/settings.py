@@ -11,14 +11,14 @@ current folder: a project that somebody else wrote must not weaken the sandbox t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from nbagent.errors import UsageError
-from nbagent.policy import InstallPolicy
+from nbagent.policy import InstallPolicy, TrustLevel
 
 
 def config_file() -> Path:
@@ -42,6 +42,13 @@ class Settings(BaseSettings):
     security: dict[str, Any] = Field(default_factory=dict, description="Security options that replace the level's own.")
     keep_minutes: float = Field(
         default=10.0, ge=0, description="Minutes a session's kernel waits to be taken over once its process is gone."
+    )
+    pool_size: Annotated[int, Field(ge=0)] | dict[TrustLevel, Annotated[int, Field(ge=0)]] = Field(
+        default=0, description="Kernels that a pool keeps warm: for the trust level above, or a table for levels."
+    )
+    pool_minutes: float = Field(default=30.0, gt=0, description="Minutes after which a warm kernel is replaced.")
+    pool_imports: list[str] = Field(
+        default_factory=lambda: ["polars", "matplotlib.pyplot"], description="Modules that warm kernels have imported."
     )
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
@@ -87,8 +94,9 @@ def load() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
+        # Of a setting that may be one thing or another, what is wrong with the part that comes closest.
+        first = max(error.errors(), key=lambda each: len(each["loc"]))
+        name = str(first["loc"][0])
         raise UsageError(
             f"The setting {name} is wrong: {first['msg']}.", mend=f"See NBAGENT_{name.upper()} and {config_file()}."
         ) from error

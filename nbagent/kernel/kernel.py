@@ -33,6 +33,7 @@ from nbagent.events import (
 from nbagent.kernel import probe
 from nbagent.kernel.cell import Cell, CodeBoxOutput
 from nbagent.kernel.connection import Connection
+from nbagent.kernel.context import shared_context
 from nbagent.kernel.execution import Execution, Why, clean_code
 from nbagent.kernel.hosts import Hosts
 from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
@@ -135,7 +136,9 @@ class Kernel:
         self._loop = asyncio.get_running_loop()
         await self.engine.prepare()
         self._manager = AsyncKernelManager(
-            kernel_name=self.engine.kernel_name, kernel_spec_manager=kernel_specs(self.engine)
+            kernel_name=self.engine.kernel_name,
+            kernel_spec_manager=kernel_specs(self.engine),
+            context=shared_context(),
         )
         try:
             await self._manager.start_kernel(sandbox=self.spec)
@@ -144,6 +147,32 @@ class Kernel:
         except BaseException:
             await self.stop()
             raise
+
+    async def adopt(self, other: Kernel, *, patience: float) -> None:
+        """Go on with the sandbox of a kernel that was started ahead and has run no cell, in place of `start`.
+
+        The other one is as it was before its start then.
+
+        Args:
+            other: The same in all that its engine enforces, started on the same event loop.
+            patience: Seconds in which it has to answer an empty request.
+
+        Raises:
+            DataError: The data can't be copied into it.
+            SandboxError: It has ended, or does not answer. It is still the other's to stop then, as in any case.
+        """
+        async with other._busy:
+            asking = asyncio.create_task(other._answers(patience))
+            try:
+                await other.provisioner.hand_over(self.spec)
+            finally:
+                answered = await asking
+            if not answered:
+                raise SandboxError(f"The kernel did not answer within {patience:g} s.")
+            self._loop = asyncio.get_running_loop()
+            self._manager, other._manager = other._manager, None
+            self._connection, other._connection = other._connection, None
+            self._serve(self._loop)
 
     async def take_over(self, folder: Path, *, patience: float = 0.0) -> bool:
         """Go on with a sandbox whose controller died, in place of `start`; its variables are as they were.
@@ -165,7 +194,9 @@ class Kernel:
         lease = Lease.take_over(folder)
         self.spec = lease.terms.spec
         self._manager = AsyncKernelManager(
-            kernel_name=self.engine.kernel_name, kernel_spec_manager=kernel_specs(self.engine)
+            kernel_name=self.engine.kernel_name,
+            kernel_spec_manager=kernel_specs(self.engine),
+            context=shared_context(),
         )
         try:
             await self._manager.start_kernel(sandbox=self.spec, lease=lease)
@@ -207,7 +238,7 @@ class Kernel:
             if manager is not None and manager.provisioner is not None:
                 await cast("SandboxProvisioner", manager.provisioner).detach()
                 # Not `cleanup_resources`, which removes the sockets that the next client needs.
-                manager.context.destroy(linger=0)
+                manager._close_control_socket()
                 self.is_detached = True
 
     async def stop(self) -> None:
@@ -219,6 +250,26 @@ class Kernel:
             await provisioner.kill()
             await provisioner.wait()
             await manager.cleanup_resources()
+
+    async def answers(self, *, seconds: float) -> bool:
+        """Whether its process lives and a request that changes nothing is answered within so many seconds."""
+        async with self._busy:
+            return await self._answers(seconds)
+
+    async def _answers(self, seconds: float) -> bool:
+        if self._connection is None or await self.provisioner.poll() is not None:
+            return False
+        reply = await self._ask("", expressions={}, seconds=seconds)
+        return reply is not None and reply.get("status") == "ok"
+
+    @property
+    def id(self) -> str:
+        """The running sandbox's name; it stays over restarts.
+
+        Raises:
+            UsageError: The kernel was not started.
+        """
+        return self.provisioner.lease.name
 
     @property
     def is_alive(self) -> bool:

@@ -29,12 +29,12 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent.errors import KernelStartError, LimitUnenforceable, SandboxError
+from nbagent.errors import DataError, KernelStartError, LimitUnenforceable, SandboxError
 from nbagent.policy import MIB, Network, Trust, TrustLevel, trust_for
-from nbagent.sandbox import cgroup, environment, mounts, packages, reaper, seccomp
+from nbagent.sandbox import cgroup, copies, environment, mounts, packages, reaper, seccomp, supervisor
 from nbagent.sandbox.handoff import INSIDE, Handoff, InstallHook
 from nbagent.sandbox.leases import Lease, Terms
-from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
@@ -403,6 +403,10 @@ class SandboxProvisioner(KernelProvisionerBase):
             environment.name_lease(self.scratch, lease.folder)
             self.site.mkdir(mode=0o755, exist_ok=True)
             self.site.chmod(0o755)
+            if self.spec.late_data:
+                self.data_folder.mkdir()
+                self.data_folder.chmod(0o755)
+                self.spec = replace(self.spec, data=(Mount(self.data_folder, DATA),))
             return Handoff(lease, install=self._install)
         except OSError as error:
             raise SandboxError(f"The sandbox's folders can't be made: {error}.", mend="Make room.") from error
@@ -426,6 +430,41 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.handoff = self._taken = None
         _OPEN.pop(id(self), None)
         lease.release()
+
+    @property
+    def data_folder(self) -> Path:
+        """The folder on the host that a sandbox with late data sees at /tmp/data."""
+        return self.scratch / "data"
+
+    async def hand_over(self, spec: SandboxSpec) -> None:
+        """Make a sandbox that was started ahead somebody's: it gets their data, and lives on for them.
+
+        Args:
+            spec: What it is from now on, and what a restart makes it; the same as before in all that is enforced.
+
+        Raises:
+            DataError: The data can't be copied.
+            SandboxError: The sandbox has ended.
+        """
+        work = asyncio.ensure_future(in_thread(self._hand_over, spec))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # A thread can't be cancelled, and what it writes must be there before it can be removed.
+            await asyncio.wait([work])
+            raise
+        self.spec = spec
+
+    def _hand_over(self, spec: SandboxSpec) -> None:
+        try:
+            copies.copy(spec.data, self.data_folder, uid=os.getuid() or SANDBOX_UID)
+        except (OSError, DataError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.message
+            raise DataError(f"The data can't be copied into the sandbox: {reason}.") from error
+        self.lease.assign(spec)
+        held = supervisor.hold(self.lease.folder, keep=spec.keep)
+        self.lease.let_go()
+        self.lease.held = held
 
     @property
     def lease(self) -> Lease:

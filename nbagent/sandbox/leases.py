@@ -123,9 +123,7 @@ class Lease:
             SandboxError: It can't be made.
         """
         root = runtime_root()
-        # What only ends can't need its data again, whose names may be no text.
-        kept = spec if spec.keep else replace(spec, data=())
-        terms = Terms(engine=engine, spec=kept, key=key, created=time.time(), place=Place.here())
+        terms = Terms(engine=engine, spec=_kept(spec), key=key, created=time.time(), place=Place.here())
         try:
             staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
             (staged / "lock").touch(mode=0o600)
@@ -179,6 +177,10 @@ class Lease:
         except OSError as error:
             raise _cannot_write(self.folder, error) from error
 
+    def assign(self, spec: SandboxSpec) -> None:
+        """Write down whose a sandbox is that was started ahead."""
+        self.write(spec=_kept(spec))
+
     def let_go(self) -> None:
         """Close the connection to process 1, which then ends all or waits, as the lease says."""
         if self.held is not None:
@@ -196,6 +198,11 @@ class Lease:
         if not self._lock.closed:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.release()
+
+
+def _kept(spec: SandboxSpec) -> SandboxSpec:
+    """What of it is written down: what only ends can't need its data again, whose names may be no text."""
+    return spec if spec.keep else replace(spec, data=())
 
 
 _HELD: set[Lease] = set()

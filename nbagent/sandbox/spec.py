@@ -20,6 +20,7 @@ class SandboxSpec:
         image: The Docker image, or None for nbagent's own.
         owner: The session's id, for labels; empty when another client starts the kernel.
         keep: Seconds that it lives on after its controller died, to be taken over; 0 ends it at once.
+        late_data: Whether it starts before its data is known: it sees a folder that is filled later (`copies.py`).
     """
 
     trust: Trust = field(default_factory=lambda: trust_for(TrustLevel.ISOLATED))
@@ -29,3 +30,4 @@ class SandboxSpec:
     image: str | None = None
     owner: str = ""
     keep: float = 0.0
+    late_data: bool = False

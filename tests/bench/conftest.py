@@ -52,6 +52,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(line)
 
 
+@pytest.fixture
+def note() -> Callable[[str], None]:
+    """Keep one line for the table that is held against nothing."""
+    return LINES.append
+
+
 @pytest.fixture(scope="module")
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """One event loop for the kernels of a module."""

@@ -1,0 +1,187 @@
+"""What a pool of warm kernels saves, and what it costs while nobody uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import machine
+import psutil
+import pytest
+from bench.conftest import Bare, Pair, at, timed
+
+from nbagent import Session
+from nbagent.kernel.pool import KernelConfig, KernelPool
+from nbagent.kernel.warm import EACH
+from nbagent.policy import MIB
+from nbagent.sandbox import leases
+
+ENGINES = ("bubblewrap", "docker")
+LEVEL = KernelConfig(name="bench")
+MANY = 50
+IDLE_SECONDS = 20
+THREADS, FILES = 5, 28
+"""Of the controller's, for each sandbox that waits."""
+CELL = """
+import polars as pl
+import matplotlib.pyplot as plt
+df = pl.DataFrame({"day": range(100), "group": ["a", "b"] * 50}).with_columns(value=pl.col("day") ** 2)
+found = df.group_by("group").agg(pl.col("value").mean()).sort("group")
+fig, ax = plt.subplots()
+ax.plot(df["day"], df["value"])
+plt.show()
+found
+"""
+Say = Callable[..., None]
+Note = Callable[[str], None]
+
+
+@asynccontextmanager
+async def full(engine: str, size: int, **more: Any) -> AsyncIterator[KernelPool]:
+    """A pool that has all its kernels."""
+    async with KernelPool({"isolated": size}, engine=engine, **more) as pool:
+        assert await pool.wait_until_full()
+        yield pool
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_hand_out(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, note: Note) -> None:
+    """From `get` to a kernel that runs cells: at most 10 ms in the median, of which one empty request is a part."""
+    times: list[float] = []
+    floor: list[float] = []
+    rounds = 20
+
+    async def hand_out() -> None:
+        async with full(engine, rounds, imports=()) as pool:
+            bare = Bare()
+            await bare.start()
+            for _ in range(rounds):
+                floor.append(await timed(bare.run("1+1")))
+                started = time.perf_counter()
+                kernel = await pool.get(LEVEL)
+                times.append(time.perf_counter() - started)
+                assert (await kernel.run("1+1")).text == "2"
+            await bare.stop()
+            assert pool.figures.warm_starts == rounds
+
+    benchmark.pedantic(lambda: loop.run_until_complete(hand_out()), rounds=1)
+    pair = Pair(times, floor)
+    note(f"hand-out, {engine}, to a trivial cell of a bare ipykernel: {pair.ratio():.2f} ×")
+    say(f"hand-out of a warm kernel, {engine}, p50", 1000 * at(times, 0.5), limit=10, unit="ms")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_first_cell(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, note: Note) -> None:
+    """A first cell with Polars and Matplotlib, hand-out included: 5 % of a bare start with the same cell."""
+    pair = Pair()
+
+    async def cold() -> None:
+        bare = Bare()
+        started = time.perf_counter()
+        await bare.start()
+        await bare.run(CELL)
+        pair.floor.append(time.perf_counter() - started)
+        await bare.stop()
+
+    async def warm() -> None:
+        async with full(engine, 1) as pool:
+            started = time.perf_counter()
+            kernel = await pool.get(LEVEL)
+            cell = await kernel.run(CELL)
+            pair.ours.append(time.perf_counter() - started)
+            assert [list(each["data"]) for each in cell.outputs] == [
+                ["text/plain", "image/png"],
+                ["text/plain", "text/html"],
+            ]
+            assert pool.figures.warm_starts == 1
+
+    # The first one of a home makes Matplotlib's list of fonts, which takes seconds more.
+    loop.run_until_complete(cold())
+    pair.floor.clear()
+    benchmark.pedantic(lambda: loop.run_until_complete(warm()), setup=lambda: loop.run_until_complete(cold()), rounds=7)
+    note(f"first cell with Polars and Matplotlib, bare ipykernel from cold: {at(pair.floor, 0.5):.2f} s")
+    note(f"first cell with Polars and Matplotlib, warm, {engine}: {1000 * at(pair.ours, 0.5):.0f} ms")
+    say(f"first cell with Polars and Matplotlib, warm, {engine}, to bare and cold", pair.ratio(), limit=0.05)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_session_start(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, tmp_path: Path) -> None:
+    """A session with a small table, from nothing to its first result, in a tenth of a second."""
+    times: list[float] = []
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n1,2\n" * 10_000)
+
+    async def sessions() -> None:
+        async with full(engine, 6, imports=()) as pool:
+            for _ in range(6):
+                session = Session(data=[table], engine=engine, pool=pool)
+                started = time.perf_counter()
+                await session.start()
+                assert (await session.run("open('/tmp/data/table.csv').readline()")).text == "'a,b\\n'"
+                times.append(time.perf_counter() - started)
+                await session.stop()
+            assert pool.figures.warm_starts == 6
+
+    benchmark.pedantic(lambda: loop.run_until_complete(sessions()), rounds=1)
+    say(f"session with data, warm, {engine}, start to first result, median", at(times, 0.5), limit=0.1, unit="s")
+
+
+def processes() -> list[psutil.Process]:
+    """All processes of all sandboxes, by their control groups."""
+    names = []
+    for folder in leases.all_folders():
+        terms = leases.read_terms(folder)
+        assert terms is not None
+        names.append(terms.parts.get("container") or folder.name)
+    found = []
+    for pid in psutil.pids():
+        try:
+            groups = Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            continue
+        if any(name in groups for name in names):
+            found.append(psutil.Process(pid))
+    return found
+
+
+def used(those: list[psutil.Process]) -> float:
+    """Seconds of CPU that processes have used."""
+    return sum(each.cpu_times().user + each.cpu_times().system for each in those)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_idle_sandboxes(
+    engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, note: Note
+) -> None:
+    """Fifty sandboxes wait with their imports done: they all answer, and meanwhile cost memory, but no CPU."""
+
+    async def many() -> None:
+        me = psutil.Process()
+        threads, files = me.num_threads(), machine.descriptors()
+        started = time.perf_counter()
+        async with full(engine, MANY) as pool:
+            note(f"{MANY} warm kernels, {engine}, one after the other: {time.perf_counter() - started:.0f} s")
+            threads, files = me.num_threads() - threads, machine.descriptors() - files
+            those = processes()
+            memory = [each.memory_full_info() for each in those]
+            before, ours = used(those), used([me])
+            await asyncio.sleep(IDLE_SECONDS)
+            idle, ours = used(those) - before, used([me]) - ours
+            kernels = [await pool.get(LEVEL) for _ in range(MANY)]
+            assert pool.figures.warm_starts == MANY
+            cells = await asyncio.gather(*(kernel.run("1+1") for kernel in kernels))
+            assert [cell.text for cell in cells] == ["2"] * MANY
+            rss = sum(each.rss for each in memory) / MANY / MIB
+            pss = sum(each.pss for each in memory) / MANY / MIB
+            note(f"an idle sandbox, {engine}: {len(those) / MANY:g} processes, {rss:.0f} MB RSS, {pss:.0f} MB PSS")
+            say(f"an idle sandbox, {engine}, PSS", pss, limit=EACH / MIB, unit="MB")
+            say(f"{MANY} idle sandboxes, {engine}, of one core", 100 * idle / IDLE_SECONDS, limit=2, unit="%")
+            say(f"their controller, {engine}, of one core", 100 * ours / IDLE_SECONDS, limit=2, unit="%")
+            say(f"an idle sandbox, {engine}, threads of the controller", threads / MANY, limit=THREADS, unit="")
+            say(f"an idle sandbox, {engine}, open files of the controller", files / MANY, limit=FILES, unit="")
+
+    benchmark.pedantic(lambda: loop.run_until_complete(many()), rounds=1)
