@@ -255,6 +255,7 @@ class Kernel:
             if manager is not None and manager.provisioner is not None:
                 # Not `cleanup_resources`, which removes the sockets that the next client needs.
                 await cast("SandboxProvisioner", manager.provisioner).detach()
+                manager._close_control_socket()
                 self.is_detached = True
 
     async def stop(self) -> None:

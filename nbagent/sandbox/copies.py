@@ -21,7 +21,7 @@ from nbagent.sandbox.mounts import DATA, Mount
 MAX_BYTES = 256 * MIB
 """Of all data: some tenths of a second to copy where the file system can't share the blocks."""
 TOO_MUCH = f"it has more than {MAX_BYTES // MIB} MB"
-MAX_FILES = 2000
+MAX_FILES = 1000
 MAX_DEPTH = 50
 CHUNK = 8 * MIB
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -133,7 +133,7 @@ def test_much_data_is_an_obstacle(tmp_path: Path, to: Path, monkeypatch: pytest.
     many.mkdir()
     for number in range(copies.MAX_FILES):
         (many / str(number)).touch()
-    assert obstacle([mount(many)]) == "it has more than 2,000 files"
+    assert obstacle([mount(many)]) == "it has more than 1,000 files"
     deep = tmp_path / "deep"
     (deep / "/".join("d" * (copies.MAX_DEPTH + 3))).mkdir(parents=True)
     assert "deep" in obstacle([mount(deep)])
