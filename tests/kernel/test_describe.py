@@ -272,6 +272,8 @@ async def test_what_the_sandbox_must_not_speak_to_is_nothing(found: dict[str, di
 async def test_files_without_sense_are_still_named(found: dict[str, dict[str, Any]]) -> None:
     """Empty files, bytes that are no text, and tables that are half wrong have at least a kind or a reason."""
     assert found["empty.csv"]["kind"] == found["empty.parquet"]["kind"] == "empty file"
+    # Of pipes and sockets in a data folder a sandbox sees an empty file.
+    assert found["pipe.csv"]["kind"] == found["socket.csv"]["kind"] == "empty file"
     assert found["nul.csv"]["kind"] == found["binary.csv"]["kind"] == "binary file"
     assert found["late-nul.csv"]["rows"] == 2001
     assert [name for name, _ in columns(found["ragged.csv"])][:2] == ["a", "b"]
