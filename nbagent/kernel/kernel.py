@@ -53,10 +53,10 @@ HALF_DONE = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
 LAST_WORDS = 1.0
 """Seconds for reading what a kernel that died has sent before."""
-RECENT = 60
-"""Requests whose late output is still attributed to a cell; each cell takes about three."""
-SILENT = 8
-"""How many of them may be silent ones."""
+RECENT = 120
+"""Requests whose late output is still attributed to a cell."""
+SILENT = 100
+"""How many of them may be silent ones: what is printed comes up to 0.2 s later, and a file takes hundreds."""
 MIN_PATIENCE = 2.0
 """Seconds that a kernel which is free takes at most to say so."""
 MAX_RESTARTS = 3
@@ -824,7 +824,7 @@ class Kernel:
         return reply
 
     def _forget_silent(self, msg_id: str) -> None:
-        """Of the silent requests only the last few are remembered: a file takes hundreds, and none is a cell."""
+        """Of the silent requests only the last are remembered, so that a large file doesn't push out the cells."""
         self._silent.append(msg_id)
         if len(self._silent) > SILENT:
             self._recent.pop(self._silent.popleft(), None)
