@@ -311,10 +311,10 @@ def open_fifo(path: Path) -> int:
 def open_output(folder: Path) -> int:
     """The end of that pipe that a sandbox writes to.
 
-    It reads too: without any reader, a print would be an error. And it waits for nobody: a full pipe, whose reader is
-    dead, must not stop a sandbox that somebody may want to take over.
+    It reads too: without any reader, a print would be an error. Who prints into a full pipe whose reader is dead waits,
+    until somebody takes the sandbox over and reads on.
     """
-    return os.open(folder / OUTPUT, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.open(folder / OUTPUT, os.O_RDWR | os.O_CLOEXEC)
 
 
 def _wanted(caller: socket.socket) -> Any:
