@@ -23,7 +23,7 @@ from sandbox.index import Index
 
 from nbagent import Session, settings
 from nbagent.errors import SandboxError, UsageError
-from nbagent.events import CellStarted, PackagesInstalled
+from nbagent.events import CellStarted, HostDecided, PackagesInstalled
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool import KernelConfig, KernelPool
@@ -264,6 +264,29 @@ async def test_packages_reach_a_warm_kernel(engine: Engine, packages: Index) -> 
         assert (cell.text, [each.name for each in cell.installed]) == ("'1.0'", ["ahead"])
         assert (await kernel.run("%pip install behind\nimport behind; behind.version")).text.endswith("'1.0'")
         assert [each.packages[0].name for each in told.of(PackagesInstalled)] == ["ahead", "behind"]
+        assert pool.figures.warm_starts == 1
+
+
+OUT = """
+import urllib.request
+try:
+    urllib.request.urlopen('http://other.example.org', timeout=5)
+except OSError as error:
+    print(error)
+"""
+
+
+async def test_decisions_about_hosts_reach_whoever_has_the_kernel() -> None:
+    """The way out of a sandbox that was started ahead tells what it decides to its new owner."""
+    trust = trust_for(TrustLevel.SANDBOXED, security={"allowed_hosts": ["api.example.org"]})
+    spec = SandboxSpec(trust=trust)
+    async with KernelPool({spec: 1}, engine="bubblewrap", imports=()) as pool:
+        assert await pool.wait_until_full()
+        told = Events()
+        kernel = await pool.get(spec, notify=told.append)
+        assert "is not an allowed host" in (await kernel.run(OUT)).text
+        await until(lambda: bool(told.of(HostDecided)), seconds=5)
+        assert [(each.host, each.allowed) for each in told.of(HostDecided)] == [("other.example.org", False)]
         assert pool.figures.warm_starts == 1
 
 
