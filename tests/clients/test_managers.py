@@ -239,6 +239,9 @@ async def test_a_server_restarts_what_dies(kernel_name: str) -> None:
     client.execute("import os; os._exit(1)")
     await asyncio.wait_for(restarted.wait(), 20)
     await client.wait_for_ready(timeout=20)
+    # The kernel may answer before the manager's own work for the restart is done.
+    while not await manager.is_alive():
+        await asyncio.sleep(0.01)
     client.stop_channels()
     await manager.shutdown_kernel(now=True)
 
