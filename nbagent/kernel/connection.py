@@ -24,8 +24,9 @@ ChannelName = Literal["iopub", "shell"]
 MAX_SIGNATURE = 128
 MAX_HEADER = 64 * 1024
 MAX_METADATA = MIB
-CLOSED = 1.0
-"""Seconds for a kernel that closed its connection to be found dead, which tells more about it."""
+CLOSED = 5.0
+"""Seconds for a kernel that closed its connection to be found dead, which tells more about it: Linux first clears away
+the files that it had in memory."""
 
 
 class Connection:

@@ -424,6 +424,7 @@ print(json.dumps([total, int(numpy.ones((99, 99)).dot(numpy.ones(99))[0])]))
         assert {each.name for each in report.controls if each.enforced} == {
             *"network egress files processes user memory cpu pids tmp".split(),
             "system calls",
+            "commands",
         }
         assert report.environment.startswith("sha256:")
 
