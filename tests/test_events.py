@@ -67,7 +67,7 @@ EVENTS: list[Any] = [
     CellFinished(cell=1, status="died", outputs=[OUTPUT], execution_count=None, duration=0.5, note=TEXT),
     LateOutput(cell=1, output=OUTPUT),
     StateLost(cell=1, reason=TEXT),
-    StateRestored(cell=1, cells=[1, 2], failed=3, skipped=[4], reason=TEXT, seconds=0.5),
+    StateRestored(cell=3, cells=[1], failed=2, skipped=[], reason=TEXT, seconds=0.5, told=TEXT),
     WidgetState(state={"version_major": 2, "state": {}}),
     FileSaved(path="/x", size=1, sha256="0" * 64, cell=1),
     FilesChanged(cell=1, files=[FileSeen("/workspace/a", 3)], more=2),

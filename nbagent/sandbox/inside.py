@@ -41,6 +41,7 @@ def main() -> None:
     app = make_app(config, descriptors)
     if config["filter"]:
         forbid(bytes.fromhex(config["filter"]))
+    forget_original_streams()
     app.start()
 
 
@@ -293,6 +294,20 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
     if not config["shell"]:
         refuse_shells(app.shell)
     return app
+
+
+def forget_original_streams() -> None:
+    """Throw away what ipykernel would repeat there of all that programs print, beside sending it to clients.
+
+    Until now somebody may have wanted to know why a start failed. From here on nobody reads it, and a pipe that is
+    full, or whose reader has died, must not stop what prints.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        original = getattr(stream, "_original_stdstream_copy", None)
+        if original is not None:
+            os.dup2(nowhere, original, inheritable=False)
+    os.close(nowhere)
 
 
 def forbid(program: bytes) -> None:

@@ -98,6 +98,19 @@ for child in children:
     os.waitpid(child, 0)
 len(children)
 """,
+    "first": """
+import os, resource, signal
+def attempt(function, *arguments):
+    try:
+        function(*arguments)
+    except OSError:
+        return []
+    return [function.__name__]
+(attempt(os.kill, 1, signal.SIGTERM) + attempt(os.kill, 1, signal.SIGSTOP) + attempt(open, '/proc/1/mem', 'r+b')
+    + attempt(open, '/proc/1/environ') + attempt(os.listdir, '/proc/1/fd')
+    + attempt(resource.prlimit, 1, resource.RLIMIT_NOFILE, (0, 0)) + attempt(os.setpriority, os.PRIO_USER, 0, 19)
+    + attempt(open, '/proc/1/oom_score_adj', 'w'))
+""",
     "memory": "x = bytearray(3 * 10**9)",
 }
 
@@ -198,6 +211,10 @@ class TestOrdinaryUser:
         for name in ("canary", "network", "site", "kernel"):
             assert found[name][0] == "error", found[name]
         assert found["unshare"][1] == "-1"
+
+    def test_process_1_is_out_of_reach(self, ordinary: dict[str, Any]) -> None:
+        """Though it is the same user's, code can neither look into it, nor signal it, nor change its limits."""
+        assert ordinary["accepted"]["first"][:2] == ["ok", "[]"]
 
     def test_what_can_be_bounded_is(self, ordinary: dict[str, Any]) -> None:
         """Processes are counted in the sandbox alone, and the memory of each is bounded."""

@@ -216,6 +216,16 @@ for _ in range(4):
     assert ended(folder, within=8)
 
 
+async def test_nobody_s_output_wedges_nobody(engine: Engine) -> None:
+    """Programs that print without end while nobody reads stop neither the kernel nor who takes it over."""
+    code = "import os, threading\nx = 42\nthreading.Thread(target=os.system, args=('yes',)).start()"
+    manager, provisioner = await take_over(engine, abandoned_sandbox(engine.name, keep=60, code=code))
+    assert await run(manager, "x") == "42"
+    await provisioner.kill()
+    await provisioner.wait()
+    await manager.cleanup_resources()
+
+
 async def take_over(engine: Engine, folder: Path) -> tuple[AsyncKernelManager, SandboxProvisioner]:
     """What a session does that takes a sandbox over."""
     lease = leases.Lease.take_over(folder)
