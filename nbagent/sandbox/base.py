@@ -159,13 +159,13 @@ class Stray:
         kind: What it is, in a word or two: `container`.
         name: Its name.
         created: Seconds since the epoch.
-        remove: Removes it.
+        remove: Removes it; returns whether it did, and nobody else.
     """
 
     kind: str
     name: str
     created: float
-    remove: Callable[[], None]
+    remove: Callable[[], bool]
 
 
 @dataclass(frozen=True)

@@ -194,13 +194,14 @@ class Group:
                 for pid in Path(file).read_text().split():
                     os.kill(int(pid), 9)
 
-    def remove(self) -> None:
-        """Kill what is left in the group and delete it."""
+    def remove(self) -> bool:
+        """Kill what is left in the group and delete it; returns whether it is gone."""
         for _ in range(50):
             self.kill()
             if all(self._rmdir(folder) for folder in set(self._folders.values())):
-                return
+                return True
             time.sleep(0.02)
+        return False
 
     @staticmethod
     def _rmdir(folder: Path) -> bool:

@@ -110,11 +110,14 @@ def _containers(labels: dict[str, str]) -> list[dict[str, Any]]:
         return []
 
 
-def _remove(container: str) -> None:
+def _remove(container: str) -> bool:
+    """Remove a container; returns whether it was there, and not being removed by somebody else."""
     from docker.errors import DockerException
 
     with contextlib.suppress(DockerException, OSError, NbagentError), contextlib.closing(daemon.connect()) as client:
         client.remove_container(container, force=True)
+        return True
+    return False
 
 
 def _controls(info: dict[str, Any]) -> tuple[Control, ...]:

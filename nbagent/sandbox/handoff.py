@@ -311,8 +311,8 @@ def open_fifo(path: Path) -> int:
 def open_output(folder: Path) -> int:
     """The end of that pipe that a sandbox writes to.
 
-    It reads too: without any reader, a print would be an error. Who prints into a full pipe whose reader is dead waits,
-    until somebody takes the sandbox over and reads on.
+    It reads too: without any reader, a print would be an error. Only a start that fails has anything to say there: once
+    the kernel is up, `inside.py` lets go of it, so that a full pipe whose reader is dead stops nobody.
     """
     return os.open(folder / OUTPUT, os.O_RDWR | os.O_CLOEXEC)
 

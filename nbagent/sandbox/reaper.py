@@ -127,8 +127,7 @@ def _sweep_strays(engine: Engine, newest: float) -> list[Removed]:
     """Remove what an engine has of sandboxes whose lease is gone altogether."""
     removed = []
     for stray in engine.strays():
-        if stray.created <= newest:
-            stray.remove()
+        if stray.created <= newest and stray.remove():
             removed.append(Removed(kind=stray.kind, name=stray.name, age=time.time() - stray.created))
     return removed
 

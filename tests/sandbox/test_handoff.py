@@ -238,7 +238,6 @@ def test_output_is_drained_and_its_end_kept() -> None:
 def test_a_flood_costs_this_process_little(handoff: Handoff) -> None:
     """What prints without end waits for its reader, which doesn't spend its own time on it."""
     writer = open_output(handoff.folder)
-    os.set_blocking(writer, True)
     end, before, written = time.monotonic() + 1, time.thread_time(), 0
     mine = time.process_time()
     while time.monotonic() < end:
