@@ -15,7 +15,7 @@ from nbagent.events import Answered, CellFinished, Record, SessionStarted
 from nbagent.notebook.record import Recording
 from nbagent.sandbox import leases, supervisor
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.store import read_log, write_atomically
+from nbagent.store import write_atomically
 
 State = Literal["running", "waiting", "ended"]
 """`running` belongs to a process, `waiting` lost its process and can be taken over, of `ended` only the log is left."""
@@ -131,18 +131,6 @@ def read_spec(session: Known) -> SandboxSpec:
             f"The session {session.id} can't be gone on with: {error}.",
             mend=f"Its log is intact, in {session.folder}.",
         ) from error
-
-
-def read_recording(folder: Path) -> Recording:
-    """What a session's notebook shows, from its log.
-
-    Raises:
-        StoreError: The log can't be read.
-    """
-    recording = Recording()
-    for each in read_log(folder):
-        recording.add(each)
-    return recording
 
 
 def loose_ends(recording: Recording) -> list[CellFinished | Answered]:

@@ -232,7 +232,6 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.started = 0.0
         self._kills: deque[tuple[float, int]] = deque(maxlen=2 * round(SURVIVED_SECONDS / LOOK_SECONDS))
         self._looked = 0.0
-        self._started_before = False
 
     # -- what an engine adds ------------------------------------------------------------------------------------
 
