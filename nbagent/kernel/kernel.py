@@ -39,6 +39,7 @@ from nbagent.kernel.context import shared_context
 from nbagent.kernel.execution import Execution, Why, clean_code
 from nbagent.kernel.hosts import Hosts
 from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
+from nbagent.kernel.precedence import Precedence
 from nbagent.kernel.replay import OUT_OF_TIME, Replay
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
@@ -111,6 +112,7 @@ class Kernel:
         self._hosts: Hosts | None = None
         self._manager: AsyncKernelManager | None = None
         self._connection: Connection | None = None
+        self._precedence = Precedence()
         self._installer: Installer | None = None
         self._recent: OrderedDict[str, tuple[int, CellOutputs]] = OrderedDict()
         self._silent: deque[str] = deque()
@@ -547,6 +549,7 @@ class Kernel:
         connection = self._alive()
         spill = self._spill(number) if self._spill else None
         outputs = CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
+        self._precedence.begin(self.provisioner.usage())
         run = Execution(connection.execute(code), outputs, number, time.monotonic())
         self._remember(run.msg_id, number, outputs)
         try:
@@ -576,6 +579,7 @@ class Kernel:
             self._finish(run, code, time.monotonic() - run.started, [], run.notes, lost)
 
     def _drop_connection(self) -> None:
+        self._precedence.end()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -23,6 +23,8 @@ PERIOD = 100_000
 """Microseconds over which the CPU quota is counted, the kernel's own default."""
 TCP_SHARE = 8
 """Where TCP's buffers are counted apart, they may take this part of the memory limit, besides it."""
+WEIGHTS = {1: ("cpu.shares", (1024, 64)), 2: ("cpu.weight", (100, 6))}
+"""By version: the file of a group's weight among its siblings, what Linux gives it, and what one has that gives way."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +99,18 @@ def _limit_file(version: int, controller: str) -> str:
 
 
 class Usage:
-    """What a sandbox has used, by the group that bounds its memory.
+    """What a sandbox has used, and its weight among others, by the groups that bound it.
 
     Args:
         version: Of control groups, 1 or 2.
         folder: The group's, for memory.
+        cpu: The group's, for CPU, where it is known.
     """
 
-    def __init__(self, version: int, folder: Path) -> None:
+    def __init__(self, version: int, folder: Path, *, cpu: Path | None = None) -> None:
         self._version = version
         self._folder = folder
+        self._cpu = cpu
 
     @classmethod
     def of(cls, pid: int) -> Usage | None:
@@ -116,8 +120,17 @@ class Usage:
             base = ROOT / controller
             path = groups.get(controller)
             if path and path != "/" and (base / path.lstrip("/")).is_dir():
-                return cls(version, base / path.lstrip("/"))
+                name = "cpu" if version == 1 else ""
+                own = groups.get(name, "/").lstrip("/")
+                return cls(version, base / path.lstrip("/"), cpu=ROOT / name / own if own else None)
         return None
+
+    def give_way(self, yes: bool) -> None:
+        """Let other sandboxes come before this one when cores are short, or no longer; where that can't be, nothing."""
+        if self._cpu is not None:
+            name, weights = WEIGHTS[self._version]
+            with contextlib.suppress(OSError):
+                (self._cpu / name).write_text(str(weights[yes]))
 
     def memory_peak(self) -> int | None:
         """The most memory that was in use at once, in bytes, or None where Linux doesn't tell."""
@@ -145,7 +158,7 @@ class Group:
         """Make the group with these limits, or, without any, take the one that is there."""
         self._version = hierarchy.version
         self._folders = {controller: folder / name for controller, folder in hierarchy.folders.items()}
-        self.usage = Usage(hierarchy.version, self._folders["memory"])
+        self.usage = Usage(hierarchy.version, self._folders["memory"], cpu=self._folders["cpu"])
         if limits is not None:
             try:
                 self._set(limits)

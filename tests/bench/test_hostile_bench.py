@@ -15,7 +15,7 @@ from kernel.hostile import FLOODS
 from nbagent.session import Session
 
 ENGINES = ("bubblewrap", "docker")
-SECONDS = 1.5
+SECONDS = 3.0
 """How long each window is; an attack is stopped after it."""
 ROUNDS = 3
 

@@ -1,0 +1,65 @@
+"""Precedence: a sandbox gives way once its cell takes long, and has its weight again for the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.precedence import FULL, Precedence
+from nbagent.sandbox.cgroup import WEIGHTS, Usage
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def weight(kernel: Kernel) -> int:
+    """What Linux knows of the sandbox's weight."""
+    usage = kernel.provisioner.usage()
+    assert usage is not None
+    assert usage._cpu is not None
+    return int((usage._cpu / WEIGHTS[usage._version][0]).read_text())
+
+
+async def test_who_takes_long_gives_way(kernel: Kernel) -> None:
+    """From a quarter of a second on, in a cell and after it; a cell that begins has the full weight."""
+    await kernel.run("1")
+    usage = kernel.provisioner.usage()
+    assert usage is not None
+    _, (full, low) = WEIGHTS[usage._version]
+    assert weight(kernel) == full
+    running = asyncio.create_task(kernel.run("import time; time.sleep(1)"))
+    await asyncio.sleep(FULL + 0.3)
+    assert not running.done()
+    assert weight(kernel) == low
+    await running
+    assert weight(kernel) == low
+    await kernel.run("1")
+    assert weight(kernel) == full
+    await asyncio.sleep(FULL + 0.2)
+    assert weight(kernel) == low
+
+
+async def test_a_new_kernel_has_its_full_weight(kernel: Kernel) -> None:
+    """What the one before did is not held against it."""
+    await kernel.run("1")
+    await asyncio.sleep(FULL + 0.2)
+    await kernel.restart()
+    usage = kernel.provisioner.usage()
+    assert usage is not None
+    assert weight(kernel) == WEIGHTS[usage._version][1][0]
+    assert (await kernel.run("2")).text == "2"
+
+
+async def test_where_nothing_can_be_set(tmp_path: Path) -> None:
+    """No group, or one that is gone, is no error."""
+    precedence = Precedence()
+    precedence.begin(None)
+    gone = Usage(1, tmp_path / "gone", cpu=tmp_path / "gone")
+    precedence.begin(gone)
+    await asyncio.sleep(FULL + 0.1)
+    precedence.begin(gone)
+    precedence.end()
+    precedence.end()
+    Usage(1, tmp_path).give_way(True)
