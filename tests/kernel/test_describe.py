@@ -386,10 +386,11 @@ async def test_a_file_that_takes_too_long_costs_the_others_nothing(
 @on_one_loop
 async def test_of_a_description_that_never_ends_a_part_is_kept(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where even the kernel hangs, what was described until then is there, and the others are named."""
-    monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 3.0)
-    hang = "import ctypes; ctypes.PyDLL(None).sleep(4)"  # which keeps all of Python from running
-    await kernel.run(SLOW.format(how=hang))
     paths = [f"/tmp/data/data/{name}" for name in ("object.json", "notes.txt", "bom.csv")]
+    await describe(kernel, paths)  # the imports that reading needs are not what the time is for
+    monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 5.0)
+    hang = "import ctypes; ctypes.PyDLL(None).sleep(6)"  # which keeps all of Python from running
+    await kernel.run(SLOW.format(how=hang))
     described = await describe(kernel, paths)
     await kernel.run("1")
     await kernel.run("import builtins; builtins.open = globals().get('real', open)")
