@@ -20,7 +20,7 @@ from nbagent.events import Answered, CellFinished, CellStarted, Record, SessionR
 from nbagent.notebook.record import Recording, record
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import reaper
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.store import Journal, read_log

@@ -43,7 +43,9 @@ from nbagent.kernel.precedence import Precedence
 from nbagent.kernel.replay import OUT_OF_TIME, Replay
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
-from nbagent.sandbox.base import Engine, SandboxProvisioner, kernel_specs, start_failed
+from nbagent.sandbox.base import SandboxProvisioner
+from nbagent.sandbox.engine import Engine, kernel_specs
+from nbagent.sandbox.exit import start_failed
 from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.packages import Installer
 from nbagent.sandbox.spec import SandboxSpec

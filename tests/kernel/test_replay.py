@@ -15,7 +15,7 @@ from nbagent.events import CellFinished, LateOutput, OutputAdded, StateLost, Sta
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.replay import Replay
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
