@@ -20,13 +20,13 @@ import pytest_asyncio
 from program import TABLE, call, environment, replies
 
 from nbagent import BlockingSession, Limits, Session, store
+from nbagent.conversation import Answer
 from nbagent.errors import DataError, ModelError, ReplayError, StoreError, UsageError
 from nbagent.events import Answered, Asked, CellFinished, CellStarted, FileSaved, SessionEnded, SessionStarted, Usage
 from nbagent.inputs import MAX_QUESTION, clean_question, resolve_data
 from nbagent.notebook.record import record
 from nbagent.policy import TrustLevel
 from nbagent.sandbox import reaper
-from nbagent.session import Answer
 
 ENGINE = "bubblewrap"
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.height"

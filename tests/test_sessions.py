@@ -138,9 +138,11 @@ async def test_the_model_knows_what_was_said_before(tmp_path: Path) -> None:
     async with await Session.connect(name, model=more, state_dir=tmp_path) as session:
         answer = await session.ask("And now?")
         assert (answer.text, answer.turn) == ("Still 41.", 2)
-        assert session._agent is not None
-        assert [each.text for each in session._agent.history[:1]] == ["What is x?"]
-        assert "taken over" in session._agent.history[1].text
+        assert session._conversation is not None
+        agent = session._conversation._agent
+        assert agent is not None
+        assert [each.text for each in agent.history[:1]] == ["What is x?"]
+        assert "taken over" in agent.history[1].text
 
 
 async def test_a_session_that_somebody_has_is_refused(tmp_path: Path) -> None:
