@@ -209,6 +209,7 @@ class Session:
         model: str | None = None,
         ask_hosts: bool = False,
         record: str | Path | None = None,
+        restore: Restore = "nothing",
         state_dir: str | Path | None = None,
         log_level: str | None = None,
     ) -> Session:
@@ -222,6 +223,8 @@ class Session:
             model: As for a new session.
             ask_hosts: As for a new session.
             record: As for a new session.
+            restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
+                kernel that is gone already is not brought back.
             state_dir: Where sessions are kept.
             log_level: As for a new session.
 
@@ -236,6 +239,7 @@ class Session:
             ask_hosts=ask_hosts,
             session=found.id,
             record=record,
+            restore=restore,
             state_dir=root,
             log_level=log_level,
         )

@@ -14,6 +14,7 @@ from nbagent.errors import SandboxError
 from nbagent.events import CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
 from nbagent.inputs import size_of
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.replay import Succeeded
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.store import Journal
@@ -81,14 +82,17 @@ async def take_up(
     Raises:
         SandboxError: No sandbox can be started in place of its own.
     """
-    running_since = 0.0
+    running_since, succeeded = 0.0, Succeeded()
     for record in journal.since():
         recording.add(record)
+        succeeded.add(record)
         running_since = record.at if isinstance(record.event, CellStarted) else running_since
     journal.follow(recording.add)
     kernel.cells = max((each.cell for each in recording.cells), default=0)
     left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
     lost, note = await _get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
+    if not lost:
+        kernel.seed_replay(succeeded.cells)
     for event in sessions.loose_ends(recording):
         journal.emit(event)
     provisioner = kernel.provisioner
