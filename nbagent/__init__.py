@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.blocking import BlockingSession
+    from nbagent.conversation import Answer
     from nbagent.errors import NbagentError
     from nbagent.events import Event, Package, Record, Usage
     from nbagent.kernel.cell import Cell, CodeBoxOutput
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool import KernelConfig, KernelPool
     from nbagent.policy import InstallPolicy, Limits, TrustLevel
-    from nbagent.session import Answer, Session
+    from nbagent.session import Session
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "nbagent.session",
+    "Answer": "nbagent.conversation",
     "BlockingSession": "nbagent.blocking",
     "Cell": "nbagent.kernel.cell",
     "CodeBoxOutput": "nbagent.kernel.cell",

@@ -10,12 +10,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from nbagent.conversation import Answer
 from nbagent.errors import UsageError
 from nbagent.events import Package, Record
 from nbagent.files import Listing, Uploaded
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
-from nbagent.session import Answer, Session
+from nbagent.session import Session
 
 T = TypeVar("T")
 

@@ -14,10 +14,11 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
+from nbagent.conversation import Answer
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Output, Package
 from nbagent.kernel.cell import Cell
-from nbagent.session import Answer, Session
+from nbagent.session import Session
 from nbagent.terminal import View, complain, safe
 
 MAX_SOURCE = 20 * 1024 * 1024

@@ -1,18 +1,26 @@
-"""What a person gives a session, checked: data, questions, the name of an engine."""
+"""What a person gives a session, checked: data, what its sandbox is to be, questions, names of engines and ways."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 from nbagent.errors import DataError, UsageError
+from nbagent.kernel.kernel import Restore
+from nbagent.policy import Limits, TrustLevel, trust_for
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.sandbox.registry import engines
+from nbagent.sandbox.spec import SandboxSpec
+from nbagent.settings import Settings
 
 MAX_QUESTION = 200_000
 """Characters."""
+WAYS: tuple[Restore, ...] = get_args(Restore)
+"""What can become of a lost kernel's variables."""
 
 
 def resolve_data(paths: Iterable[str | Path]) -> list[Mount]:
@@ -74,6 +82,69 @@ def size_of(source: Path) -> int:
         if number > 100_000:
             break
     return total
+
+
+def sandbox_spec(
+    chosen: Settings,
+    *,
+    owner: str,
+    data: Iterable[str | Path] | str | Path = (),
+    trust: str | None = None,
+    limits: Limits | None = None,
+    timeout: float | None = None,
+    memory_mb: int | None = None,
+    image: str | None = None,
+    security: Mapping[str, Any] | None = None,
+    accept: Sequence[str] = (),
+) -> SandboxSpec:
+    """What a session's sandbox is to be: by its arguments, and by the person's settings where these are None.
+
+    Args:
+        chosen: The person's settings.
+        owner: The session's id.
+        data: Files and folders that it sees read-only.
+        trust: The trust level's name.
+        limits: Bounds that replace the trust level's own, whole.
+        timeout: Seconds a cell may run.
+        memory_mb: Memory in MiB.
+        image: The Docker image.
+        security: Security options that replace the trust level's own, by name.
+        accept: Names of limits that may stay unenforced, besides those of the settings.
+
+    Raises:
+        UsageError: Something of this is wrong.
+        DataError: Data is missing or unreadable.
+    """
+    mounts = resolve_data([data] if isinstance(data, str | Path) else data)
+    row = trust_for(
+        TrustLevel.parse(trust or chosen.trust),
+        data_bytes=sum(size_of(mount.source) for mount in mounts),
+        security={**chosen.security, **(security or {})},
+        timeout=chosen.timeout if timeout is None else timeout,
+        memory_mb=chosen.memory_mb if memory_mb is None else memory_mb,
+        cpus=chosen.cpus,
+    )
+    return SandboxSpec(
+        trust=row if limits is None else replace(row, limits=limits),
+        data=tuple(mounts),
+        accept=frozenset([*chosen.accept, *accept]),
+        install=row.narrow(chosen.install_policy),
+        image=image or chosen.image,
+        owner=owner,
+        keep=60 * chosen.keep_minutes,
+    )
+
+
+def known_restore(way: str) -> Restore:
+    """The way to restore a lost kernel.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    for each in WAYS:
+        if each == way:
+            return each
+    raise UsageError(f"There is no way {way!r} to restore a kernel.", mend=f"Use one of: {', '.join(WAYS)}.")
 
 
 def known_engine(name: str | None) -> str | None:

@@ -8,75 +8,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from nbagent import __version__, audit, sessions, settings, store
-from nbagent.errors import NbagentError, SandboxError, UsageError
-from nbagent.events import (
-    Answered,
-    Asked,
-    CellStarted,
-    CellStatus,
-    DataSeen,
-    Event,
-    FileSaved,
-    ModelReplied,
-    Package,
-    Record,
-    SessionEnded,
-    SessionResumed,
-    SessionStarted,
-    StateLost,
-    Usage,
-    WidgetState,
-)
+from nbagent import audit, sessions, settings, startup, store
+from nbagent.agent.opener import ModelOpener
+from nbagent.cells import Cells
+from nbagent.conversation import Answer, Conversation, hosts_told, streamed
+from nbagent.errors import NbagentError, UsageError
+from nbagent.events import FileSaved, Package, Record, SessionEnded
 from nbagent.files import Listing, SessionFiles, Uploaded
-from nbagent.inputs import clean_question, known_engine, resolve_data, size_of
+from nbagent.inputs import known_engine, known_restore, sandbox_spec
 from nbagent.kernel.cell import Cell
-from nbagent.kernel.describe import describe
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
-from nbagent.notebook.record import RecordedCell, Recording
-from nbagent.policy import Limits, Network, TrustLevel, trust_for
+from nbagent.notebook.record import Recording
+from nbagent.policy import Limits
 from nbagent.sandbox import registry
-from nbagent.sandbox.spec import SandboxSpec
 from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
-    from nbagent.agent.build import Agent
-    from nbagent.agent.models import Model
     from nbagent.kernel.pool import KernelPool
 
 Status = Literal["new", "starting", "running", "stopped"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What came of a question.
-
-    Attributes:
-        text: The answer in words.
-        cells: The cells that ran for it, in order.
-        files: What its cells left in /tmp/output, on the host.
-        usage: Tokens and calls of the model.
-        success: Whether the model came to an end by itself and its last cell ran without an error.
-        attempts: One, and one more for each cell that failed.
-        installed: Packages that were installed for it.
-        turn: The question's number.
-    """
-
-    text: str
-    cells: list[Cell] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    success: bool = True
-    attempts: int = 1
-    installed: list[Package] = field(default_factory=list)
-    turn: int = 1
+Part = TypeVar("Part")
 
 
 class Session:
@@ -108,9 +68,7 @@ class Session:
     Attributes:
         id: The session's name, also of its folder.
         status: Where it is in its life.
-        history: The answers so far.
         news: What `start` found out about a session that is gone on with, before anybody could follow.
-        unfinished: What a turn that failed or was stopped had done; None after one that ended.
 
     Raises:
         UsageError: Something of this is wrong.
@@ -139,32 +97,20 @@ class Session:
     ) -> None:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
-        self._model_name = model or chosen.model
-        self._record = Path(record) if record else None
-        if restore not in get_args(Restore):
-            ways = ", ".join(get_args(Restore))
-            raise UsageError(f"There is no way {restore!r} to restore a kernel.", mend=f"Use one of: {ways}.")
-        self._restore: Restore = restore
-        mounts = resolve_data([data] if isinstance(data, str | Path) else data)
-        level = TrustLevel.parse(trust or chosen.trust)
-        size = sum(size_of(mount.source) for mount in mounts)
-        row = trust_for(
-            level,
-            data_bytes=size,
-            security={**chosen.security, **(security or {})},
-            timeout=chosen.timeout if timeout is None else timeout,
-            memory_mb=chosen.memory_mb if memory_mb is None else memory_mb,
-            cpus=chosen.cpus,
-        )
+        self._model = ModelOpener(model or chosen.model, record=Path(record) if record else None)
+        self._restore = known_restore(restore)
         self.id = session or store.new_session_id()
-        self._spec = SandboxSpec(
-            trust=row if limits is None else replace(row, limits=limits),
-            data=tuple(mounts),
-            accept=frozenset([*chosen.accept, *accept]),
-            install=row.narrow(chosen.install_policy),
-            image=image or chosen.image,
+        self._spec = sandbox_spec(
+            chosen,
             owner=self.id,
-            keep=60 * chosen.keep_minutes,
+            data=data,
+            trust=trust,
+            limits=limits,
+            timeout=timeout,
+            memory_mb=memory_mb,
+            image=image,
+            security=security,
+            accept=accept,
         )
         self._ask_hosts = ask_hosts
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
@@ -173,23 +119,15 @@ class Session:
         self._audit: audit.Audit | None = None
         self._pool = pool
         self.status: Status = "new"
-        self.history: list[Answer] = []
         self.news: list[Record] = []
-        self.unfinished: Answer | None = None
         self._recording = Recording()
         self._journal: store.Journal | None = None
         self._kernel: Kernel | None = None
-        self._model: Model | None = None
-        self._agent: Agent | None = None
         self._exchange: SessionFiles | None = None
-        self._turn = 0
-        self._cells: list[Cell] = []
-        self._files: list[Path] = []
-        self._asking: asyncio.Task[Answer] | None = None
-        self._one_cell = asyncio.Lock()
-        self._pins: dict[str, str] = {}
+        self._cells: Cells | None = None
+        self._conversation: Conversation | None = None
         self._found: sessions.Known | None = None
-        self._past: tuple[list[tuple[str, str]], str] = [], ""
+        self._pins: dict[str, str] = {}
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -220,7 +158,7 @@ class Session:
     @property
     def is_replay(self) -> bool:
         """Whether the model's replies are recorded ones."""
-        return (self._model_name or "").startswith("replay:")
+        return self._model.is_replay
 
     @property
     def metrics(self) -> Metrics:
@@ -271,6 +209,7 @@ class Session:
         model: str | None = None,
         ask_hosts: bool = False,
         record: str | Path | None = None,
+        restore: Restore = "nothing",
         state_dir: str | Path | None = None,
         log_level: str | None = None,
     ) -> Session:
@@ -284,6 +223,8 @@ class Session:
             model: As for a new session.
             ask_hosts: As for a new session.
             record: As for a new session.
+            restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
+                kernel that is gone already is not brought back.
             state_dir: Where sessions are kept.
             log_level: As for a new session.
 
@@ -298,6 +239,7 @@ class Session:
             ask_hosts=ask_hosts,
             session=found.id,
             record=record,
+            restore=restore,
             state_dir=root,
             log_level=log_level,
         )
@@ -305,81 +247,38 @@ class Session:
         return known
 
     async def _begin(self) -> None:
-        if self._model_name:
-            _check_model(self._model_name)
+        self._model.check()
         engine = await registry.choose(self._engine_name, image=self._spec.image)
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
-        self._journal = store.Journal(self._root, self.id)
-        self._observe(self._journal)
-        self._kernel = Kernel(
+        journal = self._journal = store.Journal(self._root, self.id)
+        self._observe(journal)
+        kernel = self._kernel = Kernel(
             engine,
             self._spec,
-            notify=self._emit,
-            spill=self._journal.spill,
+            notify=journal.emit,
+            spill=journal.spill,
             ask_hosts=self._ask_hosts,
             restore=self._restore,
         )
-        opening = asyncio.create_task(asyncio.to_thread(self._open_model)) if self._model_name else None
-        await self._both(self._take_up(self._found) if self._found else self._start_kernel(), opening)
-        self._pins = self._kernel.pins
-        output = self._journal.folder / "output"
-        self._exchange = SessionFiles(self._kernel, output, data=self._spec.data, emit=self._emit, alone=self._one_cell)
+        opening = asyncio.create_task(self._model.open()) if self._model.name else None
+        await startup.side_by_side(self._come_to(kernel, journal), opening)
 
-    async def _start_kernel(self) -> None:
-        kernel, journal = self._started_kernel(), self._running_journal()
-        journal.follow(self._recording.add)
-        sessions.write_spec(journal.folder, self._spec)
-        started = time.monotonic()
-        await (self._pool.start(kernel) if self._pool else kernel.start())
-        self._tell_start(kernel, seconds=time.monotonic() - started)
-
-    async def _take_up(self, found: sessions.Known) -> None:
-        """Read the log, end what was left open in it, and get the kernel back, or a new one."""
-        kernel, journal = self._started_kernel(), self._running_journal()
-        running_since = 0.0
-        for record in journal.since():
-            self._recording.add(record)
-            running_since = record.at if isinstance(record.event, CellStarted) else running_since
-        journal.follow(self._recording.add)
-        cells, turns = self._recording.cells, self._recording.turns
-        kernel.cells, self._turn = max((each.cell for each in cells), default=0), len(turns)
-        left = self._spec.trust.limits.timeout - (time.time() - running_since)
-        lost, note = await self._get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
-        for event in sessions.loose_ends(self._recording):
-            self._emit(event)
-        what = {"environment": kernel.provisioner.environment_digest, "sandbox": kernel.provisioner.sandbox_name}
-        self.news.append(self._emit(SessionResumed(kept=not lost, note=note, engine=kernel.engine.name, **what)))
-        self._past = [(turn.question, turn.answer or "") for turn in turns], lost or note
-        if lost:
-            self.news.append(self._emit(StateLost(cell=0, reason=lost)))
-
-    @staticmethod
-    async def _get_back(kernel: Kernel, found: sessions.Known, *, patience: float) -> tuple[str, str]:
-        """The kernel with its variables, or a new one; returns why they are lost, or nothing, and what to tell."""
-        try:
-            if found.sandbox is None:
-                raise SandboxError("The sandbox has ended.")
-            interrupted = await kernel.take_over(found.sandbox, patience=patience)
-        except SandboxError as error:
-            await kernel.start()
-            return f"{error.message} Variables, imports and files of the sandbox are lost.", "A new kernel was started."
-        note = "Its kernel was taken over, with its variables."
-        return "", f"{note} A cell that still ran was interrupted." if interrupted else note
-
-    @staticmethod
-    async def _both(start: Awaitable[None], opening: asyncio.Task[None] | None) -> None:
-        """Start the kernel while the model's library is imported; the model's complaint comes first."""
-        starting = asyncio.ensure_future(start)
-        try:
-            if opening is not None:
-                await opening
-            await starting
-        except BaseException:
-            starting.cancel()
-            with contextlib.suppress(BaseException):
-                await starting
-            raise
+    async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
+        """Start the kernel or take it over, and make what works with it."""
+        recording, note = self._recording, ""
+        if self._found:
+            self.news, note = await startup.take_up(kernel, self._found, journal=journal, recording=recording)
+        else:
+            await startup.start(kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool)
+        emit, alone = journal.emit, asyncio.Lock()
+        files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
+        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
+        hosts = hosts_told(self._spec.trust, ask_hosts=self._ask_hosts)
+        self._conversation = Conversation(
+            kernel, cells, model=self._model, recording=recording, emit=emit, hosts=hosts, note=note
+        )
+        self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
@@ -388,29 +287,6 @@ class Session:
         )
         journal.follow(self._audit.add)
         journal.follow(self._telemetry.add)
-
-    def _tell_start(self, kernel: Kernel, *, seconds: float) -> None:
-        provisioner = kernel.provisioner
-        seen = [
-            DataSeen(provisioner.data_path(mount), str(mount.source), size_of(mount.source))
-            for mount in self._spec.data
-        ]
-        self._emit(
-            SessionStarted(
-                session=self.id,
-                engine=kernel.engine.name,
-                trust=self.trust,
-                environment=provisioner.environment_digest,
-                python=provisioner.target().python,
-                nbagent=__version__,
-                data=seen,
-                sandbox=provisioner.sandbox_name,
-                limits=asdict(self._spec.trust.limits),
-                security=self._spec.trust.options(),
-                accepted=sorted(self._spec.accept),
-                seconds=seconds,
-            )
-        )
 
     async def detach(self) -> None:
         """Let go of the session, and leave its kernel running to be taken over by `connect`, for `keep_minutes`."""
@@ -421,19 +297,15 @@ class Session:
     async def stop(self, reason: str = "") -> None:
         """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
         was, self.status = self.status, "stopped"
-        asking = self._asking
-        if asking is not None and asking is not asyncio.current_task():
-            asking.cancel()
-            await asyncio.wait([asking], timeout=1)
+        if self._conversation is not None:
+            await self._conversation.stop()
         if self._kernel is not None:
             await self._kernel.stop()
-        if self._model is not None:
-            await self._model.aclose()
-            self._model = None
+        await self._model.aclose()
         if self._journal is not None:
             if was == "running" and not (self._kernel and self._kernel.is_detached):
                 with contextlib.suppress(NbagentError):
-                    self._emit(SessionEnded(reason=reason))
+                    self._journal.emit(SessionEnded(reason=reason))
             self._journal.close()
         if self._audit is not None:
             self._audit.close()
@@ -445,19 +317,29 @@ class Session:
             self._kernel.interrupt()
         if self._exchange is not None:
             self._exchange.interrupt()
-        if self._asking is not None:
-            self._asking.cancel()
-
-    # -- questions ----------------------------------------------------------------------------------------------
+        if self._conversation is not None:
+            self._conversation.interrupt()
 
     def interrupt_cell(self) -> bool:
         """Stop the running cell only: the model is told, and goes on. Returns whether one was running."""
         return self._kernel is not None and self._kernel.interrupt()
 
+    # -- questions ----------------------------------------------------------------------------------------------
+
     @property
     def turns(self) -> int:
         """Questions asked so far."""
-        return self._turn
+        return self._conversation.turns if self._conversation else 0
+
+    @property
+    def history(self) -> list[Answer]:
+        """The answers so far."""
+        return self._conversation.history if self._conversation else []
+
+    @property
+    def unfinished(self) -> Answer | None:
+        """What a turn that failed or was stopped had done; None after one that ended."""
+        return self._conversation.unfinished if self._conversation else None
 
     async def ask(self, question: str) -> Answer:
         """Ask a question, and wait for the answer.
@@ -468,20 +350,9 @@ class Session:
             ReplayError: The recorded replies ran out.
             SandboxError: The sandbox failed.
         """
-        self._running_kernel()
-        text = clean_question(question)
-        if self._asking is not None:
-            raise UsageError("Another question is being answered.", mend="Wait for it, or interrupt it.")
-        self._asking = asyncio.create_task(self._ask(text))
-        try:
-            return await self._asking
-        except asyncio.CancelledError:
-            self._asking.cancel()
-            raise
-        finally:
-            self._asking = None
+        return await self._running(self._conversation).ask(question)
 
-    async def stream(self, question: str) -> AsyncGenerator[Record, None]:
+    def stream(self, question: str) -> AsyncGenerator[Record, None]:
         """Ask a question, and yield each event as it happens; the last one is `Answered`.
 
         Who leaves early should close it (`contextlib.aclosing`), which stops the question.
@@ -489,114 +360,7 @@ class Session:
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
-        queue: asyncio.Queue[Record | None] = asyncio.Queue()
-        unfollow = self._running_journal().follow(queue.put_nowait)
-        asking = asyncio.ensure_future(self.ask(question))
-        asking.add_done_callback(lambda _: queue.put_nowait(None))
-        try:
-            while (record := await queue.get()) is not None:
-                yield record
-            await asking
-        finally:
-            unfollow()
-            if not asking.done():
-                asking.cancel()
-            await asyncio.wait([asking])
-            if not asking.cancelled():
-                # Raised above, or of no interest to who left early.
-                asking.exception()
-
-    async def _ask(self, question: str) -> Answer:
-        from nbagent.agent import build
-
-        agent = await self._ready_agent()
-        self._turn += 1
-        turn, started = self._turn, time.monotonic()
-        self._cells, self._files = [], []
-        self._emit(Asked(turn=turn, question=question, model=agent.model.name, replay=agent.model.is_replay))
-        self.unfinished = None
-        text, usage, ended = "", Usage(), False
-
-        def heard(reply: ModelReplied) -> None:
-            nonlocal usage
-            usage += reply.usage
-            self._emit(reply)
-
-        try:
-            found = await build.answer(agent, question, on_reply=heard, turn=turn)
-            text, usage, ended = found.text, found.usage, not found.stopped
-        except asyncio.CancelledError:
-            text = "Stopped."
-            raise
-        except NbagentError as error:
-            text = str(error)
-            raise
-        finally:
-            self.unfinished = answer = self._answer(text, usage, ended=ended, turn=turn)
-            self._emit(
-                Answered(
-                    turn=turn,
-                    text=text,
-                    success=answer.success,
-                    attempts=answer.attempts,
-                    usage=usage,
-                    seconds=time.monotonic() - started,
-                )
-            )
-        self.unfinished = None
-        self.history.append(answer)
-        return answer
-
-    def _answer(self, text: str, usage: Usage, *, ended: bool, turn: int) -> Answer:
-        cells = list(self._cells)
-        return Answer(
-            text=text,
-            cells=cells,
-            files=list(dict.fromkeys(self._files)),
-            usage=usage,
-            success=ended and bool(text) and (not cells or cells[-1].success),
-            attempts=1 + sum(not cell.success for cell in cells),
-            installed=[package for cell in cells for package in cell.installed],
-            turn=turn,
-        )
-
-    async def _ready_agent(self) -> Agent:
-        """The agent, made for the first question: only then the data's description is paid for."""
-        if self._agent is None:
-            from nbagent.agent import build, prompts
-
-            if self._model is None:
-                await asyncio.to_thread(self._open_model)
-            assert self._model is not None  # noqa: S101 - opened just now
-            kernel = self._running_kernel()
-            seen = await describe(kernel, [each.path for each in self._recording.data])
-            prompt = prompts.system_prompt(
-                seen,
-                timeout=self._spec.trust.limits.timeout,
-                python=kernel.provisioner.target().python,
-                versions=kernel.pins,
-                images=self._model.images != "no",
-                hosts=self._hosts,
-            )
-            self._agent = build.build_agent(self._model, _Tools(self), system_prompt=prompt)
-            self._agent.history = build.remember(self._past[0], note=self._past[1])
-        return self._agent
-
-    @property
-    def _hosts(self) -> tuple[str, ...] | None:
-        """What of the network the model is told of."""
-        trust = self._spec.trust
-        if trust.network is Network.LISTED and self._ask_hosts:
-            return (*(trust.allowed_hosts or ()), "what a person allows when the code asks for it")
-        return trust.allowed_hosts if trust.network_enabled else ()
-
-    def _open_model(self) -> None:
-        from nbagent.agent import models
-
-        self._model_name = self._model_name or models.find_model()
-        self._model = models.open_model(self._model_name, record=self._record)
-        # What the first question needs takes seconds to import, and now there is time.
-        from nbagent.agent import build  # noqa: F401
+        return streamed(partial(self.ask, question), follow=self.follow)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
@@ -607,30 +371,7 @@ class Session:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
-        return await self._run(code, timeout=timeout)
-
-    async def _run(self, code: str, *, timeout: float | None, turn: int = 0, **who: str) -> Cell:  # noqa: ASYNC109
-        # Its files are collected before the next cell runs, and belong to it alone.
-        async with self._one_cell:
-            return await self._run_one(code, timeout=timeout, turn=turn, **who)
-
-    async def _run_one(self, code: str, *, timeout: float | None, turn: int, **who: str) -> Cell:  # noqa: ASYNC109
-        kernel = self._running_kernel()
-        try:
-            cell = await kernel.run(code, timeout=timeout, turn=turn, **who)
-        except BaseException:
-            if turn and self._recording.cells and self._recording.cells[-1].turn == turn:
-                # What it did before it was given up belongs to the turn too.
-                self._cells.append(_as_cell(self._recording.cells[-1]))
-            raise
-        if kernel.is_alive:
-            cell, saved = await self._running_files().collect(cell)
-            self._files += saved if turn else []
-        if (state := kernel.take_widget_state()) is not None:
-            self._emit(WidgetState(state=state))
-        if turn:
-            self._cells.append(cell)
-        return cell
+        return await self._running(self._cells).run(code, timeout=timeout)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for this session.
@@ -657,7 +398,7 @@ class Session:
             TransferLimit: The place, the size, or what is in the archive is not allowed.
             TransferError: It can't be written there, or was stopped.
         """
-        return await self._running_files().upload(source, name, to=to, unpack=unpack)
+        return await self._running(self._exchange).upload(source, name, to=to, unpack=unpack)
 
     @overload
     async def download(self, path: str) -> bytes: ...
@@ -681,7 +422,7 @@ class Session:
             TransferError: It isn't there, changed while it was read, or its place on the host is taken.
             StoreError: The host's file can't be written.
         """
-        return await self._running_files().download(path, to, overwrite=overwrite)
+        return await self._running(self._exchange).download(path, to, overwrite=overwrite)
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         """What there is under /workspace and /tmp, /tmp/data and /tmp/output included, or in one folder of them.
@@ -689,7 +430,7 @@ class Session:
         Raises:
             TransferError: There is no such folder.
         """
-        return await self._running_files().files(folder, limit=limit)
+        return await self._running(self._exchange).files(folder, limit=limit)
 
     def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
         """Answer a question about a host; may be called from any thread.
@@ -728,7 +469,7 @@ class Session:
         store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.needed)
         if self.status == "running":
             digest = hashlib.sha256(written.read_bytes()).hexdigest()
-            self._emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
+            self._running_journal().emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
         return written
 
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
@@ -737,63 +478,20 @@ class Session:
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    def _emit(self, event: Event) -> Record:
-        return self._running_journal().emit(event)
-
     def _running_journal(self) -> store.Journal:
         if self._journal is None:
             raise UsageError("This session was not started.", mend="Use it in `async with`, or call start().")
         return self._journal
 
-    def _started_kernel(self) -> Kernel:
-        assert self._kernel is not None  # noqa: S101 - made by the caller
-        return self._kernel
-
-    def _running_files(self) -> SessionFiles:
+    def _running(self, part: Part | None) -> Part:
+        """What the start has made."""
         self._running_kernel()
-        if self._exchange is None:
+        if part is None:
             raise UsageError("This session is still starting.", mend="Wait for start().")
-        return self._exchange
+        return part
 
     def _running_kernel(self) -> Kernel:
         if self._kernel is None or self.status in ("new", "stopped"):
             state = "was stopped" if self.status == "stopped" else "was not started"
             raise UsageError(f"This session {state}.", mend="Use it in `async with`, or call start() first.")
         return self._kernel
-
-
-class _Tools:
-    """The session as the agent's tools see it."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109
-        # Nobody is asked before a cell runs: the sandbox is what makes that right.
-        who = {"tool": "python", "approver": "policy:never-ask"}
-        return await self._session._run(code, timeout=timeout, turn=self._session._turn, **who)
-
-    async def install(self, requirements: list[str]) -> list[Package]:
-        return await self._session.install(requirements)
-
-
-def _as_cell(recorded: RecordedCell) -> Cell:
-    """A cell as the log has it, for one that was given up and never came back."""
-    status: CellStatus = "interrupted"
-    return Cell(
-        cell=recorded.cell,
-        code=recorded.code,
-        status=status,
-        outputs=recorded.outputs,
-        execution_count=recorded.execution_count,
-        duration=recorded.duration,
-        note=recorded.note,
-        installed=recorded.installed,
-    )
-
-
-def _check_model(name: str) -> None:
-    """Complain of a model's name before anything is started, which is cheap for a replay and a wrong form."""
-    from nbagent.agent.models import check_name
-
-    check_name(name)

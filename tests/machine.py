@@ -12,9 +12,9 @@ import docker
 import psutil
 
 from nbagent.sandbox import cgroup
-from nbagent.sandbox.base import Engine
 from nbagent.sandbox.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.docker import LABEL
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")

@@ -23,7 +23,7 @@ from nbagent.events import CellFinished, Record
 from nbagent.notebook import export
 from nbagent.notebook.record import record
 from nbagent.sandbox import reaper
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 
 DEATHS = int(os.environ.get("NBAGENT_TEST_DEATHS", "4"))
 LONGEST = 6.0

@@ -20,13 +20,13 @@ import pytest_asyncio
 from program import TABLE, call, environment, replies
 
 from nbagent import BlockingSession, Limits, Session, store
-from nbagent.errors import DataError, ModelError, ReplayError, StoreError, UsageError
+from nbagent.conversation import Answer
+from nbagent.errors import ModelError, ReplayError, StoreError, UsageError
 from nbagent.events import Answered, Asked, CellFinished, CellStarted, FileSaved, SessionEnded, SessionStarted, Usage
-from nbagent.inputs import MAX_QUESTION, clean_question, resolve_data
+from nbagent.inputs import MAX_QUESTION
 from nbagent.notebook.record import record
 from nbagent.policy import TrustLevel
 from nbagent.sandbox import reaper
-from nbagent.session import Answer
 
 ENGINE = "bubblewrap"
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.height"
@@ -298,38 +298,6 @@ async def test_data_of_every_kind_is_seen(tmp_path: Path) -> None:
         assert (await session.run("os.path.getsize('/tmp/data/sparse.bin')")).text == "2147483648"
 
 
-def test_data_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    """Missing, special, ambiguous and nameless data is refused in a sentence, before anything is started."""
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "a").mkdir()
-    for path in (tmp_path / "x.csv", tmp_path / "a" / "x.csv"):
-        path.write_text("1")
-    cases: list[tuple[list[Any], str]] = [
-        ([tmp_path / "nothing.csv"], "no file or folder"),
-        ([tmp_path / "pipe"], "neither a file nor a folder"),
-        (["/dev/null"], "neither a file nor a folder"),
-        (["/"], "root of the file system"),
-        ([tmp_path / "x.csv", tmp_path / "a" / "x.csv"], "same name"),
-        ([tmp_path / ("n" * 300)], "can't be used"),
-        ([tmp_path / "x.csv" / "y"], "can't be used"),
-        (["a\0b"], "can't be used"),
-        ([tmp_path / os.fsdecode(b"caf\xe9.csv")], "no file or folder"),
-    ]
-    for given, says in cases:
-        with pytest.raises(DataError, match=says):
-            resolve_data(given)
-    (tmp_path / os.fsdecode(b"caf\xe9.csv")).touch()
-    with pytest.raises(DataError, match="not UTF-8"):
-        resolve_data([tmp_path / os.fsdecode(b"caf\xe9.csv")])
-
-
-def test_the_same_data_twice_is_once(tmp_path: Path) -> None:
-    """A file that is given by two ways is seen once."""
-    (tmp_path / "x.csv").touch()
-    (tmp_path / "link.csv").symlink_to("x.csv")
-    assert len(resolve_data([tmp_path / "x.csv", str(tmp_path / "x.csv"), tmp_path / "link.csv"])) == 1
-
-
 def test_what_a_session_is_asked_for_is_checked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown trust level or engine, and limits of nothing, are refused before anything is started."""
     for wrong in (
@@ -390,11 +358,6 @@ async def test_a_state_folder_that_cannot_be_written_is_told(tmp_path: Path) -> 
     session = Session(engine=ENGINE, state_dir=tmp_path / "file")
     with pytest.raises(StoreError, match="NBAGENT_STATE_DIR"):
         await session.start()
-
-
-def test_a_question_is_cleaned() -> None:
-    """What can't be sent or kept is replaced; the rest is to the letter."""
-    assert clean_question("  Größe\0 🐧\ud800? \n") == "Größe 🐧??"
 
 
 KILLED = """

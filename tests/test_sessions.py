@@ -20,7 +20,7 @@ from nbagent.events import Answered, CellFinished, CellStarted, Record, SessionR
 from nbagent.notebook.record import Recording, record
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import reaper
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.store import Journal, read_log
@@ -43,6 +43,7 @@ async def main():
 
 asyncio.run(main())
 """
+DIE = "import os; os._exit(3)"
 BUSY = "import time; print('begun', flush=True); time.sleep({seconds}); y = 5"
 
 
@@ -130,6 +131,47 @@ async def test_a_session_is_left_and_gone_on_with(engine: Engine, tmp_path: Path
     assert sessions.look_up(tmp_path, session.id).state == "ended"
 
 
+async def test_cells_from_before_are_run_again_after_a_later_loss(engine: Engine, tmp_path: Path) -> None:
+    """With `restore="replay"` a kernel that was taken over is made of what succeeded in it, whoever ran that."""
+    session = Session(engine=engine.name, restore="replay", state_dir=tmp_path)
+    await session.start()
+    for code in ("gone = 1", "kept = [1]", "kept.append(2); 1 / 0"):
+        await session.run(code)
+    assert (await session.run(DIE)).restored.startswith("Cells 1 and 2 succeeded before and were run again")
+    await session.run("kept.append(3)")
+    await session.detach()
+    async with await Session.connect(session.id, restore="replay", state_dir=tmp_path) as again:
+        await again.run("kept.append(4)")
+        assert (await again.run(DIE)).restored.startswith("Cells 1, 2, 5 and 6 succeeded before and were run again")
+        assert (await again.run("print(kept, gone)")).text == "[1, 3, 4] 1"
+
+
+async def test_only_the_present_kernel_is_brought_back(tmp_path: Path) -> None:
+    """What an earlier kernel knew was lost before the take-over, and a later loss doesn't bring it back."""
+    session = Session(engine="bubblewrap", state_dir=tmp_path)
+    await session.start()
+    for code in ("x = 1", DIE, "y = 2"):
+        await session.run(code)
+    await session.detach()
+    async with await Session.connect(session.id, restore="replay", state_dir=tmp_path) as again:
+        assert (await again.run("print(y)")).text == "2"
+        assert (await again.run(DIE)).restored.startswith("Cells 3 and 4 succeeded before")
+        assert (await again.run("print(y, 'x' in globals())")).text == "2 False"
+
+
+async def test_without_the_option_nothing_comes_back(tmp_path: Path) -> None:
+    """Who takes a session over says anew whether cells are to be run again; an unknown way is named at once."""
+    session = Session(engine="bubblewrap", restore="replay", state_dir=tmp_path)
+    await session.start()
+    await session.run("x = 1")
+    await session.detach()
+    with pytest.raises(UsageError, match="no way 'rewind' to restore"):
+        Session.resumed(session.id, restore="rewind", state_dir=tmp_path)  # type: ignore[arg-type]
+    async with await Session.connect(session.id, state_dir=tmp_path) as again:
+        assert (await again.run(DIE)).restored == ""
+        assert (await again.run("print('x' in globals())")).text == "False"
+
+
 async def test_the_model_knows_what_was_said_before(tmp_path: Path) -> None:
     """Questions and answers of the first process stand before the next question, with what became of the kernel."""
     model = replies(tmp_path / "r.jsonl", call("x"), "It is 41.")
@@ -138,9 +180,11 @@ async def test_the_model_knows_what_was_said_before(tmp_path: Path) -> None:
     async with await Session.connect(name, model=more, state_dir=tmp_path) as session:
         answer = await session.ask("And now?")
         assert (answer.text, answer.turn) == ("Still 41.", 2)
-        assert session._agent is not None
-        assert [each.text for each in session._agent.history[:1]] == ["What is x?"]
-        assert "taken over" in session._agent.history[1].text
+        assert session._conversation is not None
+        agent = session._conversation._agent
+        assert agent is not None
+        assert [each.text for each in agent.history[:1]] == ["What is x?"]
+        assert "taken over" in agent.history[1].text
 
 
 async def test_a_session_that_somebody_has_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import signal
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -43,7 +43,9 @@ from nbagent.kernel.precedence import Precedence
 from nbagent.kernel.replay import OUT_OF_TIME, Replay
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import MIB, InstallPolicy
-from nbagent.sandbox.base import Engine, SandboxProvisioner, kernel_specs, start_failed
+from nbagent.sandbox.base import SandboxProvisioner
+from nbagent.sandbox.engine import Engine, kernel_specs
+from nbagent.sandbox.exit import start_failed
 from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.packages import Installer
 from nbagent.sandbox.spec import SandboxSpec
@@ -217,6 +219,15 @@ class Kernel:
         except BaseException:
             await self.stop()
             raise
+
+    def seed_replay(self, cells: Mapping[int, str]) -> None:
+        """Have cells of a kernel that was taken over run again when it is lost, if that is wanted at all.
+
+        Args:
+            cells: The code of those that succeeded in it, by their numbers, in order.
+        """
+        if self._replay is not None:
+            self._replay.seed(cells)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answer what the sandbox asks for: packages and hosts."""

@@ -26,8 +26,9 @@ from nbagent.kernel.shelf import kind_of
 from nbagent.kernel.stock import Stock
 from nbagent.policy import Trust, TrustLevel, trust_for
 from nbagent.sandbox import copies, registry
-from nbagent.sandbox.base import Engine, in_thread
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.threads import in_thread
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ out anew. So it is told which cells were run again; what failed or was stopped t
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from nbagent.events import StateRestored
+from nbagent.events import CellFinished, CellStarted, Record, StateLost, StateRestored
 
 Execute = Callable[[str, float], Awaitable[dict[str, Any] | None]]
 """Runs code silently, at most so many seconds: the reply's content, or None if the kernel did not live to give one."""
@@ -29,6 +29,10 @@ class Replay:
     def add(self, cell: int, code: str) -> None:
         """Note a cell that succeeded."""
         self._cells[cell] = code
+
+    def seed(self, cells: Mapping[int, str]) -> None:
+        """Begin with cells that another process ran in the present kernel, by their numbers, in order."""
+        self._cells = dict(cells)
 
     def forget(self) -> None:
         """Begin anew: the kernel was replaced on purpose, or what its state was made of is not there any more."""
@@ -65,6 +69,32 @@ class Replay:
         return StateRestored(
             cell=cell, cells=done, failed=failed, skipped=skipped, reason=reason, seconds=took, told=told
         )
+
+
+class Succeeded:
+    """Folds a log into the cells that the present kernel's state is made of. Pure: records in, `cells` out.
+
+    Attributes:
+        cells: The code of each by its number, in order.
+    """
+
+    def __init__(self) -> None:
+        self.cells: dict[int, str] = {}
+        self._lost: dict[int, str] = {}
+        self._code: dict[int, str] = {}
+
+    def add(self, record: Record) -> None:
+        """Take in the next record."""
+        match record.event:
+            case CellStarted(cell=number, code=code):
+                # One cell runs at a time, so there is no other whose code is of use any more.
+                self._code = {number: code}
+            case CellFinished(cell=number, status="ok") if number in self._code:
+                self.cells[number] = self._code[number]
+            case StateLost():
+                self._lost, self.cells = self.cells, {}
+            case StateRestored(cells=numbers):
+                self.cells |= {number: self._lost[number] for number in numbers if number in self._lost}
 
 
 def _why(reply: dict[str, Any] | None) -> str:

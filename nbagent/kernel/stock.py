@@ -12,7 +12,7 @@ from nbagent.errors import NbagentError, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.shelf import Kind, Shelf, Warm, kind_of
 from nbagent.kernel.warm import EACH, memory_held, shortage, warm
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 
 log = logging.getLogger(__name__)
 

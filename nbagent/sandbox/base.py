@@ -1,9 +1,8 @@
-"""The contract of an engine, and the provisioner that all engines share.
+"""The provisioner that all engines share: it starts a sandbox, and ends it or lets another process take it over.
 
-An engine isolates a kernel: `docker.py`, `bubblewrap.py`, and `local.py`, which isolates nothing and says so. Each is a
-`jupyter_client` kernel provisioner, so JupyterLab, nbclient, papermill or any other client starts the same sandbox by
-the kernelspec's name (`nbagent-docker`, `nbagent-bubblewrap`) without knowing nbagent. nbagent's own `Kernel` starts it
-the same way and passes a `SandboxSpec` besides. Engines are found by name, through the entry points `nbagent.engines`.
+It is one of `jupyter_client`'s, so JupyterLab, nbclient, papermill or any other client starts the same sandbox by the
+kernelspec's name (`nbagent-docker`, `nbagent-bubblewrap`) without knowing nbagent. nbagent's own `Kernel` starts it the
+same way and passes a `SandboxSpec` besides.
 """
 
 from __future__ import annotations
@@ -12,197 +11,33 @@ import abc
 import asyncio
 import atexit
 import contextlib
-import functools
-import math
 import os
 import secrets
 import shutil
 import signal
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jupyter_client.connect import KernelConnectionInfo
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent.errors import DataError, KernelStartError, LimitUnenforceable, SandboxError
-from nbagent.policy import MIB, Network, Trust, TrustLevel, trust_for
-from nbagent.sandbox import cgroup, copies, environment, mounts, packages, reaper, seccomp
-from nbagent.sandbox.handoff import INSIDE, CommandHook, Handoff, InstallHook
-from nbagent.sandbox.leases import Lease, Terms
+from nbagent.errors import DataError, LimitUnenforceable, SandboxError
+from nbagent.policy import MIB
+from nbagent.sandbox import cgroup, copies, environment, packages, reaper, seccomp
+from nbagent.sandbox.exit import Exit, Kills
+from nbagent.sandbox.handoff import CommandHook, Handoff, InstallHook
+from nbagent.sandbox.layout import OUTPUT, PROXY, SANDBOX_UID, WORKSPACE, has_egress
+from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.mounts import DATA, Mount
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.spec import SandboxSpec, spec_for_client
+from nbagent.sandbox.threads import in_thread
 
 if TYPE_CHECKING:
     from nbagent.sandbox.egress import Egress
     from nbagent.sandbox.gate import Decide
     from nbagent.sandbox.proxy import Notify
-
-SANDBOX_UID = 64420
-"""The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
-Result = TypeVar("Result")
-LOOK_SECONDS = 0.25
-"""Between two looks at what Linux counts of a sandbox that runs."""
-SURVIVED_SECONDS = 3.0
-"""After which a process that was killed was not the kernel: an engine tells of the kernel's end sooner."""
-ONE_USER = dict.fromkeys(
-    ("shrink_pipes_of_the_neighbour", "block_files_of_the_neighbour"),
-    "all sandboxes of one person run as one user, by whom Linux counts these",
-)
-"""Probes of the self-check that no engine withstands whose sandboxes share a user."""
-OUTPUT = "/tmp/output"  # noqa: S108
-WORKSPACE = "/workspace"
-HOME = "/home/sandbox"
-PROXY = ("127.0.0.1", 3128)
-"""Where process 1 of a sandbox listens for programs that want out, if there is a way."""
-PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-SHELLS = (
-    *("sh", "bash", "rbash", "dash", "ash", "zsh", "rzsh", "ksh", "ksh93", "mksh", "lksh", "pdksh", "yash", "posh"),
-    *("csh", "tcsh", "bsd-csh", "fish", "elvish", "nu", "pwsh", "busybox", "tmux", "screen"),
-)
-"""Programs that are shells, or start one whatever there is."""
-
-
-async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Like `asyncio.to_thread`; but at the end of Python, when no thread may begin, it is done at once.
-
-    Some clients, `jupyter run` among them, end their kernels only then.
-    """
-    loop = asyncio.get_running_loop()
-    try:
-        done = loop.run_in_executor(None, functools.partial(work, *arguments))
-    except RuntimeError:
-        return work(*arguments)
-    return await done
-
-
-@dataclass(frozen=True, kw_only=True)
-class Control:
-    """One thing that an engine does or doesn't enforce on this machine."""
-
-    name: str
-    enforced: bool
-    how: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What an engine can do here.
-
-    Attributes:
-        available: Whether it could start a sandbox now.
-        reason: Why not, one sentence; empty if it can.
-        mend: What the person can do about it.
-        controls: What it enforces.
-        environment: Digest of the image or kernel environment, if there is one.
-    """
-
-    available: bool
-    reason: str = ""
-    mend: str = ""
-    controls: tuple[Control, ...] = ()
-    environment: str = ""
-
-
-class Engine(abc.ABC):
-    """An engine by name: what it can do here, before anything is started.
-
-    Attributes:
-        name: As a person names it.
-        isolates: False for `local`, which is never chosen by itself.
-        known_failures: Probes of the self-check that it doesn't withstand, each with the reason.
-    """
-
-    name: ClassVar[str]
-    isolates: ClassVar[bool] = True
-    known_failures: ClassVar[Mapping[str, str]] = {}
-
-    @property
-    def kernel_name(self) -> str:
-        """The kernelspec that starts a kernel in this engine."""
-        return f"nbagent-{self.name}"
-
-    @abc.abstractmethod
-    def check(self, *, image: str | None = None) -> Report:
-        """What the engine can do on this machine, found out by looking, in well under a second."""
-
-    async def prepare(self) -> None:
-        """Make what a sandbox needs and that can be made without asking, such as the kernel environment.
-
-        Raises:
-            EnvironmentMissing: It can't be made.
-        """
-        return None
-
-    def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: B027 - for engines that have something to end
-        """End what is left of a sandbox whose controller is dead, but for its folders; nothing happens if it is gone.
-
-        Args:
-            folder: Its lease's folder; held by the caller.
-            terms: What the lease says of it; None if that can't be read, and the sandbox may be another engine's.
-        """
-
-    def strays(self) -> list[Stray]:
-        """What this engine has of sandboxes whose lease is gone, such as after a restart of the machine."""
-        return []
-
-
-@dataclass(frozen=True)
-class Stray:
-    """A part of a sandbox that nothing else is left of.
-
-    Attributes:
-        kind: What it is, in a word or two: `container`.
-        name: Its name.
-        created: Seconds since the epoch.
-        remove: Removes it; returns whether it did, and nobody else.
-    """
-
-    kind: str
-    name: str
-    created: float
-    remove: Callable[[], bool]
-
-
-@dataclass(frozen=True)
-class Exit:
-    """How a sandbox's kernel ended.
-
-    Attributes:
-        code: The exit code, negative for a signal.
-        out_of_memory: Whether it was killed at its memory limit.
-        memory_peak: Bytes, or None where the engine can't tell.
-    """
-
-    code: int
-    out_of_memory: bool = False
-    memory_peak: int | None = None
-
-    @classmethod
-    def told(cls, status: int, *, killed: bool = False, memory_peak: int | None = None) -> Exit:
-        """From a status as a shell tells it: 128 and more for a signal.
-
-        Args:
-            status: The status; negative if the process that tells it was ended by a signal itself.
-            killed: Whether Linux has killed something of the sandbox's for its memory.
-            memory_peak: Bytes, if known.
-        """
-        code = 128 - status if 128 < status <= 128 + signal.NSIG else status
-        return cls(code, out_of_memory=killed and code == -signal.SIGKILL, memory_peak=memory_peak)
-
-    def __str__(self) -> str:
-        """The reason, as part of a sentence: `was killed by SIGKILL`."""
-        if self.out_of_memory:
-            return "ran out of memory"
-        if self.code < 0:
-            with contextlib.suppress(ValueError):
-                return f"was killed by {signal.Signals(-self.code).name}"
-            return f"was killed by signal {-self.code}"
-        return f"exited with code {self.code}"
 
 
 class SandboxProvisioner(KernelProvisionerBase):
@@ -230,8 +65,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.egress: Egress | None = None
         self.last_exit: Exit | None = None
         self.started = 0.0
-        self._kills: deque[tuple[float, int]] = deque(maxlen=2 * round(SURVIVED_SECONDS / LOOK_SECONDS))
-        self._looked = 0.0
+        self.kills = Kills()
 
     # -- what an engine adds ------------------------------------------------------------------------------------
 
@@ -273,7 +107,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         """
         said = self.handoff.last_words() if self.handoff else {}
         if "oom_kills" in said:
-            killed = said["oom_kills"] > self.kills_survived
+            killed = said["oom_kills"] > self.kills.survived
         ended = Exit.told(status, killed=killed, memory_peak=said.get("memory_peak", memory_peak))
         if (code := said.get("exit", -1)) >= 0:
             return replace(ended, code=code, out_of_memory=False)
@@ -282,12 +116,6 @@ class SandboxProvisioner(KernelProvisionerBase):
     def usage(self) -> cgroup.Usage | None:
         """What the sandbox uses, or None where this engine can't tell. Cheap, like `_poll`."""
         return None
-
-    @property
-    def kills_survived(self) -> int:
-        """How many processes Linux has killed for their memory without ending the kernel."""
-        latest = time.monotonic() - SURVIVED_SECONDS
-        return max((kills for at, kills in self._kills if at < latest), default=0)
 
     async def _clean(self) -> None:
         """Remove what the engine still holds of a sandbox that has ended."""
@@ -354,8 +182,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             self._renew()
         _OPEN[id(self)] = (os.getpid(), self)
         self.last_exit = None
-        self._kills.clear()
-        self._looked = 0.0
+        self.kills = Kills()
         self.started = time.monotonic()
         try:
             handoff = self.handoff = self.handoff or self._prepare()
@@ -478,10 +305,8 @@ class SandboxProvisioner(KernelProvisionerBase):
             return self.last_exit.code if self.last_exit else 0
         if self.last_exit is None:
             self.last_exit = self._poll()
-            if self.last_exit is None and (now := time.monotonic()) - self._looked > LOOK_SECONDS:
-                self._looked = now
-                usage = self.usage()
-                self._kills.append((now, usage.oom_kills() if usage else 0))
+            if self.last_exit is None:
+                self.kills.look(self.usage)
         return None if self.last_exit is None else self.last_exit.code
 
     async def wait(self) -> int | None:
@@ -641,103 +466,3 @@ def _clean_up_at_exit() -> None:
         if pid == os.getpid():
             with contextlib.suppress(Exception):
                 asyncio.run(provisioner.cleanup())
-
-
-def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
-    """The whole environment of a kernel: an allow-list, made here, with nothing of the host's but proxies.
-
-    Args:
-        shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
-        trust: Whether the sandbox has the host's network, and so its proxies; and how many cores it may use.
-    """
-    cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
-    variables = {
-        "HOME": HOME,
-        "USER": "sandbox",
-        "LOGNAME": "sandbox",
-        "LANG": "C.UTF-8",
-        "PATH": f"{environment.KERNEL}/bin:{environment.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
-        "TMPDIR": "/tmp",  # noqa: S108 - inside
-        "PYTHONDONTWRITEBYTECODE": "1",
-        # Frozen modules' frames and the debugger's warning about them help nobody here.
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "IPYTHONDIR": f"{HOME}/.ipython",
-        "NBAGENT": "1",
-        # Polars folds the names of columns at 80 characters, and whoever reads them as text takes them for broken.
-        "POLARS_TABLE_WIDTH": "120",
-        # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
-        "LOKY_MAX_CPU_COUNT": str(cores),
-    }
-    if trust.limits.cpus:
-        # A thread for each core of the machine would be slow, and too many for the limit on processes.
-        variables |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
-    if shared_library:
-        variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
-    if trust.network is Network.FULL:
-        for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)):
-            if name in os.environ:
-                variables[name] = os.environ[name]
-    elif has_egress(trust):
-        for name in PROXY_VARIABLES:
-            value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
-            variables |= {name: value, name.upper(): value}
-    return variables
-
-
-def has_egress(trust: Trust) -> bool:
-    """Whether a sandbox's only way out is the proxy (`egress.py`)."""
-    return trust.network is Network.LISTED and trust.allow_network_tools
-
-
-START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")
-"""How a sandbox starts its kernel. -I: nothing in the environment or the current folder can get in between."""
-
-
-def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
-    """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
-
-    `NBAGENT_CLIENT_DATA=0` turns that off.
-
-    Args:
-        cwd: The folder the kernel was started for.
-        config: The kernelspec's configuration: `trust`, and `data: false` to turn it off.
-    """
-    # Other programs start kernels too, and most of them have no other use for what this imports.
-    from nbagent import settings
-
-    chosen = settings.load()
-    level = os.environ.get("NBAGENT_TRUST") or config.get("trust") or chosen.trust
-    trust = trust_for(TrustLevel.parse(level), security=chosen.security, memory_mb=chosen.memory_mb, cpus=chosen.cpus)
-    install = trust.narrow(chosen.install_policy)
-    wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
-    folder = Path(cwd or Path.cwd()).resolve()
-    if not wanted or not folder.is_dir():
-        return SandboxSpec(trust=trust, install=install)
-    return SandboxSpec(trust=trust, install=install, data=tuple(mounts.for_client(folder)))
-
-
-class _Specs(KernelSpecManager):
-    """The kernelspecs that nbagent brings, wherever Jupyter would look for installed ones."""
-
-    engine: Engine
-
-    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """The engine's own."""
-        folder = environment.kernels() / kernel_name
-        if folder.is_dir():
-            return KernelSpec.from_resource_dir(str(folder))
-        metadata = {"kernel_provisioner": {"provisioner_name": kernel_name}}
-        return KernelSpec(argv=["python"], language="python", interrupt_mode="message", metadata=metadata)
-
-
-def kernel_specs(engine: Engine) -> KernelSpecManager:
-    """A kernelspec manager that knows this engine's kernel only."""
-    specs = _Specs()
-    specs.engine = engine
-    return specs
-
-
-def start_failed(engine: str, exit_: Exit, tail: str) -> SandboxError:
-    """The error for a kernel that ended before it answered."""
-    said = f" It said: {tail[-1500:]}" if tail else ""
-    return KernelStartError(f"The kernel in {engine} {exit_} while it started.{said}")

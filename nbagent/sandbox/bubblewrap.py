@@ -20,24 +20,17 @@ from typing import Any, ClassVar
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB
 from nbagent.sandbox import bwrap_process, cgroup, environment, packages, seccomp
-from nbagent.sandbox.base import (
-    ONE_USER,
-    SANDBOX_UID,
-    START,
-    Control,
-    Engine,
-    Exit,
-    Report,
-    SandboxProvisioner,
-    Stray,
-    in_thread,
-)
+from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.bwrap_arguments import arguments, etc, namespaces
 from nbagent.sandbox.bwrap_process import STATUS, Monitor, end_with, start_time
+from nbagent.sandbox.engine import ONE_USER, Control, Engine, Report, Stray
+from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import Handoff, open_output
+from nbagent.sandbox.layout import SANDBOX_UID, START
 from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
 from nbagent.sandbox.mounts import KNOWN_FAILURES, readable
 from nbagent.sandbox.seccomp import in_memory
+from nbagent.sandbox.threads import in_thread
 
 BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
 """Core dumps, and open files of a process, as `docker.ULIMITS` has them."""
@@ -222,7 +215,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
         if self._process is None or (code := self._process.poll()) is None:
             return None
         usage = self.usage()
-        killed = usage is not None and usage.oom_kills() > self.kills_survived
+        killed = usage is not None and usage.oom_kills() > self.kills.survived
         # bwrap tells a signal the way a shell does, and is itself ended by one if we kill it.
         return self._ended(code, killed=killed, memory_peak=usage.memory_peak() if usage else None)
 

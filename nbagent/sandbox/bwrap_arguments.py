@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from nbagent.errors import DataError
 from nbagent.policy import MIB, Network, Trust
 from nbagent.sandbox import environment, interpreter
-from nbagent.sandbox.base import HOME, SANDBOX_UID, SHELLS, WORKSPACE, inside_environment
 from nbagent.sandbox.handoff import INSIDE
+from nbagent.sandbox.layout import HOME, SANDBOX_UID, SHELLS, WORKSPACE, inside_environment
 from nbagent.sandbox.mounts import DATA, Mount
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")

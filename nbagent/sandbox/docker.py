@@ -19,27 +19,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB, Network
 from nbagent.sandbox import cgroup, daemon, environment, image, packages, seccomp
-from nbagent.sandbox.base import (
-    HOME,
-    ONE_USER,
-    OUTPUT,
-    SANDBOX_UID,
-    SHELLS,
-    START,
-    WORKSPACE,
-    Control,
-    Engine,
-    Exit,
-    Report,
-    SandboxProvisioner,
-    Stray,
-    in_thread,
-    inside_environment,
-)
+from nbagent.sandbox.base import SandboxProvisioner
+from nbagent.sandbox.engine import ONE_USER, Control, Engine, Report, Stray
+from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import INSIDE, Handoff
+from nbagent.sandbox.layout import HOME, OUTPUT, SANDBOX_UID, SHELLS, START, WORKSPACE, inside_environment
 from nbagent.sandbox.leases import Lease, Terms
 from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
 from nbagent.sandbox.place import Place
+from nbagent.sandbox.threads import in_thread
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient

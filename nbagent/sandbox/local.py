@@ -15,8 +15,11 @@ from typing import Any, ClassVar
 from nbagent.errors import SandboxError, UsageError
 from nbagent.policy import TrustLevel
 from nbagent.sandbox import environment, packages
-from nbagent.sandbox.base import Control, Engine, Exit, Report, SandboxProvisioner, has_egress
+from nbagent.sandbox.base import SandboxProvisioner
+from nbagent.sandbox.engine import Control, Engine, Report
+from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import Handoff, open_output
+from nbagent.sandbox.layout import has_egress
 from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.mounts import Mount
 

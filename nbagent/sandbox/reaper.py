@@ -20,7 +20,7 @@ from nbagent.sandbox import environment, leases, supervisor
 from nbagent.sandbox.registry import engines
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.base import Engine
+    from nbagent.sandbox.engine import Engine
 
 NAMELESS = 3600.0
 """Seconds after which a folder that names no lease is nobody's."""

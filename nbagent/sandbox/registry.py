@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nbagent.errors import EngineUnavailable
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.base import Engine
+    from nbagent.sandbox.engine import Engine
 
 
 def engines() -> dict[str, Engine]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
+from nbagent.sandbox import mounts
 from nbagent.sandbox.mounts import Mount
 
 
@@ -31,3 +35,26 @@ class SandboxSpec:
     owner: str = ""
     keep: float = 0.0
     late_data: bool = False
+
+
+def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
+    """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
+
+    `NBAGENT_CLIENT_DATA=0` turns that off.
+
+    Args:
+        cwd: The folder the kernel was started for.
+        config: The kernelspec's configuration: `trust`, and `data: false` to turn it off.
+    """
+    # Other programs start kernels too, and most of them have no other use for what this imports.
+    from nbagent import settings
+
+    chosen = settings.load()
+    level = os.environ.get("NBAGENT_TRUST") or config.get("trust") or chosen.trust
+    trust = trust_for(TrustLevel.parse(level), security=chosen.security, memory_mb=chosen.memory_mb, cpus=chosen.cpus)
+    install = trust.narrow(chosen.install_policy)
+    wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
+    folder = Path(cwd or Path.cwd()).resolve()
+    if not wanted or not folder.is_dir():
+        return SandboxSpec(trust=trust, install=install)
+    return SandboxSpec(trust=trust, install=install, data=tuple(mounts.for_client(folder)))

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.sandbox import seccomp
-from nbagent.sandbox.base import SANDBOX_UID
+from nbagent.sandbox.layout import SANDBOX_UID
 from nbagent.sandbox.leases import runtime_root
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.selfcheck.calls_inside import CALLS

@@ -17,7 +17,8 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import export
 from nbagent.notebook.record import Recording
 from nbagent.policy import Trust, TrustLevel, trust_for
-from nbagent.sandbox.base import HOME, WORKSPACE, Engine, Report
+from nbagent.sandbox.engine import Engine, Report
+from nbagent.sandbox.layout import HOME, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck import (
     aims,

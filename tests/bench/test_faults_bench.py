@@ -16,7 +16,7 @@ from bench.conftest import at
 from nbagent.events import Event, OutputAdded
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 

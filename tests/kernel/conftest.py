@@ -12,7 +12,7 @@ from sandbox.index import Index
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 

@@ -19,7 +19,7 @@ from kernel.shared import Events
 from nbagent.events import StateLost
 from nbagent.kernel.connection import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE, Connection
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

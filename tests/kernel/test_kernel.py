@@ -29,7 +29,7 @@ from nbagent.events import (
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import MAX_RESTARTS, Kernel
 from nbagent.policy import InstallPolicy, TrustLevel, trust_for
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

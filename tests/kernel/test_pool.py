@@ -30,7 +30,7 @@ from nbagent.kernel.pool import KernelConfig, KernelPool
 from nbagent.kernel.warm import EACH, FILES, free_memory, shortage
 from nbagent.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.sandbox import copies, leases, reaper, supervisor
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -11,11 +11,21 @@ import pytest_asyncio
 from kernel.shared import Events
 from sandbox.index import Index
 
-from nbagent.events import CellFinished, LateOutput, OutputAdded, StateLost, StateRestored
+from nbagent.events import (
+    CellFinished,
+    CellStarted,
+    CellStatus,
+    Event,
+    LateOutput,
+    OutputAdded,
+    Record,
+    StateLost,
+    StateRestored,
+)
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.replay import Replay
+from nbagent.kernel.replay import Replay, Succeeded
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -155,3 +165,35 @@ async def test_nothing_to_run_again_is_nothing() -> None:
         raise AssertionError(code, seconds)
 
     assert await Replay().run(execute, cell=1, seconds=1) is None
+
+
+def finished(cell: int, status: CellStatus = "ok") -> list[Event]:
+    """A cell from its beginning to its end."""
+    end = CellFinished(cell=cell, status=status, outputs=[], execution_count=cell, duration=0.1)
+    return [CellStarted(cell=cell, turn=0, code=f"code {cell}"), end]
+
+
+LOST = StateLost(cell=9, reason="The kernel died.")
+AGAIN = StateRestored(cell=9, cells=[1])
+
+
+@pytest.mark.parametrize(
+    ("events", "cells"),
+    [
+        ([*finished(1), *finished(2, "error"), *finished(3)], [1, 3]),
+        ([*finished(1), CellStarted(cell=2, turn=0, code="code 2")], [1]),
+        ([*finished(1), LOST, *finished(2)], [2]),
+        ([*finished(1), *finished(2), LOST, AGAIN], [1]),
+        ([*finished(1), LOST, AGAIN, *finished(2), LOST, AGAIN], [1]),
+        # It died of what was run again, and was replaced once more, without.
+        ([*finished(1), LOST, AGAIN, LOST], []),
+        # No log of ours.
+        ([finished(1)[1], AGAIN], []),
+    ],
+)
+async def test_a_log_tells_what_a_kernel_is_made_of(events: list[Event], cells: list[int]) -> None:
+    """What succeeded since the kernel was last replaced, and what was run again in it."""
+    succeeded = Succeeded()
+    for number, event in enumerate(events, 1):
+        succeeded.add(Record(number, 0.0, event))
+    assert succeeded.cells == {cell: f"code {cell}" for cell in cells}

@@ -25,7 +25,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.paths import file_at, folder_at
 from nbagent.kernel.transfer import PIECE, Carried, Transfer
 from nbagent.policy import MIB, TrustLevel, trust_for
-from nbagent.sandbox.base import SandboxSpec
+from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 DATA = random.Random(1).randbytes(9 * MIB + 7)  # noqa: S311 - it need not be secret

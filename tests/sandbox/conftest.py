@@ -13,7 +13,7 @@ from sandbox.world import whole_world, world  # noqa: F401
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck.aims import Aims, prepared
 from nbagent.selfcheck.check import Outcome, check

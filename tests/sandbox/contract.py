@@ -15,7 +15,7 @@ from sandbox.conftest import Attacked
 from nbagent.errors import DataError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import MIB, TrustLevel, trust_for
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck import files_inside, network_inside, programs_inside

@@ -21,7 +21,7 @@ from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import environment
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 

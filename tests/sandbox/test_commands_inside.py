@@ -16,8 +16,8 @@ from nbagent.events import CommandRun
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import seccomp, supervisor
-from nbagent.sandbox.base import Engine
 from nbagent.sandbox.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 

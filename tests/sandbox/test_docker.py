@@ -20,7 +20,7 @@ from nbagent.errors import EnvironmentMissing, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import daemon
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 

@@ -14,7 +14,7 @@ from nbagent import store
 from nbagent.events import DataSeen
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import mounts
-from nbagent.sandbox.base import Engine
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.mounts import DATA, Mount, for_client
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -12,7 +12,8 @@ from sandbox.contract import value
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import SHELLS, Engine
+from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.layout import SHELLS
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -22,8 +22,8 @@ from sandbox.test_supervisor import ended, run, take_over
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import bubblewrap, cgroup, environment, leases, reaper, supervisor
-from nbagent.sandbox.base import Engine
 from nbagent.sandbox.docker import LABEL, LEASE_LABEL, PLACE_LABEL, USER_LABEL
+from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.image import default_tag
 from nbagent.sandbox.place import Place
 from nbagent.sandbox.reaper import sweep

@@ -24,7 +24,8 @@ from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import leases, supervisor
-from nbagent.sandbox.base import Engine, SandboxProvisioner, kernel_specs
+from nbagent.sandbox.base import SandboxProvisioner
+from nbagent.sandbox.engine import Engine, kernel_specs
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -20,7 +20,7 @@ from nbagent.events import Event, HostAsked, HostDecided
 from nbagent.kernel.cell import text_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.base import Engine, kernel_specs
+from nbagent.sandbox.engine import Engine, kernel_specs
 from nbagent.sandbox.spec import SandboxSpec
 
 Result = TypeVar("Result")

@@ -1,0 +1,67 @@
+"""A session's model, opened once: at the start if it was named, else when the first question comes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbagent.agent.models import Model
+
+
+class ModelOpener:
+    """Opens the model that was named, or finds one. Nothing of LangChain is imported before that.
+
+    Args:
+        name: `provider:model` or `replay:FILE`; None if it is to be found.
+        record: A file to which the model's replies are written.
+    """
+
+    def __init__(self, name: str | None, *, record: Path | None = None) -> None:
+        self.name = name
+        self._record = record
+        self._model: Model | None = None
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the model's replies are recorded ones."""
+        return (self.name or "").startswith("replay:")
+
+    def check(self) -> None:
+        """Complain of the name before anything is started, which is cheap for a replay and a wrong form.
+
+        Raises:
+            ModelError: The name is in another form, or its provider can't be had.
+        """
+        if self.name:
+            from nbagent.agent.models import check_name
+
+            check_name(self.name)
+
+    async def open(self) -> Model:
+        """The model; opened in a thread, since what it imports takes seconds.
+
+        Raises:
+            ModelError: There is none, or it can't be had.
+            ReplayError: The recorded replies can't be read.
+        """
+        if self._model is None:
+            self._model = await asyncio.to_thread(self._open)
+        return self._model
+
+    def _open(self) -> Model:
+        from nbagent.agent import models
+
+        self.name = self.name or models.find_model()
+        model = models.open_model(self.name, record=self._record)
+        # What the first question needs takes seconds to import, and now there is time.
+        from nbagent.agent import build  # noqa: F401
+
+        return model
+
+    async def aclose(self) -> None:
+        """Let go of the model's connections."""
+        model, self._model = self._model, None
+        if model is not None:
+            await model.aclose()

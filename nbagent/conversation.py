@@ -1,0 +1,249 @@
+"""Questions and their answers: has the data described, makes the agent, and drives each turn to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbagent.cells import Cells, Work
+from nbagent.errors import NbagentError, UsageError
+from nbagent.events import Answered, Asked, Event, ModelReplied, Package, Record, Usage
+from nbagent.inputs import clean_question
+from nbagent.kernel.cell import Cell
+from nbagent.kernel.describe import describe
+from nbagent.kernel.kernel import Kernel
+from nbagent.notebook.record import Recording
+from nbagent.policy import Network, Trust
+
+if TYPE_CHECKING:
+    from nbagent.agent.build import Agent
+    from nbagent.agent.opener import ModelOpener
+
+LAST_WORDS = 1.0
+"""Seconds that a question which is stopped has to tell its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of a question.
+
+    Attributes:
+        text: The answer in words.
+        cells: The cells that ran for it, in order.
+        files: What its cells left in /tmp/output, on the host.
+        usage: Tokens and calls of the model.
+        success: Whether the model came to an end by itself and its last cell ran without an error.
+        attempts: One, and one more for each cell that failed.
+        installed: Packages that were installed for it.
+        turn: The question's number.
+    """
+
+    text: str
+    cells: list[Cell] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    success: bool = True
+    attempts: int = 1
+    installed: list[Package] = field(default_factory=list)
+    turn: int = 1
+
+
+class Conversation:
+    """The questions of one session, one at a time.
+
+    Args:
+        kernel: The session's, started.
+        cells: Runs what the model writes.
+        model: Opens the model when the first question comes.
+        recording: The session so far; the model remembers the questions and answers that are in it already.
+        emit: Gets the events.
+        hosts: What of the network the model is told of: rules, or None for all of it.
+        note: What has become of the kernel since those questions, for the model to know.
+
+    Attributes:
+        turns: Questions asked so far.
+        history: The answers so far.
+        unfinished: What a turn that failed or was stopped had done; None after one that ended.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        cells: Cells,
+        *,
+        model: ModelOpener,
+        recording: Recording,
+        emit: Callable[[Event], object],
+        hosts: tuple[str, ...] | None = (),
+        note: str = "",
+    ) -> None:
+        self._kernel = kernel
+        self._cells = cells
+        self._model = model
+        self._recording = recording
+        self._emit = emit
+        self._hosts = hosts
+        self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
+        self._note = note
+        self._agent: Agent | None = None
+        self._work = Work(turn=0)
+        self._asking: asyncio.Task[Answer] | None = None
+        self.turns = len(self._past)
+        self.history: list[Answer] = []
+        self.unfinished: Answer | None = None
+
+    async def ask(self, question: str) -> Answer:
+        """Ask a question, and wait for the answer; see `Session.ask`."""
+        text = clean_question(question)
+        if self._asking is not None:
+            raise UsageError("Another question is being answered.", mend="Wait for it, or interrupt it.")
+        self._asking = asyncio.create_task(self._ask(text))
+        try:
+            return await self._asking
+        except asyncio.CancelledError:
+            self._asking.cancel()
+            raise
+        finally:
+            self._asking = None
+
+    def interrupt(self) -> None:
+        """Stop the question that is being answered, if there is one."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def stop(self) -> None:
+        """Stop the question, and wait a moment for its end to be told; a turn that stops its own session goes on."""
+        asking = self._asking
+        if asking is not None and asking is not asyncio.current_task():
+            asking.cancel()
+            await asyncio.wait([asking], timeout=LAST_WORDS)
+
+    async def _ask(self, question: str) -> Answer:
+        from nbagent.agent import build
+
+        agent = await self._ready_agent()
+        self.turns += 1
+        turn, started = self.turns, time.monotonic()
+        work = self._work = Work(turn=turn)
+        self._emit(Asked(turn=turn, question=question, model=agent.model.name, replay=agent.model.is_replay))
+        self.unfinished = None
+        text, usage, ended = "", Usage(), False
+
+        def heard(reply: ModelReplied) -> None:
+            nonlocal usage
+            usage += reply.usage
+            self._emit(reply)
+
+        try:
+            found = await build.answer(agent, question, on_reply=heard, turn=turn)
+            text, usage, ended = found.text, found.usage, not found.stopped
+        except asyncio.CancelledError:
+            text = "Stopped."
+            raise
+        except NbagentError as error:
+            text = str(error)
+            raise
+        finally:
+            self.unfinished = answer = _answer(work, text, usage, ended=ended)
+            self._emit(_answered(answer, seconds=time.monotonic() - started))
+        self.unfinished = None
+        self.history.append(answer)
+        return answer
+
+    async def _ready_agent(self) -> Agent:
+        """The agent, made for the first question: only then the data's description is paid for."""
+        if self._agent is None:
+            from nbagent.agent import build, prompts
+
+            model = await self._model.open()
+            seen = await describe(self._kernel, [each.path for each in self._recording.data])
+            prompt = prompts.system_prompt(
+                seen,
+                timeout=self._kernel.spec.trust.limits.timeout,
+                python=self._kernel.provisioner.target().python,
+                versions=self._kernel.pins,
+                images=model.images != "no",
+                hosts=self._hosts,
+            )
+            self._agent = build.build_agent(model, self, system_prompt=prompt)
+            self._agent.history = build.remember(self._past, note=self._note)
+        return self._agent
+
+    # -- what the agent's tools call (`agent.tools.Runs`) -------------------------------------------------------
+
+    async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
+        """Run a cell for the question that is being answered."""
+        # Nobody is asked before a cell runs: the sandbox is what makes that right.
+        return await self._cells.run(code, timeout=timeout, work=self._work, tool="python", approver="policy:never-ask")
+
+    async def install(self, requirements: list[str]) -> list[Package]:
+        """Install distributions for the session."""
+        return await self._kernel.install(requirements)
+
+
+async def streamed(
+    ask: Callable[[], Awaitable[Answer]], *, follow: Callable[[Callable[[Record], None]], Callable[[], None]]
+) -> AsyncGenerator[Record, None]:
+    """Ask a question, and yield each event as it happens; who leaves early stops the question.
+
+    Args:
+        ask: Asks it.
+        follow: Has a reader called with each event, and returns what ends that.
+    """
+    queue: asyncio.Queue[Record | None] = asyncio.Queue()
+    unfollow = follow(queue.put_nowait)
+    asking = asyncio.ensure_future(ask())
+    asking.add_done_callback(lambda _: queue.put_nowait(None))
+    try:
+        while (record := await queue.get()) is not None:
+            yield record
+        await asking
+    finally:
+        unfollow()
+        if not asking.done():
+            asking.cancel()
+        await asyncio.wait([asking])
+        if not asking.cancelled():
+            # Raised above, or of no interest to who left early.
+            asking.exception()
+
+
+def hosts_told(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:
+    """What of the network the model is told of.
+
+    Args:
+        trust: What is permitted.
+        ask_hosts: Whether somebody is asked about a host that isn't listed.
+    """
+    if trust.network is Network.LISTED and ask_hosts:
+        return (*(trust.allowed_hosts or ()), "what a person allows when the code asks for it")
+    return trust.allowed_hosts if trust.network_enabled else ()
+
+
+def _answer(work: Work, text: str, usage: Usage, *, ended: bool) -> Answer:
+    cells = list(work.cells)
+    return Answer(
+        text=text,
+        cells=cells,
+        files=list(dict.fromkeys(work.files)),
+        usage=usage,
+        success=ended and bool(text) and (not cells or cells[-1].success),
+        attempts=1 + sum(not cell.success for cell in cells),
+        installed=[package for cell in cells for package in cell.installed],
+        turn=work.turn,
+    )
+
+
+def _answered(answer: Answer, *, seconds: float) -> Answered:
+    return Answered(
+        turn=answer.turn,
+        text=answer.text,
+        success=answer.success,
+        attempts=answer.attempts,
+        usage=answer.usage,
+        seconds=seconds,
+    )

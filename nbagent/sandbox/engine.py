@@ -1,0 +1,136 @@
+"""The contract of an engine: what it can do on this machine, and what it clears away of sandboxes that nobody holds.
+
+An engine isolates a kernel: `docker.py`, `bubblewrap.py`, and `local.py`, which isolates nothing and says so. They are
+found by name, through the entry points `nbagent.engines` (`registry.py`). What starts and ends a sandbox is an engine's
+provisioner (`base.py`).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+
+from nbagent.sandbox import environment
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.leases import Terms
+
+ONE_USER = dict.fromkeys(
+    ("shrink_pipes_of_the_neighbour", "block_files_of_the_neighbour"),
+    "all sandboxes of one person run as one user, by whom Linux counts these",
+)
+"""Probes of the self-check that no engine withstands whose sandboxes share a user."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """One thing that an engine does or doesn't enforce on this machine."""
+
+    name: str
+    enforced: bool
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What an engine can do here.
+
+    Attributes:
+        available: Whether it could start a sandbox now.
+        reason: Why not, one sentence; empty if it can.
+        mend: What the person can do about it.
+        controls: What it enforces.
+        environment: Digest of the image or kernel environment, if there is one.
+    """
+
+    available: bool
+    reason: str = ""
+    mend: str = ""
+    controls: tuple[Control, ...] = ()
+    environment: str = ""
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A part of a sandbox that nothing else is left of.
+
+    Attributes:
+        kind: What it is, in a word or two: `container`.
+        name: Its name.
+        created: Seconds since the epoch.
+        remove: Removes it; returns whether it did, and nobody else.
+    """
+
+    kind: str
+    name: str
+    created: float
+    remove: Callable[[], bool]
+
+
+class Engine(abc.ABC):
+    """An engine by name: what it can do here, before anything is started.
+
+    Attributes:
+        name: As a person names it.
+        isolates: False for `local`, which is never chosen by itself.
+        known_failures: Probes of the self-check that it doesn't withstand, each with the reason.
+    """
+
+    name: ClassVar[str]
+    isolates: ClassVar[bool] = True
+    known_failures: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernelspec that starts a kernel in this engine."""
+        return f"nbagent-{self.name}"
+
+    @abc.abstractmethod
+    def check(self, *, image: str | None = None) -> Report:
+        """What the engine can do on this machine, found out by looking, in well under a second."""
+
+    async def prepare(self) -> None:
+        """Make what a sandbox needs and that can be made without asking, such as the kernel environment.
+
+        Raises:
+            EnvironmentMissing: It can't be made.
+        """
+        return None
+
+    def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: B027 - for engines that have something to end
+        """End what is left of a sandbox whose controller is dead, but for its folders; nothing happens if it is gone.
+
+        Args:
+            folder: Its lease's folder; held by the caller.
+            terms: What the lease says of it; None if that can't be read, and the sandbox may be another engine's.
+        """
+
+    def strays(self) -> list[Stray]:
+        """What this engine has of sandboxes whose lease is gone, such as after a restart of the machine."""
+        return []
+
+
+class _Specs(KernelSpecManager):
+    """The kernelspecs that nbagent brings, wherever Jupyter would look for installed ones."""
+
+    engine: Engine
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """The engine's own."""
+        folder = environment.kernels() / kernel_name
+        if folder.is_dir():
+            return KernelSpec.from_resource_dir(str(folder))
+        metadata = {"kernel_provisioner": {"provisioner_name": kernel_name}}
+        return KernelSpec(argv=["python"], language="python", interrupt_mode="message", metadata=metadata)
+
+
+def kernel_specs(engine: Engine) -> KernelSpecManager:
+    """A kernelspec manager that knows this engine's kernel only."""
+    specs = _Specs()
+    specs.engine = engine
+    return specs

@@ -1,0 +1,72 @@
+"""What a sandbox is like for what runs in it, whatever the engine: user, paths, shells, way out and environment."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from nbagent.policy import Network, Trust
+from nbagent.sandbox import environment
+from nbagent.sandbox.handoff import INSIDE
+
+SANDBOX_UID = 64420
+"""The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
+OUTPUT = "/tmp/output"  # noqa: S108
+WORKSPACE = "/workspace"
+HOME = "/home/sandbox"
+PROXY = ("127.0.0.1", 3128)
+"""Where process 1 of a sandbox listens for programs that want out, if there is a way."""
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+SHELLS = (
+    *("sh", "bash", "rbash", "dash", "ash", "zsh", "rzsh", "ksh", "ksh93", "mksh", "lksh", "pdksh", "yash", "posh"),
+    *("csh", "tcsh", "bsd-csh", "fish", "elvish", "nu", "pwsh", "busybox", "tmux", "screen"),
+)
+"""Programs that are shells, or start one whatever there is."""
+START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")
+"""How a sandbox starts its kernel. -I: nothing in the environment or the current folder can get in between."""
+
+
+def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
+    """The whole environment of a kernel: an allow-list, made here, with nothing of the host's but proxies.
+
+    Args:
+        shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
+        trust: Whether the sandbox has the host's network, and so its proxies; and how many cores it may use.
+    """
+    cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
+    variables = {
+        "HOME": HOME,
+        "USER": "sandbox",
+        "LOGNAME": "sandbox",
+        "LANG": "C.UTF-8",
+        "PATH": f"{environment.KERNEL}/bin:{environment.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
+        "TMPDIR": "/tmp",  # noqa: S108 - inside
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # Frozen modules' frames and the debugger's warning about them help nobody here.
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "IPYTHONDIR": f"{HOME}/.ipython",
+        "NBAGENT": "1",
+        # Polars folds the names of columns at 80 characters, and whoever reads them as text takes them for broken.
+        "POLARS_TABLE_WIDTH": "120",
+        # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
+        "LOKY_MAX_CPU_COUNT": str(cores),
+    }
+    if trust.limits.cpus:
+        # A thread for each core of the machine would be slow, and too many for the limit on processes.
+        variables |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
+    if shared_library:
+        variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
+    if trust.network is Network.FULL:
+        for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)):
+            if name in os.environ:
+                variables[name] = os.environ[name]
+    elif has_egress(trust):
+        for name in PROXY_VARIABLES:
+            value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
+            variables |= {name: value, name.upper(): value}
+    return variables
+
+
+def has_egress(trust: Trust) -> bool:
+    """Whether a sandbox's only way out is the proxy (`egress.py`)."""
+    return trust.network is Network.LISTED and trust.allow_network_tools

@@ -1,0 +1,23 @@
+"""Work that takes a while, in a thread, even at the end of Python."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
+    """Like `asyncio.to_thread`; but at the end of Python, when no thread may begin, it is done at once.
+
+    Some clients, `jupyter run` among them, end their kernels only then.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        done = loop.run_in_executor(None, functools.partial(work, *arguments))
+    except RuntimeError:
+        return work(*arguments)
+    return await done

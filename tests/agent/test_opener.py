@@ -1,0 +1,46 @@
+"""When a session's model is opened, and what is said of it before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbagent.agent.opener import ModelOpener
+from nbagent.errors import ModelError
+
+
+async def test_a_model_is_opened_once(tmp_path: Path) -> None:
+    """Whoever asks gets the same one, until it is let go of, which may be done twice."""
+    (tmp_path / "r.jsonl").write_text('{"content": "hi"}\n')
+    opener = ModelOpener(f"replay:{tmp_path}/r.jsonl")
+    assert opener.is_replay
+    opener.check()
+    model = await opener.open()
+    assert model.name == "replay:r.jsonl"
+    assert await opener.open() is model
+    await opener.aclose()
+    await opener.aclose()
+    assert await opener.open() is not model
+    await opener.aclose()
+
+
+async def test_a_model_that_was_not_named_is_looked_for_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to complain of before; then it is found by its key, and has a name."""
+    opener = ModelOpener(None)
+    opener.check()
+    assert not opener.is_replay
+    with pytest.raises(ModelError):
+        await opener.open()
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    model = await opener.open()
+    assert opener.name is not None
+    assert opener.name.startswith("openai:")
+    await opener.aclose()
+    assert model.name == opener.name
+
+
+def test_a_wrong_name_is_told_at_once() -> None:
+    """`check` opens nothing, so that it can come before a sandbox is started."""
+    with pytest.raises(ModelError, match="nobody"):
+        ModelOpener("nobody:x").check()

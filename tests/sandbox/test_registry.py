@@ -1,0 +1,122 @@
+"""The choice of an engine, and the errors when there is none."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nbagent.errors import EngineUnavailable
+from nbagent.sandbox import registry
+from nbagent.sandbox.registry import choose, engines
+
+
+@pytest.fixture
+def no_docker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No daemon where it is looked for."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
+
+
+@pytest.fixture
+def no_bwrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No program on the PATH."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.fixture
+def dead_daemon(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[None]:
+    """A socket that takes connections, and nobody who answers."""
+    path = home / "dead.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    server.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        yield
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    path.unlink()
+
+
+async def test_docker_comes_first() -> None:
+    """Where both work, the full engine is chosen."""
+    assert (await choose(None)).name == "docker"
+
+
+@pytest.mark.usefixtures("no_docker")
+async def test_bubblewrap_is_next() -> None:
+    """Without a daemon it is bubblewrap."""
+    assert (await choose(None)).name == "bubblewrap"
+
+
+@pytest.mark.usefixtures("no_docker", "no_bwrap")
+async def test_without_an_engine_nothing_runs() -> None:
+    """With neither, it is an error with both mends, and never the engine that isolates nothing."""
+    with pytest.raises(EngineUnavailable, match="never runs it unisolated") as caught:
+        await choose(None)
+    assert "apt-get install bubblewrap" in caught.value.mend
+    assert "systemctl start docker" in caught.value.mend
+
+
+@pytest.mark.usefixtures("no_docker")
+async def test_a_named_engine_is_not_replaced() -> None:
+    """Who asks for docker gets docker or an error, not another engine."""
+    with pytest.raises(EngineUnavailable, match="docker doesn't work here: no Docker daemon") as caught:
+        await choose("docker")
+    assert "--engine bubblewrap" in caught.value.mend
+
+
+@pytest.mark.usefixtures("dead_daemon")
+async def test_a_daemon_that_doesn_t_answer_is_named() -> None:
+    """A socket without a working daemon behind it is told from no socket."""
+    with pytest.raises(EngineUnavailable, match="doesn't answer"):
+        await choose("docker")
+
+
+async def test_a_missing_image_is_named() -> None:
+    """A daemon without the kernel's image says how to build it."""
+    with pytest.raises(EngineUnavailable, match="nbagent-nothing:1 isn't there") as caught:
+        await choose("docker", image="nbagent-nothing:1")
+    assert "nbagent image build" in caught.value.mend
+
+
+@pytest.mark.usefixtures("no_bwrap")
+async def test_a_missing_program_is_named() -> None:
+    """Without bwrap the mend says how to install it, and a start is refused as well."""
+    with pytest.raises(EngineUnavailable, match="bwrap isn't on the PATH") as caught:
+        await choose("bubblewrap")
+    assert "apt-get install bubblewrap" in caught.value.mend
+
+
+async def test_an_unknown_engine_is_named() -> None:
+    """The error lists the engines there are."""
+    with pytest.raises(EngineUnavailable, match="'dokcer'") as caught:
+        await choose("dokcer")
+    assert "bubblewrap, docker, local" in caught.value.mend
+
+
+async def test_local_is_there_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine without isolation is never chosen by itself, even where it is the only one."""
+    assert (await choose("local")).name == "local"
+    monkeypatch.setattr(registry, "engines", lambda: {"local": engines()["local"]})
+    with pytest.raises(EngineUnavailable):
+        await choose(None)
+
+
+def test_engines_come_from_entry_points() -> None:
+    """Anybody can add one; each knows its name and whether it isolates."""
+    found = engines()
+    assert {name: each.isolates for name, each in found.items()} == {"bubblewrap": True, "docker": True, "local": False}
+    assert all(each.name == name and each.kernel_name == f"nbagent-{name}" for name, each in found.items())

@@ -1,0 +1,56 @@
+"""What a sandbox is to be that another client starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbagent.errors import UsageError
+from nbagent.policy import TrustLevel
+from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.spec import spec_for_client
+
+
+class TestClients:
+    """What a kernel sees that another client starts."""
+
+    def test_its_folder(self, tmp_path: Path) -> None:
+        """The folder that it was started for lies at /tmp/data."""
+        spec = spec_for_client(str(tmp_path), config={})
+        assert spec.data == (Mount(tmp_path, "/tmp/data"),)
+        assert spec.trust.level is TrustLevel.ISOLATED
+
+    def test_a_link_to_it(self, tmp_path: Path) -> None:
+        """Links are resolved before anything is decided."""
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+        assert spec_for_client(str(tmp_path / "link"), config={}).data[0].source == tmp_path / "real"
+
+    def test_the_current_folder(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A client that names no folder means its own."""
+        monkeypatch.chdir(tmp_path)
+        assert spec_for_client(None, config={}).data[0].source == tmp_path
+
+    @pytest.mark.parametrize("value", ["0", "false", "no"])
+    def test_turned_off_by_the_environment(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str) -> None:
+        """`NBAGENT_CLIENT_DATA=0` shows nothing."""
+        monkeypatch.setenv("NBAGENT_CLIENT_DATA", value)
+        assert spec_for_client(str(tmp_path), config={}).data == ()
+
+    def test_turned_off_by_the_kernelspec(self, tmp_path: Path) -> None:
+        """`data: false` shows nothing either."""
+        assert spec_for_client(str(tmp_path), config={"data": False}).data == ()
+
+    def test_a_folder_that_is_gone(self, tmp_path: Path) -> None:
+        """A folder that isn't there is no reason not to start."""
+        assert spec_for_client(str(tmp_path / "gone"), config={}).data == ()
+
+    def test_trust_by_the_kernelspec_and_the_environment(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """The kernelspec's configuration names the level, and the person's environment has the last word."""
+        assert spec_for_client(str(tmp_path), config={"trust": "untrusted"}).trust.level is TrustLevel.UNTRUSTED
+        monkeypatch.setenv("NBAGENT_TRUST", "sandboxed")
+        assert spec_for_client(str(tmp_path), config={"trust": "untrusted"}).trust.level is TrustLevel.SANDBOXED
+        monkeypatch.setenv("NBAGENT_TRUST", "anything")
+        with pytest.raises(UsageError, match="anything"):
+            spec_for_client(str(tmp_path), config={})
