@@ -86,17 +86,26 @@ def reserve(lease: Path, *, among: range) -> int:
     """
     start = secrets.randbelow(len(among))
     try:
-        with _locked(_folder(lease.parent)) as folder:
-            for uid in itertools.chain(among[start:], among[:start]):
-                if not (folder / str(uid)).exists() and not _is_somebody(uid):
-                    place.note(lease, at=folder / str(uid))
-                    return uid
+        folder = _folder(lease.parent)
+        for uid in itertools.chain(among[start:], among[:start]):
+            # Without the lock, since a directory on the network may take its time to answer.
+            if not _is_somebody(uid) and _take(folder / str(uid), lease):
+                return uid
     except OSError as error:
         raise SandboxError(f"No user can be reserved for the sandbox: {error}.", mend="Make room.") from error
     raise SandboxError(
         f"All of the {len(among):,} users that sandboxes may have are taken.",
         mend="End some, for example with: nbagent clean",
     )
+
+
+def _take(file: Path, lease: Path) -> bool:
+    """Write down whose a user is; returns False if it is somebody's."""
+    with _locked(file.parent):
+        if file.exists():
+            return False
+        place.note(lease, at=file)
+        return True
 
 
 def free(uid: int, lease: Path) -> None:
