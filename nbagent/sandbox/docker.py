@@ -161,6 +161,11 @@ class DockerProvisioner(SandboxProvisioner):
         """By the user namespace of the daemon's containers, whatever this process's is."""
         return users.NARROW if daemon.remaps_users() else users.WIDE
 
+    @property
+    def group_id(self) -> int:
+        """Never root's, which some people have."""
+        return super().group_id or self.user_id
+
     async def _start(self, handoff: Handoff) -> None:
         await to_the_end(self._start_container, handoff)
 
