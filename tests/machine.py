@@ -11,7 +11,7 @@ from pathlib import Path
 import docker
 import psutil
 
-from nbagent.sandbox import cgroup
+from nbagent.sandbox import cgroup, place, users
 from nbagent.sandbox.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.docker import LABEL
 from nbagent.sandbox.engine import Engine
@@ -64,6 +64,7 @@ def leftovers(folder: Path) -> list[str]:
         *(f"folder {each}" for each in folders),
         *(f"process {each}" for each in processes(str(runtime))),
         *(f"container {each}" for each in containers(str(runtime))),
+        *(f"user {each}" for each in taken_users(str(runtime))),
         *(f"control group {each}" for each in groups() - _BEFORE if not _of_others(each, runtime)),
     ]
 
@@ -86,6 +87,11 @@ def containers(runtime: str) -> list[str]:
         return [each["Id"] for each in made if any(runtime in at.get("Source", "") for at in each["Mounts"])]
     finally:
         client.close()
+
+
+def taken_users(runtime: str) -> list[str]:
+    """Users that are reserved for leases in this runtime folder."""
+    return [at.name for at in users.SHARED.glob("[0-9]*") if str(place.noted(at)).startswith(runtime)]
 
 
 def groups() -> set[str]:

@@ -19,6 +19,7 @@ from program import PROGRAM, call, environment, nbagent, replies
 
 from nbagent.errors import UsageError
 from nbagent.manage import seconds
+from nbagent.sandbox import leases
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,11 @@ def test_a_shell_runs_inside(waiting: str, run: Run) -> None:
     """With the sandbox's user, files and limits, and with the exit code of the shell's."""
     code, out, _ = run("shell", waiting, stdin=b"id -u; ls /tmp /root/.ssh; echo left > /workspace/f; exit 3\n")
     assert code == 3
-    assert str(os.getuid() or 64420) in out
+    lease = leases.find(waiting)
+    assert lease is not None
+    terms = leases.read_terms(lease)
+    assert terms is not None
+    assert out.splitlines()[0] == str(terms.uid)
     assert "data" in out
     again, out, _ = run("shell", waiting, stdin=b"cat /workspace/f; unshare -U true; grep Seccomp: /proc/self/status")
     assert "left" in out

@@ -25,14 +25,14 @@ from jupyter_client.provisioning import KernelProvisionerBase
 
 from nbagent.errors import DataError, LimitUnenforceable, SandboxError
 from nbagent.policy import MIB
-from nbagent.sandbox import cgroup, copies, environment, packages, reaper, seccomp
+from nbagent.sandbox import cgroup, copies, environment, packages, reaper, seccomp, users
 from nbagent.sandbox.exit import Exit, Kills
 from nbagent.sandbox.handoff import CommandHook, Handoff, InstallHook
-from nbagent.sandbox.layout import OUTPUT, PROXY, SANDBOX_UID, WORKSPACE, has_egress
+from nbagent.sandbox.layout import OUTPUT, PROXY, WORKSPACE, has_egress
 from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
-from nbagent.sandbox.threads import in_thread
+from nbagent.sandbox.threads import in_thread, to_the_end
 
 if TYPE_CHECKING:
     from nbagent.sandbox.egress import Egress
@@ -191,6 +191,7 @@ class SandboxProvisioner(KernelProvisionerBase):
                 handoff.take_over()
                 await self._take_over(self._taken)
             else:
+                await to_the_end(self._name_user)
                 # The door must be there before the sandbox knocks.
                 handoff.open(self._inside())
                 await self._start(handoff)
@@ -251,6 +252,15 @@ class SandboxProvisioner(KernelProvisionerBase):
             lease.remove()
             raise
 
+    def _name_user(self) -> None:
+        """Give the sandbox a user of its own, which it keeps over restarts and take-overs, if root starts it."""
+        if os.getuid() == 0 and self.lease.terms.uid is None:
+            self.lease.write(uid=users.reserve(self.lease.folder, among=self._users()))
+
+    def _users(self) -> range:
+        """The users of whom one may be the sandbox's own."""
+        return users.mapped()
+
     async def _leave(self, lease: Lease) -> None:
         """Let go of a sandbox that could not be taken over: it may live. If it doesn't, the next sweep removes it."""
         if self.handoff is not None:
@@ -274,18 +284,12 @@ class SandboxProvisioner(KernelProvisionerBase):
             DataError: The data can't be copied.
             SandboxError: The sandbox has ended.
         """
-        work = asyncio.ensure_future(in_thread(self._hand_over, spec))
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            # A thread can't be cancelled, and what it writes must be there before it can be removed.
-            await asyncio.wait([work])
-            raise
+        await to_the_end(self._hand_over, spec)
         self.spec = spec
 
     def _hand_over(self, spec: SandboxSpec) -> None:
         try:
-            copies.copy(spec.data, self.data_folder, uid=os.getuid() or SANDBOX_UID)
+            copies.copy(spec.data, self.data_folder, uid=self.user_id)
         except (OSError, DataError) as error:
             reason = error.strerror if isinstance(error, OSError) else error.message
             raise DataError(f"The data can't be copied into the sandbox: {reason}.") from error
@@ -298,6 +302,16 @@ class SandboxProvisioner(KernelProvisionerBase):
         """The sandbox's lease, which this process holds."""
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         return self.handoff.lease
+
+    @property
+    def user_id(self) -> int:
+        """The user that code runs as, on the host: one of the sandbox's own if root started it, else the person."""
+        return self.lease.terms.uid or os.getuid()
+
+    @property
+    def group_id(self) -> int:
+        """The group, of the same number as the user if that is the sandbox's own."""
+        return self.lease.terms.uid or os.getgid()
 
     async def poll(self) -> int | None:
         """None while the kernel runs, else its exit code."""
@@ -385,7 +399,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         """What `inside.py` is told."""
         trust = self.spec.trust
         return {
-            "uid": SANDBOX_UID,
+            "uid": self.lease.terms.uid,
             "folders": [OUTPUT],
             "cwd": WORKSPACE,
             "fonts": environment.FONTS,

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
-from nbagent.policy import MIB
+from nbagent.policy import MIB, Network
 from nbagent.sandbox import bwrap_process, cgroup, environment, packages, seccomp
 from nbagent.sandbox.base import SandboxProvisioner
-from nbagent.sandbox.bwrap_arguments import arguments, etc, namespaces
+from nbagent.sandbox.bwrap_arguments import arguments, namespaces
 from nbagent.sandbox.bwrap_process import STATUS, Monitor, end_with, start_time
 from nbagent.sandbox.engine import ONE_USER, Control, Engine, Report, Stray
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import Handoff, open_output
-from nbagent.sandbox.layout import SANDBOX_UID, START
+from nbagent.sandbox.layout import HOSTS, START, accounts
 from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
 from nbagent.sandbox.mounts import KNOWN_FAILURES, readable
 from nbagent.sandbox.seccomp import in_memory
@@ -45,10 +45,11 @@ class Bubblewrap(Engine):
     """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
 
     name = "bubblewrap"
-    known_failures: ClassVar[Mapping[str, str]] = {
-        **KNOWN_FAILURES,
-        **ONE_USER,
-    }
+
+    @property
+    def known_failures(self) -> Mapping[str, str]:
+        """What comes with mounts; and, unless root starts them, with sandboxes that share a user."""
+        return KNOWN_FAILURES if os.getuid() == 0 else KNOWN_FAILURES | ONE_USER
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started: by starting an empty one."""
@@ -118,7 +119,7 @@ def _try(program: str) -> str | None:
 def _controls() -> tuple[Control, ...]:
     grouped = cgroup.find()
     bounds = f"cgroup v{grouped.version}" if grouped else "no control group may be made here"
-    user = f"uid {SANDBOX_UID}" if os.getuid() == 0 else "user namespace"
+    user = "a uid of its own" if os.getuid() == 0 else "user namespace"
     return (
         Control(name="network", enforced=True, how="network namespace"),
         Control(name="egress", enforced=True, how="proxy on the host, by a list of hosts"),
@@ -146,8 +147,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
         bounds = self._bounds()
-        uid = SANDBOX_UID if os.getuid() == 0 else os.getuid()
-        data = readable(self.spec.data, uid=uid, scratch=self.scratch)
+        data = readable(self.spec.data, uid=self.user_id, scratch=self.scratch)
         trust = self.spec.trust
         with contextlib.ExitStack() as stack:
 
@@ -155,7 +155,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
                 return _closing(stack, in_memory(name, content))
 
             filter_ = kept("seccomp", seccomp.outer_program())
-            files = {name: kept(name, text.encode()) for name, text in etc(trust).items()}
+            files = {name: kept(name, text.encode()) for name, text in self._etc().items()}
             words = arguments(trust, made, site=self.site, shared=handoff.shared, data=data, files=files)
             # Not on the command line, where everybody on this machine could read what data there is.
             listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
@@ -201,6 +201,11 @@ class BubblewrapProvisioner(SandboxProvisioner):
         if limits.cpus is not None and limits.cpus < (os.cpu_count() or 1):
             self.unenforced("cpu", reason=why)
         return []
+
+    def _etc(self) -> dict[str, str]:
+        """The files of /etc that are none of the host's, by name."""
+        files = accounts(self.user_id, self.group_id)
+        return files if self.spec.trust.network is Network.FULL else files | {"hosts": HOSTS}
 
     def _inside(self) -> dict[str, Any]:
         limits = self.spec.trust.limits

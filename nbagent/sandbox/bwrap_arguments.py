@@ -10,7 +10,7 @@ from nbagent.errors import DataError
 from nbagent.policy import MIB, Network, Trust
 from nbagent.sandbox import environment, interpreter
 from nbagent.sandbox.handoff import INSIDE
-from nbagent.sandbox.layout import HOME, SANDBOX_UID, SHELLS, WORKSPACE, inside_environment
+from nbagent.sandbox.layout import HOME, SHELLS, WORKSPACE, inside_environment
 from nbagent.sandbox.mounts import DATA, Mount
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -37,7 +37,7 @@ def arguments(
         site: The folder of installed packages.
         shared: The folder of the hand-over.
         data: What is seen read-only besides.
-        files: File descriptors of what `etc` names.
+        files: File descriptors of files of /etc that are none of the host's, by name.
 
     Raises:
         DataError: It is more than bwrap takes.
@@ -121,16 +121,3 @@ def _data(data: Iterable[Mount]) -> list[str]:
             found += ["--perms", "0755", "--dir", parent]
         found += ["--ro-bind", str(mount.source), mount.target]
     return found
-
-
-def etc(trust: Trust) -> dict[str, str]:
-    """The files of /etc that are none of the host's, by name."""
-    uid = SANDBOX_UID if os.getuid() == 0 else os.getuid()
-    gid = SANDBOX_UID if os.getuid() == 0 else os.getgid()
-    files = {
-        "passwd": f"root:x:0:0::/:/bin/false\nsandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n",
-        "group": f"root:x:0:\nsandbox:x:{gid}:\n",
-    }
-    if trust.network is not Network.FULL:
-        files["hosts"] = "127.0.0.1 localhost sandbox\n::1 localhost\n"
-    return files

@@ -21,6 +21,7 @@ PROBE = "probe-"
 """How the names of groups begin that are made to see whether that works."""
 PERIOD = 100_000
 """Microseconds over which the CPU quota is counted, the kernel's own default."""
+TCP = "memory.kmem.tcp.limit_in_bytes"
 TCP_SHARE = 8
 """Where TCP's buffers are counted apart, they may take this part of the memory limit, besides it."""
 WEIGHTS = {1: ("cpu.shares", (1024, 64)), 2: ("cpu.weight", (100, 6))}
@@ -72,6 +73,12 @@ def find() -> Hierarchy | None:
                 return None
         return Hierarchy(version, folders)
     return None
+
+
+def can_bound_connections() -> bool:
+    """Whether `Usage.bound_connections` works here for groups that others make, or isn't needed."""
+    memory = ROOT / "memory"
+    return not memory.is_dir() or os.access(memory / TCP, os.W_OK)
 
 
 def _groups_of(process: str) -> dict[str, str]:
@@ -132,6 +139,16 @@ class Usage:
             with contextlib.suppress(OSError):
                 (self._cpu / name).write_text(str(weights[yes]))
 
+    def bound_connections(self, *, memory: int) -> None:
+        """Bound what waits in TCP connections, where Linux counts that apart from all other memory: version 1.
+
+        Args:
+            memory: The limit on that, in bytes.
+        """
+        if self._version == 1:
+            with contextlib.suppress(OSError):
+                (self._folder / TCP).write_text(str(memory // TCP_SHARE))
+
     def memory_peak(self) -> int | None:
         """The most memory that was in use at once, in bytes, or None where Linux doesn't tell."""
         name = "memory.peak" if self._version == 2 else "memory.max_usage_in_bytes"
@@ -180,8 +197,7 @@ class Group:
         else:
             (memory / "memory.limit_in_bytes").write_text(size)
             self._try(memory / "memory.memsw.limit_in_bytes", size)
-            # Version 1 counts what waits in TCP connections apart from all other memory.
-            self._try(memory / "memory.kmem.tcp.limit_in_bytes", str(limits.memory_mb * MIB // TCP_SHARE))
+            self.usage.bound_connections(memory=limits.memory_mb * MIB)
             (self._folders["cpu"] / "cpu.cfs_period_us").write_text(str(PERIOD))
             (self._folders["cpu"] / "cpu.cfs_quota_us").write_text(str(int(cpus * PERIOD)))
         (self._folders["pids"] / "pids.max").write_text(str(limits.pids))

@@ -54,6 +54,17 @@ def is_podman(client: APIClient) -> bool:
     return any("podman" in str(each.get("Name", "")).lower() for each in components)
 
 
+@functools.cache
+def remaps_users() -> bool:
+    """Whether the daemon's containers have 65,536 users only, in a user namespace.
+
+    Raises:
+        EngineUnavailable: The daemon doesn't answer.
+    """
+    options = info(shared()).get("SecurityOptions") or ()
+    return any(each.startswith(("name=userns", "name=rootless")) for each in options)
+
+
 def inspect(client: APIClient, tag: str) -> dict[str, Any]:
     """What the daemon knows of an image.
 

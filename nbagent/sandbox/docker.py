@@ -6,7 +6,6 @@ The container has no network, a read-only root, no capabilities, no new privileg
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import os
@@ -18,16 +17,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB, Network
-from nbagent.sandbox import cgroup, daemon, environment, image, packages, seccomp
+from nbagent.sandbox import cgroup, daemon, environment, image, packages, seccomp, users
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import ONE_USER, Control, Engine, Report, Stray
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import INSIDE, Handoff
-from nbagent.sandbox.layout import HOME, OUTPUT, SANDBOX_UID, SHELLS, START, WORKSPACE, inside_environment
+from nbagent.sandbox.layout import HOME, OUTPUT, SHELLS, START, WORKSPACE, accounts, inside_environment
 from nbagent.sandbox.leases import Lease, Terms
 from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
 from nbagent.sandbox.place import Place
-from nbagent.sandbox.threads import in_thread
+from nbagent.sandbox.threads import in_thread, to_the_end
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -38,7 +37,11 @@ USER_LABEL = "nbagent.user"
 PLACE_LABEL = "nbagent.place"
 """Where the lease is what it is: another machine, or a container, may have the same daemon."""
 ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
-"""Core dumps, open files of a process, and processes of the user in all its sandboxes (`pids` bounds each one)."""
+"""Core dumps, open files of a process, and processes of the user in all sandboxes that it has (`pids` bounds one)."""
+CONNECTIONS = {
+    "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker"
+}
+"""A probe of the self-check that succeeds where this process can't write to the groups that the daemon makes."""
 CHECK_SECONDS = 5
 """A daemon that takes longer to answer such a question hangs."""
 
@@ -47,11 +50,12 @@ class Docker(Engine):
     """Sandboxes from a Docker daemon that runs on this machine."""
 
     name = "docker"
-    known_failures: ClassVar[Mapping[str, str]] = {
-        **KNOWN_FAILURES,
-        **ONE_USER,
-        "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker",
-    }
+
+    @property
+    def known_failures(self) -> Mapping[str, str]:
+        """What comes with mounts; and what only root can mend: sandboxes that share a user, and Docker's groups."""
+        known = KNOWN_FAILURES if os.getuid() == 0 else KNOWN_FAILURES | ONE_USER
+        return known if cgroup.can_bound_connections() else known | CONNECTIONS
 
     def check(self, *, image: str | None = None) -> Report:
         """Whether the daemon answers and the kernel image is there."""
@@ -108,14 +112,21 @@ def _remove(container: str) -> bool:
     return False
 
 
+def _usage(client: APIClient, container: str) -> cgroup.Usage | None:
+    """What a container uses, by the group that the daemon made for it, if that is one of this machine's."""
+    pid = client.inspect_container(container)["State"]["Pid"]
+    return cgroup.Usage.of(pid) if pid else None
+
+
 def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
+    user = f"uid {os.getuid()}" if os.getuid() else "a uid of its own"
     group = f"cgroup v{info.get('CgroupVersion', '1')}"
     return (
         Control(name="network", enforced=True, how="no network"),
         Control(name="egress", enforced=True, how="proxy on the host, by a list of hosts"),
         Control(name="files", enforced=True, how="read-only root, tmpfs"),
         Control(name="processes", enforced=True, how="pid and ipc namespaces"),
-        Control(name="user", enforced=True, how=f"uid {user_id()}, no capabilities, no new privileges"),
+        Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
         Control(name="system calls", enforced=True, how="seccomp"),
         Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
         Control(name="memory", enforced=bool(info.get("MemoryLimit")), how=group),
@@ -134,11 +145,6 @@ def _bind(source: str, target: str) -> Any:
     return mount
 
 
-def user_id() -> int:
-    """The user that code runs as: the person's own, so that their data is readable, but never root."""
-    return os.getuid() or SANDBOX_UID
-
-
 class DockerProvisioner(SandboxProvisioner):
     """A kernel in a Docker container."""
 
@@ -151,14 +157,17 @@ class DockerProvisioner(SandboxProvisioner):
     def _inside(self) -> dict[str, Any]:
         return {**super()._inside(), "uid": None, "folders": [DATA, OUTPUT]}
 
+    def _users(self) -> range:
+        """By the user namespace of the daemon's containers, whatever this process's is."""
+        return users.NARROW if daemon.remaps_users() else users.WIDE
+
+    @property
+    def group_id(self) -> int:
+        """Never root's, which some people have."""
+        return super().group_id or self.user_id
+
     async def _start(self, handoff: Handoff) -> None:
-        work = asyncio.ensure_future(in_thread(self._start_container, handoff))
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            # A thread can't be cancelled: what it makes must be there before it can be removed.
-            await asyncio.wait([work])
-            raise
+        await to_the_end(self._start_container, handoff)
 
     def _start_container(self, handoff: Handoff) -> None:
         from docker.errors import DockerException
@@ -170,7 +179,7 @@ class DockerProvisioner(SandboxProvisioner):
             made = client.create_container(
                 self._image["Id"],
                 command=list(START),
-                user=f"{user_id()}:{os.getgid() or SANDBOX_UID}",
+                user=f"{self.user_id}:{self.group_id}",
                 working_dir=WORKSPACE,
                 environment=inside_environment(shared_library=False, trust=self.spec.trust),
                 hostname="sandbox",
@@ -187,10 +196,14 @@ class DockerProvisioner(SandboxProvisioner):
             self._container = made["Id"]
             self.lease.write(parts={"container": self._container})
             client.start(self._container)
+            self._usage = _usage(client, self._container)
         except (DockerException, OSError) as error:
             self._remove()
             explanation = getattr(error, "explanation", None) or error
             raise SandboxError(f"Docker can't start the sandbox: {explanation}") from error
+        if self._usage is not None:
+            # Before any code can make a connection: what waits in one made earlier is not counted.
+            self._usage.bound_connections(memory=self.spec.trust.limits.memory_mb * MIB)
         self._follow(self._container)
 
     async def _take_over(self, lease: Lease) -> None:
@@ -210,8 +223,8 @@ class DockerProvisioner(SandboxProvisioner):
         trust = self.spec.trust
         limits = trust.limits
         size = f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"
-        mounts = [(str(self.site), environment.SITE), (str(handoff.shared), INSIDE)]
-        data = readable(self.spec.data, uid=user_id(), scratch=self.scratch)
+        mounts = [(str(self.site), environment.SITE), (str(handoff.shared), INSIDE), *self._accounts(handoff)]
+        data = readable(self.spec.data, uid=self.user_id, scratch=self.scratch)
         mounts += [(str(mount.source), mount.target) for mount in data]
         if trust.hides_shells:
             # Of those that the image doesn't have, an empty file is seen.
@@ -236,6 +249,16 @@ class DockerProvisioner(SandboxProvisioner):
             log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
         )
 
+    def _accounts(self, handoff: Handoff) -> list[tuple[str, str]]:
+        """What the image has of users, in files that name this sandbox's: each with where it is seen."""
+        found = []
+        for name, text in accounts(self.user_id, self.group_id).items():
+            path = handoff.folder / name
+            path.write_text(text)
+            path.chmod(0o644)
+            found.append((str(path), f"/etc/{name}"))
+        return found
+
     @staticmethod
     def _profile(client: APIClient, handoff: Handoff) -> str:
         """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file."""
@@ -251,9 +274,7 @@ class DockerProvisioner(SandboxProvisioner):
 
         try:
             with contextlib.closing(daemon.connect(timeout=60 * 60 * 24 * 365)) as client:
-                if pid := client.inspect_container(container)["State"]["Pid"]:
-                    # Only here, where nobody waits for the daemon.
-                    self._usage = cgroup.Usage.of(pid)
+                self._usage = self._usage or _usage(client, container)
                 status = client.wait(container)
                 state = client.inspect_container(container)["State"]
         except (DockerException, OSError, NbagentError):

@@ -27,8 +27,7 @@ from pathlib import Path
 import platformdirs
 
 from nbagent.errors import EnvironmentMissing, SandboxError
-from nbagent.sandbox import packages
-from nbagent.sandbox.place import Place
+from nbagent.sandbox import packages, place
 
 KERNEL = "/opt/kernel"
 PYTHON = "/opt/python"
@@ -73,16 +72,12 @@ def scratch_folder() -> Path:
 
 def name_lease(scratch: Path, lease: Path) -> None:
     """Write down in a scratch folder whose it is: a lease's folder, and where that is to be looked for."""
-    (scratch / "lease").write_text(f"{Place.here()}\n{lease}")
+    place.note(lease, at=scratch / "lease")
 
 
 def lease_is_gone(scratch: Path) -> bool | None:
     """Whether nobody can want a scratch folder any more; None if it doesn't say whose it is."""
-    try:
-        place, _, lease = (scratch / "lease").read_text().partition("\n")
-    except OSError:
-        return None
-    return bool(lease) and Place.parse(place).lacks(Path(lease))
+    return place.is_gone(scratch / "lease")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a sandbox is like for what runs in it, whatever the engine: user, paths, shells, way out and environment."""
+"""What a sandbox is like for what runs in it, whatever the engine: paths, shells, user, way out and environment."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from nbagent.policy import Network, Trust
 from nbagent.sandbox import environment
 from nbagent.sandbox.handoff import INSIDE
 
-SANDBOX_UID = 64420
-"""The user that code runs as when the controller is root: nobody's on the host, in the range Debian leaves free."""
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"
@@ -22,6 +20,8 @@ SHELLS = (
     *("csh", "tcsh", "bsd-csh", "fish", "elvish", "nu", "pwsh", "busybox", "tmux", "screen"),
 )
 """Programs that are shells, or start one whatever there is."""
+HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+"""/etc/hosts of a sandbox without the host's network."""
 START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")
 """How a sandbox starts its kernel. -I: nothing in the environment or the current folder can get in between."""
 
@@ -65,6 +65,14 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
             value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
             variables |= {name: value, name.upper(): value}
     return variables
+
+
+def accounts(uid: int, gid: int) -> dict[str, str]:
+    """The files of /etc that name the user and the group that code runs as, by name."""
+    return {
+        "passwd": f"root:x:0:0::/:/bin/false\nsandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n",
+        "group": f"root:x:0:\nsandbox:x:{gid}:\n",
+    }
 
 
 def has_egress(trust: Trust) -> bool:

@@ -14,13 +14,11 @@ leaves on disk, with the daemon or among control groups is swept up by the next 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import socket
 import stat
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,6 +28,8 @@ from typing import IO, Any
 import msgspec
 
 from nbagent.errors import SandboxError
+from nbagent.sandbox import users
+from nbagent.sandbox.locks import lock, unlock
 from nbagent.sandbox.place import Place
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -53,6 +53,7 @@ class Terms(msgspec.Struct, kw_only=True):
         created: Seconds since the epoch.
         place: Where the folder is what it is.
         scratch: The sandbox's folder on disk.
+        uid: The user of its own that it runs as, on the host; None if it runs as the person.
         parts: What the engine made besides, by its own names.
     """
 
@@ -62,6 +63,7 @@ class Terms(msgspec.Struct, kw_only=True):
     created: float
     place: Place = Place()
     scratch: str = ""
+    uid: int | None = None
     parts: dict[str, Any] = {}
 
 
@@ -203,6 +205,8 @@ class Lease:
             self.folder.rename(going)
         for each in (going, self.folder):
             shutil.rmtree(each, ignore_errors=True)
+        if self.terms.uid is not None:
+            users.free(self.terms.uid, self.folder)
         self.release()
 
 
@@ -213,47 +217,15 @@ def _kept(spec: SandboxSpec) -> SandboxSpec:
 
 _HELD: set[Lease] = set()
 """What this process holds."""
-_LOCKED: set[IO[bytes]] = set()
-"""The locks of that, and those that are being looked at."""
-_NO_FORK = threading.RLock()
-"""No fork comes between the taking of a lock and its being known here."""
 
 
 def _let_go_in_child() -> None:
-    # A fork shares the locks and connections of its parent, and would keep them after the parent's death.
-    _NO_FORK.release()
+    # A fork shares the connections of its parent, and would keep them after the parent's death.
     for lease in list(_HELD):
         lease.release()
-    for file in list(_LOCKED):
-        unlock(file)
 
 
-os.register_at_fork(before=_NO_FORK.acquire, after_in_parent=_NO_FORK.release, after_in_child=_let_go_in_child)
-
-
-def lock(folder: Path) -> IO[bytes]:
-    """Lock a folder for this process, until `unlock`.
-
-    Raises:
-        BlockingIOError: Another holds it, this very process included.
-        OSError: It isn't there.
-    """
-    with _NO_FORK:
-        file = (folder / "lock").open("rb+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException:
-            file.close()
-            raise
-        _LOCKED.add(file)
-    return file
-
-
-def unlock(file: IO[bytes]) -> None:
-    """Let go of a lock; nothing happens if that was done."""
-    with _NO_FORK:
-        _LOCKED.discard(file)
-        file.close()
+os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 def read_terms(folder: Path) -> Terms | None:

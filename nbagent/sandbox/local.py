@@ -49,6 +49,9 @@ class LocalProvisioner(SandboxProvisioner):
     engine: ClassVar[str] = "local"
     _process: subprocess.Popen[bytes] | None = None
 
+    def _name_user(self) -> None:
+        """It runs as whoever starts it, root included."""
+
     def _inside(self) -> dict[str, Any]:
         folders = [self.workspace_folder, self.output_folder]
         return {

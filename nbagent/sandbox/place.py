@@ -52,6 +52,29 @@ class Place:
         return self.is_over or (self == Place.here() and not path.exists())
 
 
+def note(path: Path, *, at: Path) -> None:
+    """Write a path down in a file, together with this place."""
+    at.write_text(f"{Place.here()}\n{path}")
+
+
+def noted(at: Path) -> Path | None:
+    """The path that is written down in a file; None if there is none."""
+    try:
+        path = at.read_text().partition("\n")[2]
+    except OSError:
+        return None
+    return Path(path) if path else None
+
+
+def is_gone(at: Path) -> bool | None:
+    """Whether the path that is written down in a file is certainly gone; None if the file isn't there."""
+    try:
+        where, _, path = at.read_text().partition("\n")
+    except OSError:
+        return None
+    return bool(path) and Place.parse(where).lacks(Path(path))
+
+
 @functools.cache
 def _machine() -> str:
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbagent.errors import NbagentError
-from nbagent.sandbox import environment, leases, supervisor
+from nbagent.sandbox import environment, leases, supervisor, users
+from nbagent.sandbox.locks import lock, unlock
 from nbagent.sandbox.registry import engines
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def sweep(*, waiting: bool = False, max_age: float = 0.0, engine: str | None = N
     for name, each in engines().items():
         if engine in (None, name):
             removed += _sweep_strays(each, newest)
+    # Last: what was ended just now runs as nobody any more.
+    users.sweep(leases.runtime_root())
     return removed
 
 
@@ -96,7 +99,7 @@ def _sweep_unknown(folder: Path, newest: float) -> Removed | None:
         if made > newest:
             return None
         with contextlib.suppress(FileNotFoundError):
-            stack.callback(leases.unlock, leases.lock(folder))
+            stack.callback(unlock, lock(folder))
         supervisor.end(folder)
         for engine in engines().values():
             engine.end(folder, None)

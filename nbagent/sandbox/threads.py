@@ -21,3 +21,16 @@ async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
     except RuntimeError:
         return work(*arguments)
     return await done
+
+
+async def to_the_end(work: Callable[..., Result], *arguments: Any) -> Result:
+    """Like `in_thread`, for work that makes something: a thread can't be cancelled, so a cancellation waits for it.
+
+    What it made is there then, and can be removed.
+    """
+    done = asyncio.ensure_future(in_thread(work, *arguments))
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        await asyncio.wait([done])
+        raise

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.sandbox import seccomp
-from nbagent.sandbox.layout import SANDBOX_UID
 from nbagent.sandbox.leases import runtime_root
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.selfcheck.calls_inside import CALLS
@@ -127,7 +126,6 @@ def prepared(*, state: Path) -> Iterator[Aims]:
             "variable": VARIABLE,
             "environment": _environment(),
             "packages": sorted(_packages()),
-            "ids": [each or SANDBOX_UID for each in (os.getuid(), os.getgid())],
             **_neighbour(stack, f"{name}-b"),
         }
         yield Aims(host, secret, folder, heard)

@@ -188,6 +188,7 @@ class _Run:
         return {
             **self._aims.host,
             "isolated": self._engine.isolates,
+            "ids": [provisioner.user_id, provisioner.group_id] if self._engine.isolates else [],
             "data_file": outer,
             "data_folder": folder,
             "locked_file": f"{folder}/locked.txt",

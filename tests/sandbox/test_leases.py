@@ -19,7 +19,8 @@ import pytest
 
 from nbagent.errors import SandboxError
 from nbagent.sandbox import leases
-from nbagent.sandbox.leases import Lease, abandoned, all_folders, find, lock, read_terms, runtime_root, unlock
+from nbagent.sandbox.leases import Lease, abandoned, all_folders, find, read_terms, runtime_root
+from nbagent.sandbox.locks import lock, unlock
 from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.place import Place
 from nbagent.sandbox.spec import SandboxSpec
