@@ -27,7 +27,8 @@ from nbagent.events import (
     StateLost,
 )
 from nbagent.kernel.cell import Cell
-from nbagent.kernel.kernel import MAX_RESTARTS, Kernel
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.recovery import MAX_RESTARTS
 from nbagent.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
@@ -651,10 +652,10 @@ for bad in (None, 1, "x", [], {}, {"msg_type": 1}, {"msg_type": ["x"], "msg_id":
         signed({"msg_type": kind, "msg_id": f"d{kind}{bad!r:.9}"}, me, {}, {"data": bad, "name": bad, "text": bad})
 """
     )
-    before = kernel._connection.rejected  # type: ignore[union-attr]
+    before = kernel._process.connection.rejected
     cell = await kernel.run(code)
     assert cell.status == "ok", cell.outputs
-    assert kernel._connection.rejected > before  # type: ignore[union-attr]
+    assert kernel._process.connection.rejected > before
     assert json.dumps(cell.outputs, allow_nan=False).encode()
     assert (await kernel.run("print('next')")).text == "next"
 
