@@ -70,20 +70,20 @@ THREATS: dict[int, tuple[str, str]] = {
     ),
     22: (
         "forged messages",
-        "kernel/test_kernel.py::test_forged_output_changes_no_other_cell "
-        "kernel/test_kernel.py::test_an_early_idle_loses_nothing_for_others "
-        "kernel/test_kernel.py::test_junk_is_counted_and_survived "
+        "kernel/test_router.py::test_forged_output_changes_no_other_cell "
+        "kernel/test_router.py::test_an_early_idle_loses_nothing_for_others "
+        "kernel/test_router.py::test_junk_is_counted_and_survived "
         "kernel/test_connection.py::test_frames_without_a_message",
     ),
     23: (
         "questions, comms and payloads",
-        "kernel/test_kernel.py::test_questions_are_refused kernel/test_kernel.py::test_unknown_comms_are_ignored "
+        "kernel/test_kernel.py::test_questions_are_refused kernel/test_router.py::test_unknown_comms_are_ignored "
         "kernel/test_kernel.py::test_payloads_do_nothing_here",
     ),
     24: (
         "the kernel becomes something else; representations that loop",
-        "kernel/test_kernel.py::test_a_kernel_that_became_something_else "
-        "kernel/test_kernel.py::test_a_representation_that_loops_ends "
+        "kernel/test_follow.py::test_a_kernel_that_became_something_else "
+        "kernel/test_follow.py::test_a_representation_that_loops_ends "
         "kernel/test_files.py::test_a_sandbox_that_lies_gives_nothing_away",
     ),
     25: (
@@ -102,7 +102,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_resolver.py::test_a_release_that_is_too_young_is_refused "
         "sandbox/test_resolver.py::test_source_distributions_are_not_built "
         "sandbox/test_requirements.py::test_only_plain_requirements_are_accepted "
-        "kernel/test_kernel.py::test_pip_takes_names_only",
+        "kernel/test_installs.py::test_pip_takes_names_only",
     ),
     29: (
         "hostile wheels",
@@ -116,8 +116,8 @@ THREATS: dict[int, tuple[str, str]] = {
 FAULTS: dict[int, tuple[str, str]] = {
     1: (
         "the kernel dies",
-        "kernel/test_kernel.py::test_a_death_is_told_and_mended "
-        "kernel/test_kernel.py::test_a_death_between_cells kernel/test_kernel.py::test_last_words_are_heard",
+        "kernel/test_recovery.py::test_a_death_is_told_and_mended "
+        "kernel/test_recovery.py::test_a_death_between_cells kernel/test_follow.py::test_last_words_are_heard",
     ),
     2: (
         "out of memory",
@@ -126,18 +126,18 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     3: (
         "an interrupt is swallowed",
-        "kernel/test_kernel.py::test_a_swallowed_interrupt_ends_in_time "
-        "kernel/test_kernel.py::test_a_timeout_keeps_variables",
+        "kernel/test_follow.py::test_a_swallowed_interrupt_ends_in_time "
+        "kernel/test_follow.py::test_a_timeout_keeps_variables",
     ),
     4: (
         "half an answer, late output",
-        "kernel/test_kernel.py::test_an_end_that_is_withheld_is_bounded "
-        "kernel/test_kernel.py::test_late_output_is_told",
+        "kernel/test_follow.py::test_an_end_that_is_withheld_is_bounded "
+        "kernel/test_router.py::test_late_output_is_told",
     ),
     5: (
         "the start hangs or dies",
-        "kernel/test_kernel.py::test_a_start_that_hangs_is_an_error "
-        "kernel/test_kernel.py::test_a_start_that_dies_is_told kernel/test_kernel.py::test_restarts_are_bounded",
+        "kernel/test_process.py::test_a_start_that_hangs_is_an_error "
+        "kernel/test_process.py::test_a_start_that_dies_is_told kernel/test_recovery.py::test_restarts_are_bounded",
     ),
     6: (
         "image, daemon or container are gone",
@@ -164,10 +164,10 @@ FAULTS: dict[int, tuple[str, str]] = {
         "the package index fails",
         "sandbox/test_resolver.py::test_an_index_that_is_gone_is_an_error "
         "sandbox/test_resolver.py::test_a_truncated_wheel_is_an_error "
-        "kernel/test_kernel.py::test_a_package_without_the_module "
+        "kernel/test_runner.py::test_a_package_without_the_module "
         "sandbox/test_packages.py::test_an_installed_version_is_not_replaced",
     ),
-    12: ("the clock jumps", "kernel/test_kernel.py::test_a_clock_that_jumps_changes_no_limit"),
+    12: ("the clock jumps", "kernel/test_follow.py::test_a_clock_that_jumps_changes_no_limit"),
     13: (
         "the model's provider fails",
         "agent/test_build.py::test_a_cut_stream_is_asked_for_again agent/test_build.py::test_retry_after_is_waited_for "

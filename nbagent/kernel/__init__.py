@@ -1,1 +1,1 @@
-"""Runs a cell, whatever the engine."""
+"""Runs a cell, whatever the engine. Start reading at `kernel.py`, then `runner.py`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, cast
 
 from jupyter_client import AsyncKernelManager
@@ -21,6 +21,8 @@ from nbagent.policy import MIB
 from nbagent.sandbox.bounds_inside import MAX_WEIGHT, weight
 
 ChannelName = Literal["iopub", "shell"]
+TICK = 0.05
+"""Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""
 MAX_SIGNATURE = 128
 MAX_HEADER = 64 * 1024
 MAX_METADATA = MIB
@@ -102,6 +104,10 @@ class Connection:
         message = self.session.msg(kind, content)
         channel.send([*self.session.serialize(message), *buffers])
         return str(message["header"]["msg_id"])
+
+    async def receive(self, seconds: float) -> Iterable[tuple[ChannelName, dict[str, Any]]]:
+        """Wait at most this long for something to read, and return what there is then; see `read`."""
+        return self.read() if await self.wait(seconds) else ()
 
     async def wait(self, seconds: float) -> bool:
         """Wait until there is something to read, at most this long."""

@@ -1,13 +1,14 @@
-"""One request to run code, as it looks from outside: what came back of it so far, and what that means. Pure."""
+"""A cell that is to be run, and one request to run it: what came back of that so far, and what it means. Pure."""
 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nbagent.errors import UsageError
-from nbagent.events import CellStatus
+from nbagent.events import CellStatus, Package
 from nbagent.kernel.outputs import CellOutputs
 from nbagent.kernel.streams import clean_text
 
@@ -17,9 +18,51 @@ Why = Literal["timeout", "interrupted"]
 """Why a cell was stopped."""
 
 
+@dataclass(kw_only=True)
+class Job:
+    """A cell that somebody wants run: by one request, or by another one after each install.
+
+    Attributes:
+        cell: Its number.
+        code: What is to run.
+        limit: Seconds that one request may take.
+        started: When it began, on the monotonic clock.
+        stop: Why it is to end, once somebody wants that.
+        state_lost: Why it found a new kernel, a sentence, if it did.
+        installed: What was installed for it.
+        notes: What must be told of it beside the outputs.
+    """
+
+    cell: int
+    code: str
+    limit: float
+    started: float = field(default_factory=time.monotonic)
+    stop: Why | None = None
+    state_lost: str = ""
+    installed: list[Package] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
 @dataclass
 class Execution:
-    """One execute request, until both its reply and idle have come."""
+    """One execute request, until both its reply and idle have come.
+
+    Attributes:
+        msg_id: The request's.
+        outputs: What was shown so far.
+        cell: The number of the cell that it runs.
+        started: When it was sent, on the monotonic clock.
+        reply: The reply's content.
+        idle: Whether the kernel said that it is idle again.
+        half_done_at: When one of the two had come and the other had not.
+        died: What became of the kernel, if it ended: what it did.
+        stopped: Why it was interrupted.
+        kill_at: When the kernel is killed if it goes on.
+        exit_code: The kernel's, if it ended.
+        memory_peak: Bytes that its sandbox has used at once.
+        state_lost: Why the kernel that ran it is no more, a sentence.
+        notes: What must be told of it beside the outputs.
+    """
 
     msg_id: str
     outputs: CellOutputs
@@ -33,6 +76,7 @@ class Execution:
     kill_at: float | None = None
     exit_code: int | None = None
     memory_peak: int | None = None
+    state_lost: str = ""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -48,6 +92,12 @@ class Execution:
         if self.died:
             return "died"
         return "ok" if (self.reply or {}).get("status") == "ok" else "error"
+
+    @property
+    def execution_count(self) -> int | None:
+        """The kernel's own count: it may claim anything, and a notebook takes a small natural number."""
+        count = (self.reply or {}).get("execution_count")
+        return count if type(count) is int and 0 <= count < 2**31 else None
 
     def missing_module(self, code: str) -> str | None:
         """The module that was missing, with its full dotted name where the code imports it by that.

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from nbagent import settings
 from nbagent.errors import DataError, UsageError
 from nbagent.kernel.cell import Cell
-from nbagent.kernel.kernel import Kernel, Notify
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.router import Notify
 from nbagent.kernel.shelf import kind_of
 from nbagent.kernel.stock import Stock
 from nbagent.policy import Trust, TrustLevel, trust_for

@@ -1,15 +1,28 @@
-"""What the tests of this floor share: the events of a kernel, and values of every kind."""
+"""What the tests of this floor share: a kernel's sandbox and events, looks at its cells, and values of every kind."""
 
 from __future__ import annotations
 
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
 from nbagent.events import Event
+from nbagent.kernel.cell import Cell
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox.spec import SandboxSpec
 
 Kind = TypeVar("Kind", bound=Event)
+
+SWALLOW = """
+import time
+while True:
+    try:
+        time.sleep(100)
+    except KeyboardInterrupt:
+        pass
+"""
+"""Code that can't be interrupted."""
 
 
 class Events(list[Event]):
@@ -31,6 +44,23 @@ class Events(list[Event]):
     def of(self, kind: type[Kind]) -> list[Kind]:
         """Those of one kind."""
         return [each for each in self if isinstance(each, kind)]
+
+
+def short(**limits: Any) -> SandboxSpec:
+    """A sandbox with other limits."""
+    return SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, **{"timeout": 20, "grace": 1, **limits}))
+
+
+def errors(cell: Cell) -> list[str]:
+    """Names of a cell's errors."""
+    return [each["ename"] for each in cell.outputs if each["output_type"] == "error"]
+
+
+def data(cell: Cell) -> dict[str, Any]:
+    """The MIME bundle of a cell's only rich output."""
+    (found,) = [each["data"] for each in cell.outputs if "data" in each]
+    assert isinstance(found, dict)
+    return found
 
 
 junk = st.recursive(

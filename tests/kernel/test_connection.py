@@ -27,8 +27,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(loop_scope="module")
 async def connection(kernel: Kernel) -> AsyncIterator[Connection]:
     """A second connection to the kernel that the module's tests share."""
-    assert kernel._manager is not None
-    made = Connection(kernel._manager)
+    made = Connection(kernel._process.manager)
     await until(made, made.kernel_info(), "shell")
     yield made
     made.close()
@@ -113,8 +112,7 @@ async def test_other_tasks_get_their_turn(connection: Connection) -> None:
 
 async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     """Who waits for a connection that is closed meanwhile goes on at once, and can ask again."""
-    assert kernel._manager is not None
-    made = Connection(kernel._manager)
+    made = Connection(kernel._process.manager)
     await until(made, made.kernel_info(), "shell")
     while await made.wait(0.1):
         list(made.read())
@@ -216,8 +214,7 @@ async def test_frames_without_a_message(connection: Connection, frames: list[byt
 
 async def test_closing_twice(kernel: Kernel) -> None:
     """A connection can be closed by whoever isn't sure."""
-    assert kernel._manager is not None
-    connection = Connection(kernel._manager)
+    connection = Connection(kernel._process.manager)
     connection.close()
     connection.close()
 

@@ -1,0 +1,116 @@
+"""What is installed for a kernel: asked for by a person, missing in a cell, or by `%pip install` from inside.
+
+The packages are the host's business (`sandbox/packages.py`). Here each request becomes an event, and what was added
+importable in the kernel that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nbagent.errors import InstallError, InstallRefused
+from nbagent.events import InstallFailed, Package, PackagesInstalled
+from nbagent.kernel.process import KernelProcess
+from nbagent.kernel.queries import Queries
+from nbagent.kernel.router import Notify
+from nbagent.sandbox.handoff import InstallHook
+from nbagent.sandbox.packages import Installer
+
+SECONDS = 5.0
+"""For a request to the kernel."""
+SERVE_SECONDS = 120.0
+"""For an install that code inside waits for."""
+
+_INVALIDATE = "__import__('importlib').invalidate_caches()"
+_SHELL = "__import__('IPython').get_ipython()"
+_UNCOUNT = f"setattr({_SHELL}, 'execution_count', {_SHELL}.execution_count - 1)"
+
+
+class Installs:
+    """Installs for one kernel.
+
+    Args:
+        process: Its sandbox gets the packages.
+        queries: Tell the kernel of them.
+        notify: Gets the events.
+        cell: Tells the number of the latest cell.
+    """
+
+    def __init__(self, process: KernelProcess, queries: Queries, notify: Notify, *, cell: Callable[[], int]) -> None:
+        self._process = process
+        self._queries = queries
+        self._notify = notify
+        self._cell = cell
+        self._installer: Installer | None = None
+
+    @property
+    def installer(self) -> Installer:
+        """What fills the sandbox's site folder.
+
+        Raises:
+            UsageError: The kernel was not started.
+        """
+        if self._installer is None:
+            provisioner = self._process.provisioner
+            self._installer = Installer(
+                provisioner.site, target=provisioner.target(), policy=self._process.spec.install
+            )
+        return self._installer
+
+    async def install(self, requirements: list[str], *, reason: str) -> list[Package]:
+        """Install distributions; they are importable after `make_importable`.
+
+        Raises:
+            InstallRefused: Policy or the form of the request forbids it.
+            InstallError: It failed; the environment is as it was.
+        """
+        return await self._add(0, requirements, self.installer.install(requirements), reason=reason)
+
+    async def install_module(self, cell: int, module: str) -> tuple[list[Package], str]:
+        """Install what has the module that a cell lacked; returns what was added, or why nothing was.
+
+        The cell can run again then, under the same count.
+        """
+        try:
+            work = self.installer.install_module(module)
+            added = await self._add(cell, [module], work, reason=f"No module named {module!r}")
+        except InstallError as error:
+            return [], f"Not installed: {error}"
+        await self.make_importable()
+        # The same count: as it will be when the notebook runs again with the package there.
+        await self._queries.ask({"count": _UNCOUNT}, seconds=SECONDS)
+        return added, ""
+
+    async def make_importable(self) -> None:
+        """Have the kernel look again at what there is to import."""
+        await self._queries.ask({"seen": _INVALIDATE}, seconds=SECONDS)
+
+    def serve(self, loop: asyncio.AbstractEventLoop) -> InstallHook:
+        """What answers `%pip install` in a cell: called on the sandbox's own thread, it works on this loop."""
+
+        def install(wanted: list[str]) -> list[dict[str, Any]]:
+            work = self._add(self._cell(), wanted, self.installer.install(wanted), reason="%pip install")
+            added = asyncio.run_coroutine_threadsafe(work, loop).result(timeout=SERVE_SECONDS)
+            return [{"name": each.name, "version": each.version} for each in added]
+
+        return install
+
+    async def _add(self, cell: int, asked: list[str], work: Awaitable[list[Package]], *, reason: str) -> list[Package]:
+        """Await an install, and tell how it went."""
+        started = time.monotonic()
+        try:
+            added = await work
+        except InstallError as error:
+            refused = isinstance(error, InstallRefused)
+            seconds = time.monotonic() - started
+            self._notify(
+                InstallFailed(cell=cell, requirements=asked, reason=str(error), refused=refused, seconds=seconds)
+            )
+            raise
+        if added:
+            seconds = time.monotonic() - started
+            self._notify(PackagesInstalled(cell=cell, packages=added, reason=reason, seconds=seconds))
+        return added

@@ -1,0 +1,146 @@
+"""Where each message of a kernel belongs: to the cell that runs, to an earlier one, to the widgets, or nowhere.
+
+What a message says of its parent is a claim. It decides whose output it becomes, and no more: a cell that has ended
+stays as it was returned, and what comes for it later is told as late.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from nbagent.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
+from nbagent.kernel.execution import Execution
+from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
+from nbagent.kernel.widgets import Widgets
+
+RECENT = 120
+"""Requests whose late output is still attributed to a cell."""
+SILENT = 100
+"""How many of them may be silent ones: what is printed comes up to 0.2 s later, and a file takes hundreds."""
+
+Notify = Callable[[Event], object]
+"""Gets each event as it happens. It must not raise but to end the cell: a log that can't be written."""
+
+
+class Router:
+    """Sorts the messages of a kernel, and tells what they change in what is shown.
+
+    Args:
+        notify: Gets the events.
+        limits: What is kept of a cell's outputs.
+        spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
+
+    Attributes:
+        widgets: The models that are open in the present kernel.
+    """
+
+    def __init__(
+        self,
+        notify: Notify,
+        *,
+        limits: OutputLimits | None = None,
+        spill: Callable[[int], Callable[[str, str], None]] | None = None,
+    ) -> None:
+        self._notify = notify
+        self._limits = limits or OutputLimits()
+        self._spill = spill
+        self._displays = Displays()
+        self.widgets = Widgets(displays=self._displays)
+        self._widgets_changed = False
+        self._recent: OrderedDict[str, tuple[int, CellOutputs]] = OrderedDict()
+        self._silent: deque[str] = deque()
+
+    def begin(self, cell: int) -> CellOutputs:
+        """Where the outputs of a cell that begins are collected."""
+        spill = self._spill(cell) if self._spill else None
+        return CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
+
+    def forget(self) -> None:
+        """A new kernel took the old one's place: whatever that one had open is gone."""
+        self._recent.clear()
+        self._silent.clear()
+        self._displays = Displays()
+        self.widgets = Widgets(displays=self._displays)
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def remember(self, msg_id: str, cell: int, outputs: CellOutputs) -> None:
+        """A request is a cell's: what comes of it later is that cell's late output."""
+        self._recent[msg_id] = (cell, outputs)
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    def remember_silent(self, msg_id: str) -> None:
+        """A silent request was sent: ipykernel names the latest one for what a thread prints, which is the last cell's.
+
+        Only the last of them are remembered, so that a large file doesn't push out the cells.
+        """
+        if not self._recent:
+            return
+        self.remember(msg_id, *next(reversed(self._recent.values())))
+        self._silent.append(msg_id)
+        if len(self._silent) > SILENT:
+            self._recent.pop(self._silent.popleft(), None)
+
+    # -- messages -----------------------------------------------------------------------------------------------
+
+    def take(self, channel: str, message: dict[str, Any], run: Execution | None = None) -> None:
+        """Sort one message.
+
+        Args:
+            channel: `shell` or `iopub`.
+            message: As the connection gives it.
+            run: What runs now, if it is a cell.
+        """
+        kind = message["header"].get("msg_type")
+        parent = message["parent_header"].get("msg_id")
+        if channel == "shell":
+            if run is not None and parent == run.msg_id and kind == "execute_reply" and run.reply is None:
+                run.reply = message["content"]
+        elif self.widgets.add(message):
+            self._widgets_changed = True
+        elif run is not None and parent == run.msg_id:
+            self._take_present(message, run)
+        elif parent in self._recent and kind != "status":
+            self._take_late(message, *self._recent[parent])
+
+    def take_unseen(self, channel: str, message: dict[str, Any]) -> None:
+        """Take a message of code that is run again: nothing of it is shown, only widgets are open again."""
+        if channel == "iopub":
+            self.widgets.add(message)
+
+    def _take_present(self, message: dict[str, Any], run: Execution) -> None:
+        # As long as output comes, its end is only late.
+        run.half_done_at = None
+        if message["header"].get("msg_type") == "status":
+            run.idle |= message["content"].get("execution_state") == "idle"
+        else:
+            self.show(run.cell, run.outputs.add(message))
+
+    def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs) -> None:
+        for change in outputs.add(message):
+            if isinstance(change, Added):
+                self._notify(LateOutput(cell=cell, output=change.output))
+            else:
+                self.show(cell, [change])
+
+    def show(self, cell: int, changes: list[Change]) -> None:
+        """Tell what changed in what a cell shows."""
+        for change in changes:
+            if isinstance(change, Added):
+                self._notify(OutputAdded(cell=cell, output=change.output))
+            elif isinstance(change, Updated):
+                self._notify(
+                    OutputUpdated(cell=cell, display_id=change.display_id, data=change.data, metadata=change.metadata)
+                )
+            else:
+                self._notify(OutputsCleared(cell=cell))
+
+    def take_widget_state(self) -> dict[str, Any] | None:
+        """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""
+        if not self._widgets_changed:
+            return None
+        self._widgets_changed = False
+        return self.widgets.state()

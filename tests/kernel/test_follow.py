@@ -1,0 +1,136 @@
+"""How long a cell runs and how it ends: limits, stops, last words, and ends that do not come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+import pytest_asyncio
+from kernel.shared import SWALLOW, Events, errors
+
+from nbagent.events import OutputAdded, StateLost
+from nbagent.kernel.kernel import Kernel
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def imports_are_paid(kernel: Kernel) -> None:
+    """A kernel's first error costs imports of its own, which are not what the times here are about."""
+    await kernel.run("1 / 0")
+
+
+async def test_a_timeout_keeps_variables(kernel: Kernel, events: Events) -> None:
+    """A cell over its limit is interrupted in time, and the next one finds its variables."""
+    started = time.monotonic()
+    cell = await kernel.run("import time; kept = 5; print('begun'); time.sleep(100)", timeout=0.5)
+    assert time.monotonic() - started < 2
+    assert (cell.status, cell.text, cell.state_lost) == ("timeout", "begun", "")
+    assert "variables are kept" in cell.note
+    assert errors(cell) == ["KeyboardInterrupt"]
+    assert (await kernel.run("kept")).text == "5"
+    assert not events.of(StateLost)
+
+
+async def test_a_clock_that_jumps_changes_no_limit(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the time of day is set forward or back, a cell is neither stopped early nor runs on for ever."""
+    real = time.time
+    for jump in (86_400.0, -86_400.0):
+        monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+        assert (await kernel.run("import time; time.sleep(0.3); 'slept'", timeout=10)).text == "'slept'"
+        started = time.monotonic()
+        assert (await kernel.run("time.sleep(60)", timeout=0.3)).status == "timeout"
+        assert time.monotonic() - started < 5
+        monkeypatch.setattr(time, "time", real)
+
+
+async def test_ten_timeouts_in_a_row(kernel: Kernel) -> None:
+    """After each interrupt the next cell really runs: no empty success."""
+    for number in range(10):
+        assert (await kernel.run("import time; time.sleep(100)", timeout=0.05)).status == "timeout"
+        assert (await kernel.run(f"{number}")).text == str(number)
+
+
+async def test_a_swallowed_interrupt_ends_in_time(kernel: Kernel, events: Events) -> None:
+    """At limit plus grace the kernel is killed and replaced; person and model are told that state is lost."""
+    await kernel.run("gone = 1")
+    started = time.monotonic()
+    cell = await kernel.run(SWALLOW, timeout=0.5)
+    # The end is told before the new kernel is up, which takes what a start takes here.
+    assert events.last[OutputAdded] - started < 0.5 + 1 + 1
+    assert cell.status == "timeout"
+    assert errors(cell) == ["KernelDied"]
+    assert "Variables, imports and files of the sandbox are lost." in cell.state_lost
+    (told,) = events.of(StateLost)
+    assert (told.cell, told.reason) == (cell.cell, cell.state_lost)
+    assert errors(await kernel.run("gone")) == ["NameError"]
+
+
+async def test_a_person_stops_a_cell(kernel: Kernel) -> None:
+    """`interrupt` stops what runs and keeps variables; when nothing runs it does nothing to the next cell."""
+    kernel.interrupt()
+    assert (await kernel.run("kept = 6; kept")).text == "6"
+    running = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
+    await asyncio.sleep(0.3)
+    kernel.interrupt()
+    cell = await asyncio.wait_for(running, 3)
+    assert cell.status == "interrupted"
+    assert "was stopped" in cell.note
+    assert (await kernel.run("kept")).text == "6"
+
+
+async def test_a_stop_is_for_the_running_cell_only(kernel: Kernel) -> None:
+    """Of two cells that wait for each other, only the first is stopped."""
+    first = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
+    second = asyncio.create_task(kernel.run("'second'"))
+    await asyncio.sleep(0.3)
+    kernel.interrupt()
+    assert (await first).status == "interrupted"
+    assert (await second).text == "'second'"
+
+
+async def test_an_interrupt_that_came_too_late(kernel: Kernel) -> None:
+    """A cell that ends well while it is being stopped has ended well."""
+    code = "import time\ntry:\n    time.sleep(100)\nexcept KeyboardInterrupt:\n    print('put away')"
+    cell = await kernel.run(code, timeout=0.3)
+    assert cell.text == "put away"
+    assert cell.status == "ok"
+
+
+async def test_last_words_are_heard(kernel: Kernel) -> None:
+    """What was sent before the death is shown, however much of it was still on its way."""
+    code = "import os, time\nfor n in range(300): print(n, flush=True)\ntime.sleep(0.2)\nos._exit(1)"
+    cell = await kernel.run(code)
+    assert cell.status == "died"
+    assert cell.text.split() == [str(n) for n in range(300)]
+
+
+async def test_a_kernel_that_became_something_else(kernel: Kernel) -> None:
+    """A kernel replaced by another program answers no more: it is stopped at the limit and replaced."""
+    cell = await kernel.run("import os; os.execv('/bin/sleep', ['sleep', '1000'])", timeout=0.5)
+    assert cell.status == "timeout"
+    assert cell.state_lost
+    assert (await kernel.run("1 + 1")).text == "2"
+
+
+async def test_an_end_that_is_withheld_is_bounded(kernel: Kernel) -> None:
+    """A kernel that never says idle is waited for a few seconds, and that is noted."""
+    code = """
+kernel = get_ipython().kernel
+say = kernel._publish_status
+kernel._publish_status = lambda *a, **k: None
+kernel._publish_status_and_flush = lambda *a, **k: None
+"""
+    started = time.monotonic()
+    cell = await kernel.run(code)
+    assert time.monotonic() - started < 8
+    assert "may be incomplete" in cell.note
+    await kernel.restart()
+
+
+async def test_a_representation_that_loops_ends(kernel: Kernel) -> None:
+    """A result that takes for ever to show itself ends at the cell's limit."""
+    code = "class Loop:\n    def _repr_html_(self):\n        while True: x = 1\nLoop()"
+    assert (await kernel.run(code, timeout=0.5)).status in ("timeout", "ok")
+    assert (await kernel.run("1 + 1")).text == "2"

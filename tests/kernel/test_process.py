@@ -1,0 +1,74 @@
+"""How a kernel's process begins, or does not; how it goes to another kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from kernel.shared import short
+
+from nbagent.errors import NbagentError, SandboxError, UsageError
+from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox.engine import Engine
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_start_that_hangs_is_an_error(engine: Engine) -> None:
+    """A kernel that doesn't answer in time is an error of the sandbox's, and nothing of it is left."""
+    with pytest.raises(NbagentError, match="did not answer"):
+        await Kernel(engine, short(start_timeout=0.01)).start()
+
+
+async def test_a_start_that_dies_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that ends while it starts is an error with the end of what it said."""
+    monkeypatch.setattr("nbagent.sandbox.seccomp.inner_program", lambda **_: b"\xff" * 8)
+    with pytest.raises(NbagentError, match="the system call filter was refused"):
+        await Kernel(engine).start()
+
+
+async def test_a_kernel_that_was_not_started(engine: Engine) -> None:
+    """Asking one for its sandbox is an error with the mend; stopping it does nothing."""
+    kernel = Kernel(engine)
+    with pytest.raises(UsageError, match="not running"):
+        _ = kernel.provisioner
+    await kernel.stop()
+
+
+async def test_a_process_goes_to_another_kernel(engine: Engine) -> None:
+    """Who adopts it has its state and its name, over restarts too; who gave it away can be started once more."""
+    spec = replace(short(), late_data=True)
+    giver, taker = Kernel(engine, spec), Kernel(engine, replace(spec, owner="somebody"))
+    try:
+        await giver.start()
+        name = giver.id
+        assert await giver.evaluate("seen = []\ndef main(): seen.append(1); return seen", []) == [1]
+        await taker.adopt(giver, patience=5)
+        assert (giver.is_alive, giver.spec.owner, taker.id, taker.spec.owner) == (False, "", name, "somebody")
+        assert await taker.evaluate("seen = []\ndef main(): seen.append(1); return seen", []) == [1, 1]
+        await giver.stop()
+        await taker.restart()
+        assert (taker.id, taker.provisioner.spec.owner) == (name, "somebody")
+        await giver.start()
+        assert giver.id != name
+        assert (await giver.run("1")).text == (await taker.run("1")).text == "1"
+    finally:
+        await giver.stop()
+        await taker.stop()
+
+
+async def test_a_process_that_is_gone_is_not_adopted(engine: Engine) -> None:
+    """Then both kernels are as they were."""
+    spec = replace(short(), late_data=True)
+    giver, taker = Kernel(engine, spec), Kernel(engine, spec)
+    with pytest.raises(UsageError, match="not running"):
+        await taker.adopt(giver, patience=1)
+    try:
+        await giver.start()
+        await giver.provisioner.kill()
+        with pytest.raises(SandboxError):
+            await taker.adopt(giver, patience=1)
+        assert not taker.is_alive
+        assert giver.provisioner.spec.owner == ""
+    finally:
+        await giver.stop()

@@ -1,0 +1,129 @@
+"""Cells that are given up, and cells that run again once what they missed is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from kernel.shared import SWALLOW, Events, errors, short
+from sandbox.index import Index
+
+from nbagent.errors import NbagentError
+from nbagent.events import InstallFailed, OutputsCleared, PackagesInstalled
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.runner import MAX_INSTALLS
+from nbagent.sandbox.engine import Engine
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_cancelled_run_stops_its_cell(kernel: Kernel) -> None:
+    """Who gives up on a cell stops it: the next one runs at once, with the variables."""
+    await kernel.run("kept = 7")
+    running = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
+    await asyncio.sleep(0.3)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    started = time.monotonic()
+    assert (await kernel.run("kept")).text == "7"
+    assert time.monotonic() - started < 1
+
+
+async def test_a_cancelled_run_that_swallows(kernel: Kernel) -> None:
+    """If its cell doesn't stop, the kernel is replaced before the cancellation is over."""
+    running = asyncio.create_task(kernel.run(SWALLOW))
+    await asyncio.sleep(0.3)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await kernel.run("1 + 1")).text == "2"
+
+
+async def test_stopping_ends_a_running_cell(engine: Engine) -> None:
+    """Who stops the kernel ends its cell with an error, and leaves nothing behind."""
+    kernel = Kernel(engine, short())
+    await kernel.start()
+    running = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
+    await asyncio.sleep(0.3)
+    await kernel.stop()
+    with pytest.raises(NbagentError):
+        await asyncio.wait_for(running, 5)
+
+
+async def test_a_missing_module_is_installed(kernel: Kernel, packages: Index, events: Events) -> None:
+    """The distribution is installed, the cell runs again from its start, and only that run's output is kept."""
+    packages.add("automatic", "1.2")
+    cell = await kernel.run("print('before')\nimport automatic\nautomatic.version")
+    assert (cell.status, cell.text) == ("ok", "before\n'1.2'")
+    assert [(each.name, each.version, each.requested) for each in cell.installed] == [("automatic", "1.2", True)]
+    assert [each.packages for each in events.of(PackagesInstalled)] == [cell.installed]
+    assert events.of(OutputsCleared)
+    assert (await kernel.run("import automatic")).installed == []
+
+
+async def test_modules_one_after_the_other(kernel: Kernel, packages: Index) -> None:
+    """A cell that misses several modules gets them all."""
+    for name in ("onemore", "twomore"):
+        packages.add(name)
+    cell = await kernel.run("import onemore, twomore; onemore.version + twomore.version")
+    assert cell.text == "'1.01.0'"
+    assert [each.name for each in cell.installed] == ["onemore", "twomore"]
+
+
+async def test_a_name_that_is_none(kernel: Kernel, events: Events) -> None:
+    """A module that no index has stays the code's error, with the reason in the note; the cell ran once."""
+    cell = await kernel.run("print('once'); import invented_by_a_model")
+    assert errors(cell) == ["ModuleNotFoundError"]
+    assert "Not installed" in cell.note
+    assert "invented-by-a-model" in cell.note
+    assert cell.text == "once"
+    assert len(events.of(InstallFailed)) == 1
+
+
+async def test_a_package_without_the_module(kernel: Kernel, packages: Index) -> None:
+    """Installed and still not there: one attempt a module, no loop."""
+    packages.add("hollow", files={"other_name.py": ""})
+    started = time.monotonic()
+    cell = await kernel.run("import hollow")
+    assert errors(cell) == ["ModuleNotFoundError"]
+    assert len(packages.requests) < 200
+    assert time.monotonic() - started < 10
+
+
+async def test_a_stop_while_installing(kernel: Kernel, packages: Index) -> None:
+    """A person who stops a cell while its module is installed has stopped it: it doesn't run again."""
+    packages.add("slow")
+    packages.slow = True
+    try:
+        running = asyncio.create_task(kernel.run("import slow; print('ran')"))
+        while not any("slow" in each for each in packages.requests):
+            await asyncio.sleep(0.02)
+        kernel.interrupt()
+        await asyncio.sleep(0.1)
+    finally:
+        packages.slow = False
+        packages.delay.set()
+    cell = await asyncio.wait_for(running, 60)
+    packages.delay.clear()
+    assert "ran" not in cell.text
+    assert cell.status in ("interrupted", "error")
+
+
+async def test_a_package_of_many_parts_leaves_room_for_others(kernel: Kernel, packages: Index) -> None:
+    """What one cell may have installed is counted in modules: what these bring along doesn't count."""
+    parts = tuple(packages.add(f"part{n}") and f"part{n}" for n in range(MAX_INSTALLS + 1))
+    packages.add("whole", requires=parts)
+    packages.add("beside")
+    cell = await kernel.run("import whole, beside; beside.version")
+    assert cell.text == "'1.0'"
+    assert len(cell.installed) == len(parts) + 2
+
+
+async def test_modules_are_bounded(kernel: Kernel, packages: Index) -> None:
+    """A cell that misses one more than it may have installed ends with that error, and says what it got."""
+    names = [packages.add(f"many{n}") and f"many{n}" for n in range(MAX_INSTALLS + 1)]
+    cell = await kernel.run(f"import {', '.join(names)}")
+    assert errors(cell) == ["ModuleNotFoundError"]
+    assert [each.name for each in cell.installed] == names[:-1]
