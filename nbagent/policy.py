@@ -15,6 +15,8 @@ from typing import Any
 from nbagent.errors import UsageError
 
 MIB = 1024 * 1024
+MAX_BOUND = 1_000_000_000
+"""The most that any limit can be, in its own unit."""
 
 
 class TrustLevel(enum.StrEnum):
@@ -72,13 +74,17 @@ class Limits:
             *("memory_mb", "pids", "tmp_mb", "timeout", "grace", "start_timeout"),
             *("upload_mb", "download_mb"),
         ):
-            value = getattr(self, name)
-            if not value > 0:
-                raise UsageError(f"The limit {name} must be above 0, not {value}.")
-        if self.cpus is not None and not self.cpus > 0:
-            raise UsageError(f"The limit cpus must be above 0, not {self.cpus}.")
+            _check_bound(name, getattr(self, name))
+        if self.cpus is not None:
+            _check_bound("cpus", self.cpus)
         if self.memory_mb < 128:
             raise UsageError(f"A kernel needs at least 128 MB of memory; memory_mb is {self.memory_mb}.")
+
+
+def _check_bound(name: str, value: float) -> None:
+    # Without an end there is no limit, and a value above this overflows some of the system's own.
+    if not 0 < value <= MAX_BOUND:
+        raise UsageError(f"The limit {name} must be above 0 and at most {MAX_BOUND:,}, not {value}.")
 
 
 class Network(enum.StrEnum):
@@ -204,13 +210,21 @@ TRUST_PRESETS: dict[TrustLevel, Trust] = {
 }
 """What each level permits, before a person overrides any of it."""
 
-LIMIT_NAMES = {"memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout"}
+LIMIT_NAMES = {
+    "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout", "upload_mb": "upload_mb",
+    "download_mb": "download_mb",
+}  # fmt: skip
 """The security options that are limits, by the name that `Limits` has for them."""
 OPTIONS = (
     "network_enabled", "allowed_hosts", "allow_shell", "allow_subprocess", "allow_network_tools", "memory_limit_mb",
-    "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands",
+    "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands", "upload_mb", "download_mb",
 )  # fmt: skip
 """The names of all security options."""
+
+
+def asking(security: Mapping[str, Any]) -> dict[str, Any]:
+    """Security options with which code reaches what is listed, and what a person allows when it asks."""
+    return {"allowed_hosts": [], **security, "network_enabled": True, "allow_network_tools": True}
 
 
 def trust_for(
@@ -267,7 +281,7 @@ def _options(security: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _list(value: Any) -> list[str]:
-    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in value):
         raise UsageError("The security option allowed_hosts is a list of names.")
     return list(value)
 

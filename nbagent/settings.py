@@ -50,6 +50,9 @@ class Settings(BaseSettings):
     pool_imports: list[str] = Field(
         default_factory=lambda: ["polars", "matplotlib.pyplot"], description="Modules that warm kernels have imported."
     )
+    restore: Literal["replay", "nothing"] = Field(
+        default="nothing", description="What is done for a kernel that was lost: replay runs its cells again."
+    )
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
     install_allow: list[str] = Field(default_factory=list, description="If not empty, only these distributions.")
@@ -73,6 +76,12 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, then the environment, then the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+
+    @property
+    def security_options(self) -> dict[str, Any]:
+        """All security options that are set, those with a setting of their own included."""
+        own = {"timeout_seconds": self.timeout, "memory_limit_mb": self.memory_mb, "cpu_limit": self.cpus}
+        return {**self.security, **{name: value for name, value in own.items() if value is not None}}
 
     @property
     def install_policy(self) -> InstallPolicy:
