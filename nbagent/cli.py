@@ -53,15 +53,28 @@ Memory = Annotated[int | None, typer.Option("--memory", help="Memory of the sand
 Hosts = Annotated[
     list[str] | None, typer.Option("--allow-host", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN.")
 ]
+AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
+UploadMb = Annotated[int | None, typer.Option("--upload-mb", help="MB that may go to hosts in all; 256 by default.")]
+DownloadMb = Annotated[
+    int | None, typer.Option("--download-mb", help="MB that may come from hosts in all; 4096 by default.")
+]
+Restore = Annotated[
+    str | None,
+    typer.Option("--restore", help="replay: when a kernel was lost, run its cells again. By default: nothing."),
+]
 Accept = Annotated[
-    list[str] | None, typer.Option("--accept", help="A limit that may stay unenforced: memory, cpu. May be repeated.")
+    list[str] | None,
+    typer.Option("--accept", help="A limit that may stay unenforced: memory, cpu, commands or egress. Repeatable."),
 ]
 Image = Annotated[str | None, typer.Option("--image", help="The Docker image of the kernel.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
 Verbose = Annotated[
-    int, typer.Option("--verbose", "-v", count=True, help="Log what happens to standard error; -vv for more.")
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
+    ),
 ]
 KeyFile = Annotated[Path | None, typer.Option("--key-file", help="The secret that it was written with.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the notebook goes.")]
@@ -94,6 +107,10 @@ def run(
     accept: Accept = None,
     image: Image = None,
     allow_host: Hosts = None,
+    ask_hosts: AskHosts = False,
+    upload_mb: UploadMb = None,
+    download_mb: DownloadMb = None,
+    restore: Restore = None,
     record: Annotated[Path | None, typer.Option("--record", help="Write the model's replies to this file.")] = None,
     keep: Keep = False,
     as_json: Json = False,
@@ -103,7 +120,8 @@ def run(
     """Ask a question; the answer is text and a notebook."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host, verbose)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -128,6 +146,10 @@ def execute(
     accept: Accept = None,
     image: Image = None,
     allow_host: Hosts = None,
+    ask_hosts: AskHosts = False,
+    upload_mb: UploadMb = None,
+    download_mb: DownloadMb = None,
+    restore: Restore = None,
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -136,7 +158,8 @@ def execute(
     """Run code in the sandbox, without a model."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host, verbose)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     running = commands.execute(
         source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
     )
@@ -175,6 +198,8 @@ def resume(
     question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
     code: Annotated[str | None, typer.Option("--code", "-c", help="Code instead of a question.")] = None,
     model: Model = None,
+    ask_hosts: AskHosts = False,
+    restore: Restore = None,
     out: Out = None,
     keep: Keep = False,
     as_json: Json = False,
@@ -187,7 +212,8 @@ def resume(
     def make() -> Session:
         from nbagent.session import Session
 
-        return Session.resumed(session, model=model, log_level=_log_level(verbose))
+        own: Any = {"ask_hosts": ask_hosts, "restore": restore}
+        return Session.resumed(session, model=model, log_level=_log_level(verbose), **own)
 
     raise typer.Exit(
         _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))
@@ -286,7 +312,6 @@ def _arguments(
     memory: int | None,
     accept: list[str] | None,
     image: str | None,
-    hosts: list[str] | None,
     verbose: int,
 ) -> dict[str, Any]:
     return {
@@ -297,9 +322,14 @@ def _arguments(
         "memory_mb": memory,
         "accept": accept or (),
         "image": image,
-        "security": {"allowed_hosts": hosts} if hosts else {},
         "log_level": _log_level(verbose),
     }
+
+
+def _reach(hosts: list[str] | None, ask: bool, upload: int | None, download: int | None) -> dict[str, Any]:
+    """What the options about hosts are to a session."""
+    options = {"allowed_hosts": hosts or None, "upload_mb": upload, "download_mb": download}
+    return {"security": {name: value for name, value in options.items() if value is not None}, "ask_hosts": ask}
 
 
 def _log_level(verbose: int) -> str | None:

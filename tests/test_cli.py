@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -227,6 +228,31 @@ def test_trust_and_limits_reach_the_sandbox(here: Path) -> None:
     assert "--memory" in done.json["note"]
 
 
+def test_what_may_go_to_hosts_is_bounded(here: Path) -> None:
+    """By options, by settings, and by both: each figure of the session's start is the one that was said last."""
+    words = ("exec", "-c", "1", "--allow-host", "a.example", "--upload-mb", "3", *ENGINE)
+    own = '{"upload_mb": 2, "download_mb": 5, "memory_limit_mb": 300}'
+    done = nbagent(*words, cwd=here, NBAGENT_STATE_DIR=str(here / "state"), NBAGENT_SECURITY=own)
+    assert done.code == 0
+    log = next(here.glob("state/sessions/*/log.jsonl")).read_text()
+    limits = json.loads(log.splitlines()[0])["event"]["limits"]
+    assert (limits["upload_mb"], limits["download_mb"], limits["memory_mb"]) == (3, 5, 300)
+
+
+def test_cells_are_run_again_where_a_person_wants_it(here: Path) -> None:
+    """After a kernel died, by the option or the setting; the option wins."""
+    cells = [nbformat.v4.new_code_cell("x = 7"), nbformat.v4.new_code_cell("import os; os._exit(3)")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), here / "n.ipynb")
+    replay = {"NBAGENT_RESTORE": "replay"}
+    for words, setting, again in (
+        (["--restore", "replay"], {}, True),
+        ([], replay, True),
+        (["--restore", "nothing"], replay, False),
+    ):
+        done = nbagent("exec", "n.ipynb", *words, *ENGINE, cwd=here, **setting)
+        assert (done.code, "Cell 1 succeeded before and was run again" in done.err) == (1, again), done.err
+
+
 # -- what is wrong ---------------------------------------------------------------------------------
 
 WRONG: list[tuple[list[str], int, str]] = [
@@ -241,6 +267,10 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", "?", "--trust", "root"], 2, "no trust level 'root'"),
     (["run", "?", "--timeout", "0"], 2, "timeout"),
     (["run", "?", "--memory", "5"], 2, "128 MB"),
+    (["run", "?", "--timeout", "inf"], 2, "timeout must be"),
+    (["run", "?", "--trust", ""], 2, "no trust level ''"),
+    (["run", "?", "--upload-mb", "0"], 2, "upload_mb must be"),
+    (["run", "?", "--restore", "all"], 2, "no way 'all'"),
     (["run", "?", "--data", "nothing.csv"], 2, "no file or folder 'nothing.csv'"),
     (["run", "?", "--data", "pipe"], 2, "neither a file nor a folder"),
     (["run", "?", "--data", "r.jsonl", "--data", "folder/r.jsonl"], 2, "same name"),
