@@ -43,30 +43,44 @@ audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody cha
 app.add_typer(audit_app, name="audit")
 
 Data = Annotated[
-    list[str] | None, typer.Option("--data", "-d", help="A file or folder that the code sees. May be repeated.")
+    list[str] | None,
+    typer.Option("--data", "-d", metavar="PATH", help="A file or folder that the code sees. Repeatable."),
 ]
-Model = Annotated[str | None, typer.Option("--model", "-m", help="provider:model, or replay:FILE.")]
-Engine = Annotated[str | None, typer.Option("--engine", "-e", help="docker, bubblewrap or local.")]
-Trust = Annotated[str | None, typer.Option("--trust", help="isolated, sandboxed, untrusted or trusted.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds a cell may run.")]
-Memory = Annotated[int | None, typer.Option("--memory", help="Memory of the sandbox in MB.")]
+Model = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="provider:model, or replay:FILE.")]
+Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker, bubblewrap or local.")]
+Trust = Annotated[
+    str | None, typer.Option("--trust", metavar="LEVEL", help="isolated, sandboxed, untrusted or trusted.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Seconds a cell may run.")]
+Memory = Annotated[int | None, typer.Option("--memory", metavar="MB", help="Memory of the sandbox in MB.")]
 Hosts = Annotated[
-    list[str] | None, typer.Option("--allow-host", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN.")
+    list[str] | None,
+    typer.Option(
+        "--allow-host", metavar="HOST", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN. Repeatable."
+    ),
 ]
 AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
-UploadMb = Annotated[int | None, typer.Option("--upload-mb", help="MB that may go to hosts in all; 256 by default.")]
+UploadMb = Annotated[
+    int | None, typer.Option("--upload-mb", metavar="MB", help="MB that may go to hosts in all; 256 by default.")
+]
 DownloadMb = Annotated[
-    int | None, typer.Option("--download-mb", help="MB that may come from hosts in all; 4096 by default.")
+    int | None, typer.Option("--download-mb", metavar="MB", help="MB that may come from hosts in all; 4096 by default.")
 ]
 Restore = Annotated[
     str | None,
-    typer.Option("--restore", help="replay: when a kernel was lost, run its cells again. By default: nothing."),
+    typer.Option(
+        "--restore", metavar="WAY", help="replay: when a kernel was lost, run its cells again. By default: nothing."
+    ),
 ]
 Accept = Annotated[
     list[str] | None,
-    typer.Option("--accept", help="A limit that may stay unenforced: memory, cpu, commands or egress. Repeatable."),
+    typer.Option(
+        "--accept",
+        metavar="LIMIT",
+        help="A limit that may stay unenforced: memory, cpu, commands or egress. Repeatable.",
+    ),
 ]
-Image = Annotated[str | None, typer.Option("--image", help="The Docker image of the kernel.")]
+Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The Docker image of the kernel.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
@@ -76,8 +90,10 @@ Verbose = Annotated[
         "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
     ),
 ]
-KeyFile = Annotated[Path | None, typer.Option("--key-file", help="The secret that it was written with.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the notebook goes.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
 
 
 def _version(wanted: bool) -> None:
@@ -111,7 +127,9 @@ def run(
     upload_mb: UploadMb = None,
     download_mb: DownloadMb = None,
     restore: Restore = None,
-    record: Annotated[Path | None, typer.Option("--record", help="Write the model's replies to this file.")] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
+    ] = None,
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -136,7 +154,7 @@ def run(
 @app.command("exec")
 def execute(
     source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
-    code: Annotated[str | None, typer.Option("--code", "-c", help="Code instead of a file.")] = None,
+    code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
     data: Data = None,
     out: Out = None,
     engine: Engine = None,
@@ -166,7 +184,7 @@ def execute(
     raise typer.Exit(_finish(running))
 
 
-@app.command()
+@app.command(short_help="See it work, without a key.")
 def demo(
     out: Out = None,
     engine: Engine = None,
@@ -184,7 +202,7 @@ def demo(
     )
 
 
-@app.command()
+@app.command(short_help="List the sessions, and which can be gone on with.")
 def sessions(as_json: Json = False) -> None:
     """List the sessions on this machine, and which can be gone on with."""
     from nbagent import manage
@@ -192,11 +210,13 @@ def sessions(as_json: Json = False) -> None:
     raise typer.Exit(manage.show_sessions(as_json=as_json))
 
 
-@app.command()
+@app.command(short_help="Go on with a session.")
 def resume(
     session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")],
     question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
-    code: Annotated[str | None, typer.Option("--code", "-c", help="Code instead of a question.")] = None,
+    code: Annotated[
+        str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
+    ] = None,
     model: Model = None,
     ask_hosts: AskHosts = False,
     restore: Restore = None,
@@ -220,7 +240,7 @@ def resume(
     )
 
 
-@app.command()
+@app.command(short_help="Open a terminal inside a sandbox.")
 def shell(session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")]) -> None:
     """Open a terminal inside a session's sandbox, where its trust level permits a shell."""
     from nbagent import manage
@@ -228,9 +248,11 @@ def shell(session: Annotated[str, typer.Argument(help="Its name, or enough of it
     raise typer.Exit(manage.shell(session))
 
 
-@app.command()
+@app.command(short_help="Remove what killed processes left behind.")
 def clean(
-    max_age: Annotated[str | None, typer.Option("--max-age", help="Only what is older: 90, 30m, 12h, 2d.")] = None,
+    max_age: Annotated[
+        str | None, typer.Option("--max-age", metavar="AGE", help="Only what is older: 90, 30m, 12h, 2d.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Remove the sandboxes, folders and containers that processes left behind which were killed."""
@@ -239,7 +261,7 @@ def clean(
     raise typer.Exit(manage.clean(max_age=max_age, as_json=as_json))
 
 
-@app.command()
+@app.command(short_help="What each engine enforces here; --self-check tries it.")
 def doctor(
     self_check: Annotated[
         bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
