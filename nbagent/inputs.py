@@ -131,7 +131,7 @@ def sandbox_spec(
     return SandboxSpec(
         trust=row if limits is None else replace(row, limits=limits),
         data=tuple(mounts),
-        accept=frozenset([*chosen.accept, *accept]),
+        accept=frozenset([*chosen.accept, *([accept] if isinstance(accept, str) else accept)]),
         install=row.narrow(chosen.install_policy),
         image=image or chosen.image,
         owner=owner,

@@ -17,6 +17,8 @@ from nbagent.errors import UsageError
 MIB = 1024 * 1024
 MAX_BOUND = 1_000_000_000
 """The most that any limit can be, in its own unit."""
+WHOLE_LIMITS = ("memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb")
+"""The fields of `Limits` that are whole numbers."""
 
 
 class TrustLevel(enum.StrEnum):
@@ -70,21 +72,24 @@ class Limits:
     """What may be fetched from them in all."""
 
     def __post_init__(self) -> None:
-        for name in (
-            *("memory_mb", "pids", "tmp_mb", "timeout", "grace", "start_timeout"),
-            *("upload_mb", "download_mb"),
-        ):
-            _check_bound(name, getattr(self, name))
+        for name in ("timeout", "grace", "start_timeout", *WHOLE_LIMITS):
+            _check_bound(name, getattr(self, name), whole=name in WHOLE_LIMITS)
         if self.cpus is not None:
-            _check_bound("cpus", self.cpus)
+            _check_bound("cpus", self.cpus, whole=False)
+            if not 0.01 <= self.cpus <= 10_000:
+                raise UsageError(f"The limit cpus must be at least 0.01 and at most 10,000 cores, not {self.cpus}.")
         if self.memory_mb < 128:
             raise UsageError(f"A kernel needs at least 128 MB of memory; memory_mb is {self.memory_mb}.")
 
 
-def _check_bound(name: str, value: float) -> None:
+def _check_bound(name: str, value: float, *, whole: bool) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"The limit {name} is a number, not {value!r}.")
     # Without an end there is no limit, and a value above this overflows some of the system's own.
     if not 0 < value <= MAX_BOUND:
         raise UsageError(f"The limit {name} must be above 0 and at most {MAX_BOUND:,}, not {value}.")
+    if whole and not isinstance(value, int):
+        raise UsageError(f"The limit {name} must be a whole number, not {value}.")
 
 
 class Network(enum.StrEnum):

@@ -41,12 +41,17 @@ class Settings(BaseSettings):
     cpus: float | None = Field(default=None, description="Cores of a sandbox.")
     security: dict[str, Any] = Field(default_factory=dict, description="Security options that replace the level's own.")
     keep_minutes: float = Field(
-        default=10.0, ge=0, description="Minutes a session's kernel waits to be taken over once its process is gone."
+        default=10.0,
+        ge=0,
+        le=525_600,
+        description="Minutes a session's kernel waits to be taken over once its process is gone.",
     )
     pool_size: Annotated[int, Field(ge=0)] | dict[TrustLevel, Annotated[int, Field(ge=0)]] = Field(
         default=0, description="Kernels that a pool keeps warm: for the trust level above, or a table for levels."
     )
-    pool_minutes: float = Field(default=30.0, gt=0, description="Minutes after which a warm kernel is replaced.")
+    pool_minutes: float = Field(
+        default=30.0, gt=0, le=525_600, description="Minutes after which a warm kernel is replaced."
+    )
     pool_imports: list[str] = Field(
         default_factory=lambda: ["polars", "matplotlib.pyplot"], description="Modules that warm kernels have imported."
     )

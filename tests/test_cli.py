@@ -180,6 +180,7 @@ def test_a_kernel_that_died_is_told(here: Path) -> None:
     assert done.code == 1
     assert (done.json["status"], done.json["state"]) == ("died", "lost")
     assert "exited with code 3" in done.json["note"]
+    assert nbagent("exec", "-c", "import os; os._exit(3)", *ENGINE, cwd=here).err.count("exited with code 3") == 1
 
 
 def test_exec_stops_at_the_first_cell_that_fails(here: Path) -> None:

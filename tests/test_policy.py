@@ -82,6 +82,8 @@ def test_a_security_option_replaces_the_levels_own(option: str, value: Any, seen
         ("isolated", {"allowed_hosts": None}, "a list"),
         ("isolated", {"memory_limit_mb": float("inf")}, "memory_mb must be"),
         ("isolated", {"upload_mb": 0}, "upload_mb must be"),
+        ("isolated", {"memory_limit_mb": 300.5}, "whole number"),
+        ("isolated", {"cpu_limit": 0.001}, "at least 0.01"),
         ("isolated", {"allowed_hosts": ["https://example.org"]}, "can't be an allowed host"),
         ("isolated", {"allowed_hosts": ["10.0.0.1"]}, "can't be an allowed host"),
         ("isolated", {"allowed_hosts": ["example.org:0"]}, "can't be an allowed host"),
@@ -159,9 +161,11 @@ def test_the_persons_limits_win() -> None:
 
 
 @pytest.mark.parametrize("name", ["memory_mb", "pids", "tmp_mb", "timeout", "grace", "start_timeout", "cpus"])
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 10**10])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 10**10, "5", None, True])
 def test_a_limit_of_nothing_is_refused(name: str, value: Any) -> None:
     """No bound can be zero, negative, no number or without end: some engines take that for unlimited."""
+    if (name, value) == ("cpus", None):
+        value = [1]  # None is as many cores as there are
     with pytest.raises(UsageError, match=name):
         Limits(**{name: value})
 

@@ -72,6 +72,7 @@ def test_nothing_is_read_from_the_current_folder(name: str) -> None:
         ("engine = docker", "Invalid value"),
         ('trsut = "untrusted"', "trsut"),
         ('restore = "again"', "restore"),
+        ("keep_minutes = inf", "keep_minutes"),
         ("\0", "Invalid statement"),
     ],
 )

@@ -49,7 +49,7 @@ class Budget:
         """
         for direction, left in self._left.items():
             if left < 0:
-                granted = f"{self._granted[direction]:,.0f} bytes"
+                granted = f"{self._granted[direction]:,} bytes"
                 raise Denied(f"The session's {direction} budget of {granted} is used up; --{direction}-mb raises it.")
 
 
