@@ -6,6 +6,7 @@ Imports of what a command needs stand in the command: `nbagent --help` must not 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from nbagent import __version__
-from nbagent.errors import NbagentError, UsageError
+from nbagent.errors import NbagentError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -372,6 +373,7 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
 
 def main() -> None:
     """The program `nbagent`: errors of ours become a sentence and an exit code, with --json an object besides."""
+    _open_standard_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         # By default these end a program at once, and its sandbox would stay behind.
         signal.signal(number, _end)
@@ -391,7 +393,7 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # The reader went away, as `| head` does; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(0)
     except Exception as error:
         if debug:
@@ -399,6 +401,8 @@ def main() -> None:
         from nbagent.terminal import complain
 
         told = error if isinstance(error, NbagentError) else _unforeseen(error)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _drop_output()
         _refused(arguments, told)
         complain(told)
         sys.exit(told.exit_code)
@@ -416,7 +420,32 @@ def _refused(arguments: list[str], error: NbagentError) -> None:
         commands.refused(arguments[0], error)
 
 
+def _open_standard_streams() -> None:
+    """Have a standard input, output and error also where the caller closed them, as `<&-` does.
+
+    The next file or socket would take their numbers, and get what is meant for a person.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, mode))
+
+
+def _drop_output() -> None:
+    """Throw away what of the output is still to be written, which would fail again at the end of Python."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What comes of output that can't be written: what has a name is a `StoreError` long before."""
+
+
 def _unforeseen(error: Exception) -> NbagentError:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return StoreError(f"The output can't be written: {error.strerror}.", mend="Send it elsewhere, or make room.")
     return NbagentError(
         f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
     )

@@ -205,7 +205,7 @@ class View:
             case HostDecided():
                 self.wait("working")
             case StateLost(reason=reason) | StateRestored(told=reason):
-                self._told += reason
+                self._told = f"{self._told} {reason}".strip()
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:
                 self._say(f"file: {path}", style="cyan")

@@ -372,6 +372,32 @@ def test_a_reader_that_goes_away_is_no_trouble(here: Path) -> None:
 # -- the others ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("words", "closed", "code"), [(("exec", "-", *ENGINE), 0, 0), (("sessions",), 1, 0), (("exec",), 2, 2)]
+)
+def test_a_closed_stream_is_no_trouble(here: Path, words: tuple[str, ...], closed: int, code: int) -> None:
+    """As `<&-` and `>&-` leave it: nothing to read, or nobody to tell."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}>&-', "sh", PROGRAM, *words], cwd=here, capture_output=True, check=False,
+        timeout=60, env=environment(NBAGENT_STATE_DIR=str(here / "state")),
+    )  # fmt: skip
+    assert done.returncode == code
+    assert b"itself failed" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("sessions",), ("exec", "-c", "print(1)", "--json", *ENGINE)])
+def test_output_that_has_no_room_is_a_sentence(here: Path, words: tuple[str, ...]) -> None:
+    """It is the output that can't be written, not nbagent that failed."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [PROGRAM, *words], cwd=here, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60,
+            env=environment(NBAGENT_STATE_DIR=str(here / "state")),
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert b"The output can't be written: No space left on device." in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_doctor_tells_what_each_engine_enforces(here: Path) -> None:
     """As one JSON object, and as a table for people."""
     done = nbagent("doctor", "--json", cwd=here)
