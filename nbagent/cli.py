@@ -6,6 +6,7 @@ Imports of what a command needs stand in the command: `nbagent --help` must not 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from nbagent import __version__
-from nbagent.errors import NbagentError, UsageError
+from nbagent.errors import NbagentError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -43,28 +44,57 @@ audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody cha
 app.add_typer(audit_app, name="audit")
 
 Data = Annotated[
-    list[str] | None, typer.Option("--data", "-d", help="A file or folder that the code sees. May be repeated.")
+    list[str] | None,
+    typer.Option("--data", "-d", metavar="PATH", help="A file or folder that the code sees. Repeatable."),
 ]
-Model = Annotated[str | None, typer.Option("--model", "-m", help="provider:model, or replay:FILE.")]
-Engine = Annotated[str | None, typer.Option("--engine", "-e", help="docker, bubblewrap or local.")]
-Trust = Annotated[str | None, typer.Option("--trust", help="isolated, sandboxed, untrusted or trusted.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds a cell may run.")]
-Memory = Annotated[int | None, typer.Option("--memory", help="Memory of the sandbox in MB.")]
+Model = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="provider:model, or replay:FILE.")]
+Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker, bubblewrap or local.")]
+Trust = Annotated[
+    str | None, typer.Option("--trust", metavar="LEVEL", help="isolated, sandboxed, untrusted or trusted.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Seconds a cell may run.")]
+Memory = Annotated[int | None, typer.Option("--memory", metavar="MB", help="Memory of the sandbox in MB.")]
 Hosts = Annotated[
-    list[str] | None, typer.Option("--allow-host", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN.")
+    list[str] | None,
+    typer.Option(
+        "--allow-host", metavar="HOST", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN. Repeatable."
+    ),
+]
+AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
+UploadMb = Annotated[
+    int | None, typer.Option("--upload-mb", metavar="MB", help="MB that may go to hosts in all; 256 by default.")
+]
+DownloadMb = Annotated[
+    int | None, typer.Option("--download-mb", metavar="MB", help="MB that may come from hosts in all; 4096 by default.")
+]
+Restore = Annotated[
+    str | None,
+    typer.Option(
+        "--restore", metavar="WAY", help="replay: when a kernel was lost, run its cells again. By default: nothing."
+    ),
 ]
 Accept = Annotated[
-    list[str] | None, typer.Option("--accept", help="A limit that may stay unenforced: memory, cpu. May be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--accept",
+        metavar="LIMIT",
+        help="A limit that may stay unenforced: memory, cpu, commands or egress. Repeatable.",
+    ),
 ]
-Image = Annotated[str | None, typer.Option("--image", help="The Docker image of the kernel.")]
+Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The Docker image of the kernel.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
 Verbose = Annotated[
-    int, typer.Option("--verbose", "-v", count=True, help="Log what happens to standard error; -vv for more.")
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
+    ),
 ]
-KeyFile = Annotated[Path | None, typer.Option("--key-file", help="The secret that it was written with.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the notebook goes.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
 
 
 def _version(wanted: bool) -> None:
@@ -94,7 +124,13 @@ def run(
     accept: Accept = None,
     image: Image = None,
     allow_host: Hosts = None,
-    record: Annotated[Path | None, typer.Option("--record", help="Write the model's replies to this file.")] = None,
+    ask_hosts: AskHosts = False,
+    upload_mb: UploadMb = None,
+    download_mb: DownloadMb = None,
+    restore: Restore = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
+    ] = None,
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -103,7 +139,8 @@ def run(
     """Ask a question; the answer is text and a notebook."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host, verbose)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -118,7 +155,7 @@ def run(
 @app.command("exec")
 def execute(
     source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
-    code: Annotated[str | None, typer.Option("--code", "-c", help="Code instead of a file.")] = None,
+    code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
     data: Data = None,
     out: Out = None,
     engine: Engine = None,
@@ -128,6 +165,10 @@ def execute(
     accept: Accept = None,
     image: Image = None,
     allow_host: Hosts = None,
+    ask_hosts: AskHosts = False,
+    upload_mb: UploadMb = None,
+    download_mb: DownloadMb = None,
+    restore: Restore = None,
     keep: Keep = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -136,14 +177,15 @@ def execute(
     """Run code in the sandbox, without a model."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, allow_host, verbose)
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     running = commands.execute(
         source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
     )
     raise typer.Exit(_finish(running))
 
 
-@app.command()
+@app.command(short_help="See it work, without a key.")
 def demo(
     out: Out = None,
     engine: Engine = None,
@@ -161,7 +203,7 @@ def demo(
     )
 
 
-@app.command()
+@app.command(short_help="List the sessions, and which can be gone on with.")
 def sessions(as_json: Json = False) -> None:
     """List the sessions on this machine, and which can be gone on with."""
     from nbagent import manage
@@ -169,12 +211,16 @@ def sessions(as_json: Json = False) -> None:
     raise typer.Exit(manage.show_sessions(as_json=as_json))
 
 
-@app.command()
+@app.command(short_help="Go on with a session.")
 def resume(
     session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")],
     question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
-    code: Annotated[str | None, typer.Option("--code", "-c", help="Code instead of a question.")] = None,
+    code: Annotated[
+        str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
+    ] = None,
     model: Model = None,
+    ask_hosts: AskHosts = False,
+    restore: Restore = None,
     out: Out = None,
     keep: Keep = False,
     as_json: Json = False,
@@ -187,14 +233,15 @@ def resume(
     def make() -> Session:
         from nbagent.session import Session
 
-        return Session.resumed(session, model=model, log_level=_log_level(verbose))
+        own: Any = {"ask_hosts": ask_hosts, "restore": restore}
+        return Session.resumed(session, model=model, log_level=_log_level(verbose), **own)
 
     raise typer.Exit(
         _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))
     )
 
 
-@app.command()
+@app.command(short_help="Open a terminal inside a sandbox.")
 def shell(session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")]) -> None:
     """Open a terminal inside a session's sandbox, where its trust level permits a shell."""
     from nbagent import manage
@@ -202,9 +249,11 @@ def shell(session: Annotated[str, typer.Argument(help="Its name, or enough of it
     raise typer.Exit(manage.shell(session))
 
 
-@app.command()
+@app.command(short_help="Remove what killed processes left behind.")
 def clean(
-    max_age: Annotated[str | None, typer.Option("--max-age", help="Only what is older: 90, 30m, 12h, 2d.")] = None,
+    max_age: Annotated[
+        str | None, typer.Option("--max-age", metavar="AGE", help="Only what is older: 90, 30m, 12h, 2d.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Remove the sandboxes, folders and containers that processes left behind which were killed."""
@@ -213,7 +262,7 @@ def clean(
     raise typer.Exit(manage.clean(max_age=max_age, as_json=as_json))
 
 
-@app.command()
+@app.command(short_help="What each engine enforces here; --self-check tries it.")
 def doctor(
     self_check: Annotated[
         bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
@@ -286,7 +335,6 @@ def _arguments(
     memory: int | None,
     accept: list[str] | None,
     image: str | None,
-    hosts: list[str] | None,
     verbose: int,
 ) -> dict[str, Any]:
     return {
@@ -297,9 +345,14 @@ def _arguments(
         "memory_mb": memory,
         "accept": accept or (),
         "image": image,
-        "security": {"allowed_hosts": hosts} if hosts else {},
         "log_level": _log_level(verbose),
     }
+
+
+def _reach(hosts: list[str] | None, ask: bool, upload: int | None, download: int | None) -> dict[str, Any]:
+    """What the options about hosts are to a session."""
+    options = {"allowed_hosts": hosts or None, "upload_mb": upload, "download_mb": download}
+    return {"security": {name: value for name, value in options.items() if value is not None}, "ask_hosts": ask}
 
 
 def _log_level(verbose: int) -> str | None:
@@ -320,6 +373,7 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
 
 def main() -> None:
     """The program `nbagent`: errors of ours become a sentence and an exit code, with --json an object besides."""
+    _open_standard_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         # By default these end a program at once, and its sandbox would stay behind.
         signal.signal(number, _end)
@@ -339,7 +393,7 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # The reader went away, as `| head` does; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(0)
     except Exception as error:
         if debug:
@@ -347,6 +401,8 @@ def main() -> None:
         from nbagent.terminal import complain
 
         told = error if isinstance(error, NbagentError) else _unforeseen(error)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _drop_output()
         _refused(arguments, told)
         complain(told)
         sys.exit(told.exit_code)
@@ -364,7 +420,32 @@ def _refused(arguments: list[str], error: NbagentError) -> None:
         commands.refused(arguments[0], error)
 
 
+def _open_standard_streams() -> None:
+    """Have a standard input, output and error also where the caller closed them, as `<&-` does.
+
+    The next file or socket would take their numbers, and get what is meant for a person.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, mode))
+
+
+def _drop_output() -> None:
+    """Throw away what of the output is still to be written, which would fail again at the end of Python."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What comes of output that can't be written: what has a name is a `StoreError` long before."""
+
+
 def _unforeseen(error: Exception) -> NbagentError:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return StoreError(f"The output can't be written: {error.strerror}.", mend="Send it elsewhere, or make room.")
     return NbagentError(
         f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
     )

@@ -14,10 +14,12 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
+from nbagent.approvals import HostQuestions
 from nbagent.conversation import Answer
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Output, Package
 from nbagent.kernel.cell import Cell
+from nbagent.keyboard import Keyboard
 from nbagent.session import Session
 from nbagent.terminal import View, complain, safe
 
@@ -25,6 +27,7 @@ MAX_SOURCE = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
+NO_TERMINAL = "There is no terminal to ask at: hosts that are not listed are denied. List them with --allow-host."
 PATIENCE = 1.0
 """Seconds that a running cell has to stop once all is to end."""
 
@@ -195,7 +198,12 @@ def _report_json(report: Any) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def shown(
-    session: Session, *, quiet: bool, results: IO[str] | None = None, keep: bool = False
+    session: Session,
+    *,
+    quiet: bool,
+    results: IO[str] | None = None,
+    keep: bool = False,
+    keyboard: Keyboard | None = None,
 ) -> AsyncIterator[View]:
     """A running session whose events are shown, and which Ctrl-C stops: first the cell, then all.
 
@@ -204,8 +212,14 @@ async def shown(
         quiet: Show only what must be known.
         results: Where the cells' own output goes.
         keep: Whether its kernel is left running at the end, to be resumed.
+        keyboard: Where the person types, who also is asked what code may do.
     """
     view = View(folder=lambda: session.folder, quiet=quiet, results=results, code=results is None)
+    keyboard = keyboard or Keyboard()
+    if session.ask_hosts and not keyboard.is_there:
+        session.ask_hosts = False
+        print(NO_TERMINAL, file=sys.stderr)
+    questions = HostQuestions(session, view, keyboard)
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     pressed = 0
@@ -214,6 +228,8 @@ async def shown(
     def stop() -> None:
         nonlocal pressed
         pressed += 1
+        # Who stops the code doesn't allow it anything.
+        questions.deny()
         if pressed == 1 and session.interrupt_cell():
             return
         give_up()
@@ -231,10 +247,12 @@ async def shown(
         for record in session.news:
             view.show(record)
         session.follow(view.show)
+        session.follow(questions.hear)
         yield view
     finally:
         # Whoever goes on pressing Ctrl-C must not keep the sandbox from being put away.
         ending = True
+        questions.close()
         view.idle()
         if keep and session.is_running:
             await session.detach()

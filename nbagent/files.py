@@ -199,10 +199,7 @@ class SessionFiles:
 
     async def _download_bytes(self, place: paths.Place) -> bytes:
         content = bytearray()
-        try:
-            carried = await self._transfer.download(place, content.extend, bound=IN_MEMORY)
-        except TransferLimit as error:
-            raise TransferLimit(error.message, mend=error.mend or "Name a file for it: to=PATH.") from None
+        carried = await self._transfer.download(place, content.extend, bound=IN_MEMORY)
         self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from nbagent.errors import DataError, UsageError
 from nbagent.kernel.kernel import Restore
-from nbagent.policy import Limits, TrustLevel, trust_for
+from nbagent.policy import Limits, Network, Trust, TrustLevel, asking, trust_for
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
@@ -96,6 +96,7 @@ def sandbox_spec(
     image: str | None = None,
     security: Mapping[str, Any] | None = None,
     accept: Sequence[str] = (),
+    ask_hosts: bool = False,
 ) -> SandboxSpec:
     """What a session's sandbox is to be: by its arguments, and by the person's settings where these are None.
 
@@ -110,29 +111,46 @@ def sandbox_spec(
         image: The Docker image.
         security: Security options that replace the trust level's own, by name.
         accept: Names of limits that may stay unenforced, besides those of the settings.
+        ask_hosts: Whether a person is asked for hosts that aren't listed, which needs a network by list.
 
     Raises:
         UsageError: Something of this is wrong.
         DataError: Data is missing or unreadable.
     """
     mounts = resolve_data([data] if isinstance(data, str | Path) else data)
+    own = chosen.security_options
     row = trust_for(
-        TrustLevel.parse(trust or chosen.trust),
+        TrustLevel.parse(chosen.trust if trust is None else trust),
         data_bytes=sum(size_of(mount.source) for mount in mounts),
-        security={**chosen.security, **(security or {})},
-        timeout=chosen.timeout if timeout is None else timeout,
-        memory_mb=chosen.memory_mb if memory_mb is None else memory_mb,
-        cpus=chosen.cpus,
+        security={**(asking(own) if ask_hosts else own), **(security or {})},
+        timeout=timeout,
+        memory_mb=memory_mb,
     )
+    if ask_hosts:
+        check_asking(row)
     return SandboxSpec(
         trust=row if limits is None else replace(row, limits=limits),
         data=tuple(mounts),
-        accept=frozenset([*chosen.accept, *accept]),
+        accept=frozenset([*chosen.accept, *([accept] if isinstance(accept, str) else accept)]),
         install=row.narrow(chosen.install_policy),
         image=image or chosen.image,
         owner=owner,
         keep=60 * chosen.keep_minutes,
     )
+
+
+def check_asking(trust: Trust) -> None:
+    """Complain where nobody would ever be asked for a host: who wants to be must not believe that they are.
+
+    Raises:
+        UsageError: The sandbox reaches all hosts, or none.
+    """
+    if trust.network is not Network.LISTED:
+        reach = "every host" if trust.network is Network.FULL else "no hosts"
+        raise UsageError(
+            f"This session's code reaches {reach}, so it will not ask for any.",
+            mend="Start a session with --ask-hosts, or with security options that permit a network.",
+        )
 
 
 def known_restore(way: str) -> Restore:

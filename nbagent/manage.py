@@ -13,9 +13,10 @@ from typing import Any
 
 from nbagent import commands, sessions, settings, store
 from nbagent.errors import NbagentError, UsageError
+from nbagent.keyboard import Keyboard
 from nbagent.sandbox import reaper
 from nbagent.session import Session
-from nbagent.terminal import complain, safe
+from nbagent.terminal import View, complain, safe
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -74,32 +75,42 @@ async def resume(
         return await commands.execute(None, code, make, out=out, as_json=as_json, quiet=quiet, keep=keep)
     if as_json or not sys.stdin.isatty():
         raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
-    return await _converse(make(), out=out, keep=keep)
+    commands.check_writable(out)
+    return await _converse(make(), out=out, keep=keep, quiet=quiet)
 
 
-async def _converse(session: Session, *, out: Path | None, keep: bool) -> int:
+async def _converse(session: Session, *, out: Path | None, keep: bool, quiet: bool) -> int:
     """Questions as they are typed, until the end of input."""
-    async with commands.shown(session, quiet=False, keep=keep):
+    keyboard = Keyboard()
+    code = 0
+    async with commands.shown(session, quiet=quiet, keep=keep, keyboard=keyboard) as view:
         print("Ask on; end with Ctrl-D.", file=sys.stderr)
-        while (question := await asyncio.to_thread(_typed)) is not None:
-            if not question.strip():
-                continue
-            try:
-                answer = await session.ask(question)
-            except NbagentError as error:
-                complain(error)
-            else:
-                print(safe(answer.text, colours=False))
+        try:
+            while (question := await _typed(keyboard, view)) is not None:
+                if question.strip():
+                    await _answer(session, question)
+        except asyncio.CancelledError:
+            code = commands.STOPPED
         notebook = session.export(out or session.folder / "notebook.ipynb")
     print(f"notebook: {notebook}", file=sys.stderr)
-    return 0
+    return code
 
 
-def _typed() -> str | None:
+async def _typed(keyboard: Keyboard, view: View) -> str | None:
+    with view.prompt("> ") as answered:
+        line = await keyboard.line()
+        if line is not None:
+            answered()
+    return line
+
+
+async def _answer(session: Session, question: str) -> None:
     try:
-        return input("> ")
-    except EOFError:
-        return None
+        answer = await session.ask(question)
+    except NbagentError as error:
+        complain(error)
+    else:
+        print(safe(answer.text, colours=False))
 
 
 def shell(session: str) -> int:

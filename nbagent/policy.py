@@ -15,6 +15,10 @@ from typing import Any
 from nbagent.errors import UsageError
 
 MIB = 1024 * 1024
+MAX_BOUND = 1_000_000_000
+"""The most that any limit can be, in its own unit."""
+WHOLE_LIMITS = ("memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb")
+"""The fields of `Limits` that are whole numbers."""
 
 
 class TrustLevel(enum.StrEnum):
@@ -68,17 +72,24 @@ class Limits:
     """What may be fetched from them in all."""
 
     def __post_init__(self) -> None:
-        for name in (
-            *("memory_mb", "pids", "tmp_mb", "timeout", "grace", "start_timeout"),
-            *("upload_mb", "download_mb"),
-        ):
-            value = getattr(self, name)
-            if not value > 0:
-                raise UsageError(f"The limit {name} must be above 0, not {value}.")
-        if self.cpus is not None and not self.cpus > 0:
-            raise UsageError(f"The limit cpus must be above 0, not {self.cpus}.")
+        for name in ("timeout", "grace", "start_timeout", *WHOLE_LIMITS):
+            _check_bound(name, getattr(self, name), whole=name in WHOLE_LIMITS)
+        if self.cpus is not None:
+            _check_bound("cpus", self.cpus, whole=False)
+            if not 0.01 <= self.cpus <= 10_000:
+                raise UsageError(f"The limit cpus must be at least 0.01 and at most 10,000 cores, not {self.cpus}.")
         if self.memory_mb < 128:
             raise UsageError(f"A kernel needs at least 128 MB of memory; memory_mb is {self.memory_mb}.")
+
+
+def _check_bound(name: str, value: float, *, whole: bool) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"The limit {name} is a number, not {value!r}.")
+    # Without an end there is no limit, and a value above this overflows some of the system's own.
+    if not 0 < value <= MAX_BOUND:
+        raise UsageError(f"The limit {name} must be above 0 and at most {MAX_BOUND:,}, not {value}.")
+    if whole and not isinstance(value, int):
+        raise UsageError(f"The limit {name} must be a whole number, not {value}.")
 
 
 class Network(enum.StrEnum):
@@ -204,13 +215,21 @@ TRUST_PRESETS: dict[TrustLevel, Trust] = {
 }
 """What each level permits, before a person overrides any of it."""
 
-LIMIT_NAMES = {"memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout"}
+LIMIT_NAMES = {
+    "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout", "upload_mb": "upload_mb",
+    "download_mb": "download_mb",
+}  # fmt: skip
 """The security options that are limits, by the name that `Limits` has for them."""
 OPTIONS = (
     "network_enabled", "allowed_hosts", "allow_shell", "allow_subprocess", "allow_network_tools", "memory_limit_mb",
-    "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands",
+    "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands", "upload_mb", "download_mb",
 )  # fmt: skip
 """The names of all security options."""
+
+
+def asking(security: Mapping[str, Any]) -> dict[str, Any]:
+    """Security options with which code reaches what is listed, and what a person allows when it asks."""
+    return {"allowed_hosts": [], **security, "network_enabled": True, "allow_network_tools": True}
 
 
 def trust_for(
@@ -267,7 +286,7 @@ def _options(security: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _list(value: Any) -> list[str]:
-    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in value):
         raise UsageError("The security option allowed_hosts is a list of names.")
     return list(value)
 

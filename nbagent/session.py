@@ -21,7 +21,7 @@ from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, SessionEnded
 from nbagent.files import Listing, SessionFiles, Uploaded
-from nbagent.inputs import known_engine, known_restore, sandbox_spec
+from nbagent.inputs import check_asking, known_engine, known_restore, sandbox_spec
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
@@ -56,10 +56,10 @@ class Session:
         security: Security options that replace the trust level's own, by name (`nbagent.policy.OPTIONS`), for example
             `{"allowed_hosts": ["api.example.org"]}`.
         accept: Names of limits that may stay unenforced.
-        ask_hosts: Whether somebody follows the events and answers `HostAsked` with `approve_host`; otherwise a host
-            that isn't listed is denied at once.
+        ask_hosts: Whether somebody follows the events and answers `HostAsked` with `approve_host`; then code reaches
+            hosts at any level, those listed and those allowed. Otherwise a host that isn't listed is denied at once.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
-        restore: `replay` runs the cells that succeeded again when a kernel was lost; `nothing` by default.
+        restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
         log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
@@ -68,6 +68,7 @@ class Session:
     Attributes:
         id: The session's name, also of its folder.
         status: Where it is in its life.
+        ask_hosts: As given; to be changed only before the start.
         news: What `start` found out about a session that is gone on with, before anybody could follow.
 
     Raises:
@@ -89,7 +90,7 @@ class Session:
         accept: Sequence[str] = (),
         ask_hosts: bool = False,
         record: str | Path | None = None,
-        restore: Restore = "nothing",
+        restore: Restore | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
         log_level: str | None = None,
@@ -98,7 +99,7 @@ class Session:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
         self._model = ModelOpener(model or chosen.model, record=Path(record) if record else None)
-        self._restore = known_restore(restore)
+        self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
         self._spec = sandbox_spec(
             chosen,
@@ -111,8 +112,9 @@ class Session:
             image=image,
             security=security,
             accept=accept,
+            ask_hosts=ask_hosts,
         )
-        self._ask_hosts = ask_hosts
+        self.ask_hosts = ask_hosts
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
@@ -209,7 +211,7 @@ class Session:
         model: str | None = None,
         ask_hosts: bool = False,
         record: str | Path | None = None,
-        restore: Restore = "nothing",
+        restore: Restore | None = None,
         state_dir: str | Path | None = None,
         log_level: str | None = None,
     ) -> Session:
@@ -244,6 +246,8 @@ class Session:
             log_level=log_level,
         )
         known._spec, known._found = sessions.read_spec(found), found
+        if ask_hosts:
+            check_asking(known._spec.trust)
         return known
 
     async def _begin(self) -> None:
@@ -258,7 +262,7 @@ class Session:
             self._spec,
             notify=journal.emit,
             spill=journal.spill,
-            ask_hosts=self._ask_hosts,
+            ask_hosts=self.ask_hosts,
             restore=self._restore,
         )
         opening = asyncio.create_task(self._model.open()) if self._model.name else None
@@ -274,7 +278,7 @@ class Session:
         emit, alone = journal.emit, asyncio.Lock()
         files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
-        hosts = hosts_told(self._spec.trust, ask_hosts=self._ask_hosts)
+        hosts = hosts_told(self._spec.trust, ask_hosts=self.ask_hosts)
         self._conversation = Conversation(
             kernel, cells, model=self._model, recording=recording, emit=emit, hosts=hosts, note=note
         )

@@ -41,14 +41,22 @@ class Settings(BaseSettings):
     cpus: float | None = Field(default=None, description="Cores of a sandbox.")
     security: dict[str, Any] = Field(default_factory=dict, description="Security options that replace the level's own.")
     keep_minutes: float = Field(
-        default=10.0, ge=0, description="Minutes a session's kernel waits to be taken over once its process is gone."
+        default=10.0,
+        ge=0,
+        le=525_600,
+        description="Minutes a session's kernel waits to be taken over once its process is gone.",
     )
     pool_size: Annotated[int, Field(ge=0)] | dict[TrustLevel, Annotated[int, Field(ge=0)]] = Field(
         default=0, description="Kernels that a pool keeps warm: for the trust level above, or a table for levels."
     )
-    pool_minutes: float = Field(default=30.0, gt=0, description="Minutes after which a warm kernel is replaced.")
+    pool_minutes: float = Field(
+        default=30.0, gt=0, le=525_600, description="Minutes after which a warm kernel is replaced."
+    )
     pool_imports: list[str] = Field(
         default_factory=lambda: ["polars", "matplotlib.pyplot"], description="Modules that warm kernels have imported."
+    )
+    restore: Literal["replay", "nothing"] = Field(
+        default="nothing", description="What is done for a kernel that was lost: replay runs its cells again."
     )
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
@@ -73,6 +81,12 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, then the environment, then the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+
+    @property
+    def security_options(self) -> dict[str, Any]:
+        """All security options that are set, those with a setting of their own included."""
+        own = {"timeout_seconds": self.timeout, "memory_limit_mb": self.memory_mb, "cpu_limit": self.cpus}
+        return {**self.security, **{name: value for name, value in own.items() if value is not None}}
 
     @property
     def install_policy(self) -> InstallPolicy:

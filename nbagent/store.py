@@ -79,7 +79,9 @@ class Journal:
             self._log = (self.folder / "log.jsonl").open("ab", buffering=0)
         except BlockingIOError:
             self.close()
-            raise StoreError(f"The session {session} is in use by another process.") from None
+            raise StoreError(
+                f"The session {session} is in use by another process.", mend="Wait until that ends."
+            ) from None
         except OSError as error:
             self.close()
             raise cannot_write(self.folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error

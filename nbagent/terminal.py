@@ -7,9 +7,10 @@ control characters are made visible or dropped.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from nbagent.events import (
     Asked,
     CellFinished,
     CellStarted,
+    Event,
     FileDownloaded,
     FileSaved,
     FilesChanged,
@@ -50,6 +52,8 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 PICTURES = {"image/png": "png", "image/jpeg": "jpg"}
+MUST_BE_KNOWN = (StateLost, StateRestored, InstallFailed, HostAsked, HostDecided)
+"""What even a quiet terminal shows."""
 STOPPED = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 
 
@@ -87,12 +91,16 @@ class View:
         self._show_code = code
         self._colours = self._results.isatty() and not self.console.no_color
         self._status: Any = None
+        self._waits_for = ""
+        self._prompt = ""
+        self._told = ""
         self._pictures = 0
         self._line_open = False
 
     def wait(self, what: str) -> None:
         """Show that something takes its time; on a terminal only."""
-        if self._quiet or not self.console.is_terminal:
+        self._waits_for = what
+        if self._quiet or not self.console.is_terminal or self._prompt:
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -108,12 +116,59 @@ class View:
             self._status.stop()
             self._status = None
 
+    @contextlib.contextmanager
+    def prompt(self, text: str) -> Iterator[Callable[[], None]]:
+        """Show what a person is asked, and keep it below all else that is shown meanwhile.
+
+        Yields:
+            To be called once it was answered: then the cursor is on a new line already.
+        """
+        outer, self._prompt = self._prompt, text
+        self.idle()
+        self._end_line()
+        self._clear_line(outer)
+        self._write_prompt()
+        answered = False
+
+        def answer() -> None:
+            nonlocal answered
+            answered = True
+
+        try:
+            yield answer
+        finally:
+            if not answered:
+                self.console.file.write("\n")
+            self._prompt = outer
+            self._write_prompt()
+            if not outer and self._waits_for:
+                self.wait(self._waits_for)
+
+    def _write_prompt(self) -> None:
+        self.console.print(self._prompt, style="bold", end="", markup=False)
+        self.console.file.flush()
+
+    def _clear_line(self, prompt: str) -> None:
+        if prompt and self.console.is_terminal:
+            from rich.cells import cell_len
+
+            above = max(0, cell_len(prompt) - 1) // self.console.width
+            self.console.file.write((f"\x1b[{above}A" if above else "") + "\r\x1b[J")
+
     def show(self, record: Record) -> None:
         """Show one event."""
         event = record.event
-        if self._quiet and not isinstance(event, StateLost | StateRestored | InstallFailed | HostDecided):
+        if self._quiet and not isinstance(event, MUST_BE_KNOWN):
             return
         self.idle()
+        self._clear_line(self._prompt)
+        self._show(event)
+        if self._prompt:
+            self._end_line()
+            self._write_prompt()
+
+    def _show(self, event: Event) -> None:
+        self._waits_for = ""
         match event:
             case Asked(model=model, replay=replay):
                 self._say(f"model: {model}" + (" (recorded replies; everything else is live)" if replay else ""))
@@ -123,6 +178,7 @@ class View:
                     self._say(safe(text, colours=False), style="italic")
                 self.wait("working" if tools else "finishing")
             case CellStarted(cell=cell, code=code):
+                self._told = ""
                 if self._show_code:
                     self._code(cell, code)
                 self.wait(f"cell {cell} runs")
@@ -142,9 +198,14 @@ class View:
                 self._say(note)
             case HostAsked(host=host, port=port):
                 self._say(f"the code wants to reach {safe(host, colours=False)}:{port}", style="yellow")
+                self.wait("the code waits for an answer")
             case HostDecided(allowed=False, reason=reason):
                 self._say(f"not reached: {safe(reason, colours=False)}", style="yellow")
+                self.wait("working")
+            case HostDecided():
+                self.wait("working")
             case StateLost(reason=reason) | StateRestored(told=reason):
+                self._told = f"{self._told} {reason}".strip()
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:
                 self._say(f"file: {path}", style="cyan")
@@ -183,12 +244,13 @@ class View:
 
     def _finished(self, event: CellFinished) -> None:
         for output in event.outputs:
-            if output["output_type"] == "error":
+            if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._told):
                 self._end_line()
                 trace = "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
-                self.console.file.write(safe(trace, colours=self.console.is_terminal) + "\n")
+                colours = self.console.is_terminal and not self.console.no_color
+                self.console.file.write(safe(trace, colours=colours) + "\n")
         self._end_line()
-        if event.note:
+        if event.note and event.note not in self._told:
             self._say(safe(event.note, colours=False), style="yellow" if event.status != "ok" else "dim")
         if event.status in STOPPED:
             self._say(f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s", style="red")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,3 +77,56 @@ def replies(path: Path, *found: dict[str, Any] | str) -> str:
     lines = [json.dumps({"content": each} if isinstance(each, str) else each) for each in found]
     path.write_text("\n".join(lines) + "\n")
     return f"replay:{path}"
+
+
+class Terminal:
+    """The program on a terminal of its own, at which a test types.
+
+    Args:
+        *words: Its arguments.
+        cwd: Where it runs.
+        columns: The terminal's width.
+        **more: Further environment variables.
+    """
+
+    def __init__(self, *words: str | Path, cwd: Path, columns: int = 100, **more: str) -> None:
+        self.shown = ""
+        self._read = 0
+        variables = environment(TERM="xterm", COLUMNS=str(columns), LINES="40", **more)
+        self.pid, self._ours = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            os.execve(PROGRAM, [str(PROGRAM), *map(str, words)], variables)  # noqa: S606
+
+    def wait_for(self, text: str, *, seconds: float = 60) -> None:
+        """Wait until this is shown, after all that was waited for before."""
+        end = time.monotonic() + seconds
+        while (found := self.shown.find(text, self._read)) < 0:
+            assert time.monotonic() < end, f"{text!r} never came: {self.shown}"
+            assert self._take(0.2), f"it ended before {text!r} came: {self.shown}"
+        self._read = found + len(text)
+
+    def type(self, keys: str) -> None:
+        """Press keys, Enter being a carriage return."""
+        # Whoever asks drops what was typed before the question could be seen.
+        time.sleep(0.2)
+        os.write(self._ours, keys.encode())
+
+    def done(self, *, seconds: float = 60) -> int:
+        """Wait for the end; the exit code."""
+        end = time.monotonic() + seconds
+        while self._take(0.2):
+            assert time.monotonic() < end, f"it does not end: {self.shown}"
+        os.close(self._ours)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _take(self, seconds: float) -> bool:
+        """Read what comes; whether the program is still there."""
+        if not select.select([self._ours], [], [], seconds)[0]:
+            return True
+        try:
+            read = os.read(self._ours, 65536)
+        except OSError:  # nobody has its other end open any more
+            return False
+        self.shown += read.decode(errors="replace")
+        return bool(read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -179,6 +180,7 @@ def test_a_kernel_that_died_is_told(here: Path) -> None:
     assert done.code == 1
     assert (done.json["status"], done.json["state"]) == ("died", "lost")
     assert "exited with code 3" in done.json["note"]
+    assert nbagent("exec", "-c", "import os; os._exit(3)", *ENGINE, cwd=here).err.count("exited with code 3") == 1
 
 
 def test_exec_stops_at_the_first_cell_that_fails(here: Path) -> None:
@@ -227,6 +229,31 @@ def test_trust_and_limits_reach_the_sandbox(here: Path) -> None:
     assert "--memory" in done.json["note"]
 
 
+def test_what_may_go_to_hosts_is_bounded(here: Path) -> None:
+    """By options, by settings, and by both: each figure of the session's start is the one that was said last."""
+    words = ("exec", "-c", "1", "--allow-host", "a.example", "--upload-mb", "3", *ENGINE)
+    own = '{"upload_mb": 2, "download_mb": 5, "memory_limit_mb": 300}'
+    done = nbagent(*words, cwd=here, NBAGENT_STATE_DIR=str(here / "state"), NBAGENT_SECURITY=own)
+    assert done.code == 0
+    log = next(here.glob("state/sessions/*/log.jsonl")).read_text()
+    limits = json.loads(log.splitlines()[0])["event"]["limits"]
+    assert (limits["upload_mb"], limits["download_mb"], limits["memory_mb"]) == (3, 5, 300)
+
+
+def test_cells_are_run_again_where_a_person_wants_it(here: Path) -> None:
+    """After a kernel died, by the option or the setting; the option wins."""
+    cells = [nbformat.v4.new_code_cell("x = 7"), nbformat.v4.new_code_cell("import os; os._exit(3)")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), here / "n.ipynb")
+    replay = {"NBAGENT_RESTORE": "replay"}
+    for words, setting, again in (
+        (["--restore", "replay"], {}, True),
+        ([], replay, True),
+        (["--restore", "nothing"], replay, False),
+    ):
+        done = nbagent("exec", "n.ipynb", *words, *ENGINE, cwd=here, **setting)
+        assert (done.code, "Cell 1 succeeded before and was run again" in done.err) == (1, again), done.err
+
+
 # -- what is wrong ---------------------------------------------------------------------------------
 
 WRONG: list[tuple[list[str], int, str]] = [
@@ -241,6 +268,10 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", "?", "--trust", "root"], 2, "no trust level 'root'"),
     (["run", "?", "--timeout", "0"], 2, "timeout"),
     (["run", "?", "--memory", "5"], 2, "128 MB"),
+    (["run", "?", "--timeout", "inf"], 2, "timeout must be"),
+    (["run", "?", "--trust", ""], 2, "no trust level ''"),
+    (["run", "?", "--upload-mb", "0"], 2, "upload_mb must be"),
+    (["run", "?", "--restore", "all"], 2, "no way 'all'"),
     (["run", "?", "--data", "nothing.csv"], 2, "no file or folder 'nothing.csv'"),
     (["run", "?", "--data", "pipe"], 2, "neither a file nor a folder"),
     (["run", "?", "--data", "r.jsonl", "--data", "folder/r.jsonl"], 2, "same name"),
@@ -339,6 +370,32 @@ def test_a_reader_that_goes_away_is_no_trouble(here: Path) -> None:
 
 
 # -- the others ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "code"), [(("exec", "-", *ENGINE), 0, 0), (("sessions",), 1, 0), (("exec",), 2, 2)]
+)
+def test_a_closed_stream_is_no_trouble(here: Path, words: tuple[str, ...], closed: int, code: int) -> None:
+    """As `<&-` and `>&-` leave it: nothing to read, or nobody to tell."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}>&-', "sh", PROGRAM, *words], cwd=here, capture_output=True, check=False,
+        timeout=60, env=environment(NBAGENT_STATE_DIR=str(here / "state")),
+    )  # fmt: skip
+    assert done.returncode == code
+    assert b"itself failed" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("sessions",), ("exec", "-c", "print(1)", "--json", *ENGINE)])
+def test_output_that_has_no_room_is_a_sentence(here: Path, words: tuple[str, ...]) -> None:
+    """It is the output that can't be written, not nbagent that failed."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [PROGRAM, *words], cwd=here, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60,
+            env=environment(NBAGENT_STATE_DIR=str(here / "state")),
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert b"The output can't be written: No space left on device." in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_doctor_tells_what_each_engine_enforces(here: Path) -> None:

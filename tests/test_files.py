@@ -263,7 +263,11 @@ async def test_too_much_for_memory_goes_to_a_file(session: Session, tmp_path: Pa
     got = await session.download("/workspace/large", tmp_path / "large")
     assert got.stat().st_size == 300_000_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 * 1024
-    await session.run("os.unlink('/workspace/large')")
+    await session.run("os.unlink('/workspace/large'); os.symlink('/etc/passwd', '/workspace/a-link')")
+    with pytest.raises(TransferLimit, match="it is a link") as caught:
+        await session.download("/workspace/a-link")
+    assert caught.value.mend == ""
+    await session.run("os.unlink('/workspace/a-link')")
 
 
 # -- what there is, and what changed --------------------------------------------------------------------------------

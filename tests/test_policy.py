@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from nbagent.errors import UsageError
-from nbagent.policy import MIB, OPTIONS, TRUST_PRESETS, InstallPolicy, Limits, Network, Trust, TrustLevel, trust_for
+from nbagent.policy import (
+    MIB,
+    OPTIONS,
+    TRUST_PRESETS,
+    InstallPolicy,
+    Limits,
+    Network,
+    Trust,
+    TrustLevel,
+    asking,
+    trust_for,
+)
 
 GB = 1024 * MIB
 HALF = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 // MIB
@@ -42,6 +53,8 @@ def test_each_level_permits_what_is_documented(
         ("memory_limit_mb", 300, lambda row: row.limits.memory_mb == 300),
         ("cpu_limit", 0.5, lambda row: row.limits.cpus == 0.5),
         ("timeout_seconds", 7, lambda row: row.limits.timeout == 7),
+        ("upload_mb", 3, lambda row: row.limits.upload_mb == 3),
+        ("download_mb", 3, lambda row: row.limits.download_mb == 3),
         ("allow_shell", False, lambda row: not row.allow_shell and row.allow_subprocess),
         ("allow_subprocess", False, lambda row: not row.allow_shell and not row.allow_subprocess),
         ("allow_network_tools", False, lambda row: not row.allow_network_tools),
@@ -66,6 +79,11 @@ def test_a_security_option_replaces_the_levels_own(option: str, value: Any, seen
         ("isolated", {"cpu_limit": True}, "a number"),
         ("untrusted", {"allow_shell": True}, "a subprocess"),
         ("isolated", {"allowed_hosts": "example.org"}, "a list"),
+        ("isolated", {"allowed_hosts": None}, "a list"),
+        ("isolated", {"memory_limit_mb": float("inf")}, "memory_mb must be"),
+        ("isolated", {"upload_mb": 0}, "upload_mb must be"),
+        ("isolated", {"memory_limit_mb": 300.5}, "whole number"),
+        ("isolated", {"cpu_limit": 0.001}, "at least 0.01"),
         ("isolated", {"allowed_hosts": ["https://example.org"]}, "can't be an allowed host"),
         ("isolated", {"allowed_hosts": ["10.0.0.1"]}, "can't be an allowed host"),
         ("isolated", {"allowed_hosts": ["example.org:0"]}, "can't be an allowed host"),
@@ -77,6 +95,15 @@ def test_an_option_that_makes_no_sense_is_refused(level: str, security: dict[str
     """What is misspelt or contradicts itself never becomes something weaker."""
     with pytest.raises(UsageError, match=complaint):
         trust_for(TrustLevel(level), security=security)
+
+
+@pytest.mark.parametrize("level", list(TrustLevel))
+def test_whoever_is_to_be_asked_for_hosts_is(level: TrustLevel) -> None:
+    """Every level then has a list, also one without a network before and one with a full one."""
+    assert trust_for(level, security=asking({})).network is Network.LISTED
+    own = {"network_enabled": False, "allowed_hosts": ["a.org"], "allow_shell": False}
+    row = trust_for(level, security=asking(own))
+    assert (row.network, row.allowed_hosts, row.allow_shell) == (Network.LISTED, ("a.org",), False)
 
 
 def test_packages_are_by_list_only_where_code_is_not_trusted() -> None:
@@ -134,9 +161,11 @@ def test_the_persons_limits_win() -> None:
 
 
 @pytest.mark.parametrize("name", ["memory_mb", "pids", "tmp_mb", "timeout", "grace", "start_timeout", "cpus"])
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 10**10, "5", None, True])
 def test_a_limit_of_nothing_is_refused(name: str, value: Any) -> None:
-    """No bound can be zero, negative or no number: some engines take that for unlimited."""
+    """No bound can be zero, negative, no number or without end: some engines take that for unlimited."""
+    if (name, value) == ("cpus", None):
+        value = [1]  # None is as many cores as there are
     with pytest.raises(UsageError, match=name):
         Limits(**{name: value})
 

@@ -50,6 +50,13 @@ def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert (found.engine, found.timeout, found.accept) == ("bubblewrap", 5, ["memory"])
 
 
+def test_a_setting_is_a_security_option_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has a setting of its own stands beside the options of the table."""
+    write("memory_mb = 400\n[security]\nupload_mb = 5\nmemory_limit_mb = 300\n")
+    monkeypatch.setenv("NBAGENT_SECURITY", '{"allow_shell": false}')
+    assert settings.load().security_options == {"memory_limit_mb": 400, "upload_mb": 5, "allow_shell": False}
+
+
 @pytest.mark.parametrize("name", [".env", "config.toml", "nbagent.toml", ".nbagent.toml", "pyproject.toml"])
 def test_nothing_is_read_from_the_current_folder(name: str) -> None:
     """A project of somebody else's can't weaken the sandbox that it will run in."""
@@ -64,6 +71,8 @@ def test_nothing_is_read_from_the_current_folder(name: str) -> None:
         ("memory_mb = [1]", "memory_mb"),
         ("engine = docker", "Invalid value"),
         ('trsut = "untrusted"', "trsut"),
+        ('restore = "again"', "restore"),
+        ("keep_minutes = inf", "keep_minutes"),
         ("\0", "Invalid statement"),
     ],
 )

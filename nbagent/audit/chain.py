@@ -85,7 +85,7 @@ def read_key(path: Path | None) -> bytes | None:
         key = path.expanduser().read_bytes().rstrip(b"\r\n")
     except OSError as error:
         raise UsageError(
-            f"The audit key {path} can't be read: {error.strerror}.", mend="See audit_key_file."
+            f"The audit key {path} can't be read: {error.strerror}.", mend="Check --key-file, or audit_key_file."
         ) from error
     if len(key) < MIN_KEY:
         raise UsageError(

@@ -262,13 +262,7 @@ class KernelPool:
 def _spec(security: Trust | TrustLevel | str, chosen: settings.Settings) -> SandboxSpec:
     """The sandbox of a session without options of its own at that level."""
     if not isinstance(security, Trust):
-        security = trust_for(
-            TrustLevel.parse(security),
-            security=chosen.security,
-            timeout=chosen.timeout,
-            memory_mb=chosen.memory_mb,
-            cpus=chosen.cpus,
-        )
+        security = trust_for(TrustLevel.parse(security), security=chosen.security_options)
     install = security.narrow(chosen.install_policy)
     return SandboxSpec(trust=security, accept=frozenset(chosen.accept), install=install, image=chosen.image)
 

@@ -215,7 +215,10 @@ class Transfer:
 
     def _check_size(self, size: int, place: Place, *, bound: int | None = None) -> None:
         if bound is not None and bound < self.bound and size > bound:
-            raise TransferLimit(f"{shown(place.path)} has {size:,} bytes, and {bound:,} is the limit here.")
+            raise TransferLimit(
+                f"{shown(place.path)} has {size:,} bytes, and {bound:,} is the limit here.",
+                mend="Name a file for it: to=PATH.",
+            )
         if size > self.bound:
             raise self._too_large(shown(place.path))
 

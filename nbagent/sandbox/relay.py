@@ -50,7 +50,7 @@ class Budget:
         for direction, left in self._left.items():
             if left < 0:
                 granted = f"{self._granted[direction]:,} bytes"
-                raise Denied(f"The session's {direction} budget of {granted} is used up; raise {direction}_mb.")
+                raise Denied(f"The session's {direction} budget of {granted} is used up; --{direction}-mb raises it.")
 
 
 class Relay:

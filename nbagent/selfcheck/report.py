@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from nbagent import settings
+from nbagent.inputs import known_engine
 from nbagent.policy import TrustLevel
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import choose, engines
@@ -37,10 +38,10 @@ async def self_check(*, engine: str | None, trust: str | None, as_json: bool) ->
         The exit code: 0 if every attack failed, but for known failures, else 3.
 
     Raises:
-        UsageError: There is no such trust level.
+        UsageError: There is no such trust level or engine.
         SandboxError: No sandbox can be had here.
     """
-    level = TrustLevel.parse(trust or settings.load().trust)
+    level = TrustLevel.parse(settings.load().trust if trust is None else trust)
     outcomes = {}
     for each in await _engines(engine):
         started = time.monotonic()
@@ -55,7 +56,7 @@ async def self_check(*, engine: str | None, trust: str | None, as_json: bool) ->
 
 
 async def _engines(name: str | None) -> list[Engine]:
-    if name:
+    if known_engine(name):
         return [await choose(name)]
     found = [each for _, each in sorted(engines().items()) if each.isolates and each.check().available]
     # Says why not, if there is none.

@@ -1,0 +1,74 @@
+"""What a person types at the terminal, for whoever waits for it on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+
+
+class Keyboard:
+    """Lines that are typed. Of several who wait for one, the latest gets it.
+
+    A thread that waits in `input()` couldn't be stopped by Ctrl-C, nor give way to a more urgent question.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[str | None]] = []
+        self._begun = b""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether somebody can be asked: a terminal to write to and read from, and this program in its foreground."""
+        if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+            return False
+        return _in_foreground(sys.stdin.fileno())
+
+    async def line(self, *, fresh: bool = False) -> str | None:
+        """Wait for the next line.
+
+        Args:
+            fresh: Drop what was typed before now: it can't be the answer to a question that nobody had seen.
+
+        Returns:
+            The line without its end; None at the end of input, which is Ctrl-D.
+        """
+        loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
+        if fresh:
+            self._begun = b""
+            termios.tcflush(terminal, termios.TCIFLUSH)
+        wanted: asyncio.Future[str | None] = loop.create_future()
+        self._waiting.append(wanted)
+        # What is typed while nobody waits is left to who reads the terminal next.
+        loop.add_reader(terminal, self._read, terminal)
+        try:
+            return await wanted
+        finally:
+            self._waiting.remove(wanted)
+            if not self._waiting:
+                loop.remove_reader(terminal)
+
+    def _read(self, terminal: int) -> None:
+        open_ones = [each for each in self._waiting if not each.done()]
+        if not open_ones or not _in_foreground(terminal):
+            asyncio.get_running_loop().remove_reader(terminal)
+            return
+        try:
+            typed = os.read(terminal, 65536)
+        except OSError:
+            typed = b""  # it was closed
+        self._begun += typed
+        # Ctrl-D after a few letters hands over these, and nothing where there are none.
+        if typed and not typed.endswith(b"\n"):
+            return
+        line, self._begun = self._begun, b""
+        open_ones[-1].set_result(line.decode(errors="replace").rstrip("\r\n") if line else None)
+
+
+def _in_foreground(terminal: int) -> bool:
+    try:
+        # Who reads from the background is stopped by the system.
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return True  # a terminal that isn't the process's own has no such rule
