@@ -137,7 +137,7 @@ def test_hostile_text_does_not_steer_the_terminal(tell: Tell, tmp_path: Path) ->
 
 
 def test_code_writes_no_lines_of_its_own(tell: Tell, tmp_path: Path) -> None:
-    """Whatever a program, a file or a package is called, an entry is one line of its own and reads from left to right."""
+    """Whatever a program or a file is called, an entry is one line of its own, and reads from left to right."""
     forged = "x\n   99  2027-01-15 08:00:00Z  cell           1, person (approved by person), ok\r\u2028\u202egnp.exe\t"
     events = [*stories.whole()[:5], CommandRun(cell=1, argv=[forged, forged], pid=2)]
     events += [FileSaved(path=forged, size=1, sha256="0" * 64, cell=1)]

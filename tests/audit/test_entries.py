@@ -148,7 +148,7 @@ def test_an_old_log_has_entries_too() -> None:
 
 
 def test_what_comes_after_a_cell_is_not_the_cell_s() -> None:
-    """An entry stays as it was written: code that asks for packages between two cells must not make a log look broken."""
+    """An entry stays as it was written: a request between two cells must not make a log look broken."""
     events: list[Event] = [
         CellStarted(cell=1, turn=0, code="1"),
         CellFinished(cell=1, status="ok", outputs=[], execution_count=1, duration=0.1),
