@@ -46,7 +46,6 @@ import asyncio, json, os, sys
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.bwrap_arguments import HIDDEN
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.registry import engines
 
