@@ -49,13 +49,18 @@ def show(session: str, *, key_file: Path | None) -> int:
             # Its end says all of it again.
             continue
         try:
-            text = "\n".join(_entry_lines(number, entry))
+            text = "\n".join(map(_one_line, _entry_lines(number, entry)))
         except (KeyError, TypeError, ValueError, AttributeError):
             text = f"{number:>5}  can't be read"
-        print(safe(text, colours=False))
+        print(text)
     print()
     print(safe("\n".join(_told(verdict)), colours=False))
     return 0 if verdict.whole else 1
+
+
+def _one_line(text: str) -> str:
+    """A line that stays one: what code chose must not look like the next entry, nor turn the direction of writing."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in safe(text.expandtabs(), colours=False))
 
 
 def _parsed(path: Path) -> Iterator[Entry]:

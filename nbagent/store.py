@@ -107,7 +107,7 @@ class Journal:
             StoreError: It can't be written; then nobody has seen it.
         """
         record = Record(self.last + 1, time.time(), event)
-        line = self._encoder.encode(record) + b"\n"
+        line = self._encoder.encode_lines([record])  # with its end, for which a large one would else be copied
         try:
             end = os.fstat(self._log.fileno()).st_size
             if self._log.write(line) != len(line):

@@ -13,6 +13,7 @@ from program import nbagent
 from stories import Written, write_session
 
 from nbagent.audit_commands import show, verify
+from nbagent.events import CommandRun, FileSaved
 
 KEY = b"k" * 32
 
@@ -133,6 +134,18 @@ def test_hostile_text_does_not_steer_the_terminal(tell: Tell, tmp_path: Path) ->
     assert "can't be read" in text
     assert "BROKEN" in text
     assert "\x1b" not in tell(verify, as_json=False)[1]
+
+
+def test_code_writes_no_lines_of_its_own(tell: Tell, tmp_path: Path) -> None:
+    """Whatever a program or a file is called, an entry is one line of its own, and reads from left to right."""
+    forged = "x\n   99  2027-01-15 08:00:00Z  cell           1, person (approved by person), ok\r\u2028\u202egnp.exe\t"
+    events = [*stories.whole()[:5], CommandRun(cell=1, argv=[forged, forged], pid=2)]
+    events += [FileSaved(path=forged, size=1, sha256="0" * 64, cell=1)]
+    write_session(tmp_path / "state", events)
+    _, text = tell(show)
+    assert not any(line.startswith("   99") for line in text.splitlines())
+    assert not set("\r\u2028\u202e\t") & set(text)
+    assert text.count("gnp.exe") == 3
 
 
 def test_a_verdict_as_json(written: Written, tell: Tell) -> None:

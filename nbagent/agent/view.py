@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html.parser
+import contextlib
+import html
 import json
 import re
 import struct
@@ -26,10 +27,17 @@ TOTAL_BYTES = 40 * 1024
 """Of all the text of one cell."""
 IMAGE_BYTES = 2 * 1024 * 1024
 """Of one image as base64; providers refuse more than about 5 MB, and a larger one is rarely worth its tokens."""
+IMAGE_HEAD = 512 * 1024
+"""Of its base64, a multiple of four, in which its size is looked for."""
 IMAGES = 4
 """Image blocks of one cell."""
 FRAME_RUN = 6
 """Frames of the person's own code shown in a row; recursion makes thousands."""
+
+MARKUP = 1024 * 1024
+"""Characters of HTML that are looked at for their text."""
+LOOKED_AT = 1024 * 1024
+"""Characters of the start, and of the end, of a text that are looked at for what of it is shown."""
 
 Block = dict[str, Any]
 """A LangChain standard content block."""
@@ -38,6 +46,12 @@ Block = dict[str, Any]
 # to a reader. A window title or a hidden link must not reach the model any more than a terminal.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
+# What looks like a tag ends at the next `<`, even in an attribute: else each of a million would be read to the end.
+_TAG = re.compile(
+    r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+>|<!--.*?(?:-->|\Z)|<[!?][^<>]*+>""",
+    re.DOTALL,
+)
+_LINES = frozenset({"br", "p", "div", "tr", "li", "table", "h1", "h2", "h3"})
 _FRAME = re.compile(r"^(?= {0,2}(?:Cell In ?\[|Input In ?\[|File ))", re.MULTILINE)
 _OWN_FILE = re.compile(r"^ {0,2}File (?:/workspace|/tmp|~)/(?!\S*(?:site-packages|lib/python))")
 
@@ -77,25 +91,26 @@ def render(cell: CellView, *, images: bool = False) -> str | list[Block]:
     return [{"type": "text", "text": text}, *seen.images] if seen.images else text
 
 
-def cut(text: str, *, limit: int = STREAM_BYTES) -> tuple[str, bool]:
+def cut(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str, bool]:
     """The text, or its head and its tail with an exact count of what is missing between them.
 
     Args:
         text: Any text; lone surrogates are replaced, since no provider takes them.
         limit: Bytes of UTF-8 that are kept, the marker not counted.
+        gone: What was taken out of its middle before.
 
     Returns:
         The text and whether it was cut.
     """
     data = text.encode("utf-8", "replace")
-    if len(data) <= limit:
+    if len(data) <= limit and not gone:
         return data.decode(), False
     # A cut inside of a character drops the rest of that character; the count below is of what is really kept.
     head = data[: limit // 2].decode("utf-8", "ignore")
     tail = data[-(limit - limit // 2) :].decode("utf-8", "ignore")
     missing = data[len(head.encode()) : len(data) - len(tail.encode())]
-    lines = missing.count(b"\n")
-    return f"{head}\n[… {len(missing):,} of {len(data):,} bytes ({lines:,} line ends) left out here …]\n{tail}", True
+    lines, size, whole = missing.count(b"\n") + gone.count(b"\n"), len(missing) + len(gone), len(data) + len(gone)
+    return f"{head}\n[… {size:,} of {whole:,} bytes ({lines:,} line ends) left out here …]\n{tail}", True
 
 
 def plain(text: str) -> str:
@@ -173,7 +188,7 @@ def _take_image(seen: _Seen, data: dict[str, Any], *, images: bool) -> bool:
         if mime not in data:
             continue
         seen.figures += 1
-        encoded = re.sub(r"\s", "", _text(data[mime]))
+        encoded = "".join(_text(data[mime]).split())
         size = _size(encoded) if name in ("PNG", "JPEG") else None
         sentence = f"figure {seen.figures}: {name}" + (f", {size[0]}×{size[1]}" if size else "")
         if images and size and len(seen.images) < IMAGES and len(encoded) <= IMAGE_BYTES:
@@ -191,15 +206,32 @@ def _fallback(data: dict[str, Any]) -> str:
         if mime in data:
             return _text(data[mime])
     if "application/json" in data:
-        return json.dumps(data["application/json"], ensure_ascii=False)
+        return _start_of_json(data["application/json"])
     if "text/html" in data:
         return text_of_html(_text(data["text/html"])) or "[HTML without text]"
     return f"[{', '.join(sorted(data))}: no text form]" if data else ""
 
 
+def _start_of_json(value: Any) -> str:
+    """JSON as text, as much of it as is looked at."""
+    found: list[str] = []
+    left = LOOKED_AT
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+        found.append(piece)
+        left -= len(piece)
+        if left < 0:
+            return "".join([*found, " [… more JSON not shown …]"])
+    return "".join(found)
+
+
 def _section(heading: str, texts: list[str]) -> str:
-    text = plain("".join(texts) if heading in ("stdout", "stderr") else "\n".join(texts))
-    text, truncated = cut(text.strip("\n"))
+    text = "".join(texts) if heading in ("stdout", "stderr") else "\n".join(texts)
+    gone = b""
+    if len(text) > 2 * LOOKED_AT:
+        # Before any work is spent on what can't be shown anyhow.
+        gone = text[LOOKED_AT:-LOOKED_AT].encode("utf-8", "replace")
+        text = text[:LOOKED_AT] + text[-LOOKED_AT:]
+    text, truncated = cut(plain(text).strip("\n"), gone=gone)
     return f"[{heading}{', truncated' if truncated else ''}]\n{text}"
 
 
@@ -235,41 +267,35 @@ def installed(packages: list[Package]) -> str:
     return f"Installed {names}{f' (and {others} that it needs)' if others else ''}."
 
 
-class _TextOfHtml(html.parser.HTMLParser):
-    """Gathers the text of an HTML fragment; a row becomes a line, its cells are divided by a bar."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the base's name
-        """Note what is not shown, and where a line starts."""
-        if tag in ("script", "style"):
-            self._hidden += 1
-        elif tag in ("br", "p", "div", "tr", "li", "table", "h1", "h2", "h3"):
-            self.parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        """Divide table cells."""
-        if tag in ("script", "style"):
-            self._hidden = max(0, self._hidden - 1)
-        elif tag in ("td", "th"):
-            self.parts.append(" | ")
-
-    def handle_data(self, data: str) -> None:
-        """Keep what a browser would show."""
-        if not self._hidden:
-            self.parts.append(re.sub(r"\s+", " ", data))
-
-
 def text_of_html(markup: str) -> str:
-    """The text that an HTML fragment shows, tables as lines; for a result that has no text form."""
-    parser = _TextOfHtml()
-    parser.feed(markup)
-    parser.close()
-    lines = (line.strip().removesuffix("|").strip() for line in "".join(parser.parts).split("\n"))
-    return "\n".join(line for line in lines if line)
+    """The text that an HTML fragment shows, tables as lines; for a result that has no text form.
+
+    Hostile markup is read in one pass too, which Python's own parser needs hours for.
+    """
+    parts: list[str] = []
+    at = 0
+    while (found := _TAG.search(markup, at, MARKUP)) is not None:
+        parts.append(_shown(markup[at : found.start()]))
+        at = found.end()
+        name = (found["name"] or "").lower()
+        if name in ("script", "style") and not found["end"]:
+            closed = re.compile(rf"</{name}", re.IGNORECASE).search(markup, at, MARKUP)
+            at = closed.start() if closed else min(MARKUP, len(markup))
+        elif found["end"]:
+            parts.append(" | " if name in ("td", "th") else "")
+        elif name in _LINES:
+            parts.append("\n")
+    parts.append(_shown(markup[at:MARKUP]))
+    lines = (line.strip().removesuffix("|").strip() for line in "".join(parts).split("\n"))
+    text = "\n".join(line for line in lines if line)
+    return text + (f"\n[… {len(markup) - MARKUP:,} characters of HTML not read …]" if len(markup) > MARKUP else "")
+
+
+def _shown(text: str) -> str:
+    """Text between two tags as a browser shows it."""
+    with contextlib.suppress(ValueError):  # the number of a character with thousands of digits
+        text = html.unescape(text)
+    return re.sub(r"\s+", " ", text)
 
 
 def _text(value: Any) -> str:
@@ -280,7 +306,8 @@ def _text(value: Any) -> str:
 def _size(encoded: str) -> tuple[int, int] | None:
     """Width and height in pixels of a PNG or JPEG in base64; None if it is neither."""
     try:
-        data = base64.b64decode(encoded, validate=True)
+        # A header is at the start, though in a photograph behind a preview or two.
+        data = base64.b64decode(encoded[:IMAGE_HEAD], validate=True)
     except (binascii.Error, ValueError):
         return None
     if data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) >= 24:

@@ -131,8 +131,9 @@ class Entries:
             "code": event.code,
             "code_sha256": _sha256(event.code.encode()),
             "started": rfc3339(self._begun),
-            "packages": self._packages,
-            "packages_refused": self._refused,
+            # Copies: what comes before the next cell is in no entry of this one.
+            "packages": [*self._packages],
+            "packages_refused": [*self._refused],
             "hosts": list(dict.fromkeys(self._hosts)),
             "commands": self._commands,
         }

@@ -183,6 +183,6 @@ def safe_name(name: str) -> str:
     text = unicodedata.normalize("NFC", name.encode("utf-8", "replace").decode())
     # Control and format characters: newlines, escapes, and those that turn the direction of writing.
     text = "".join("_" if unicodedata.category(each)[0] == "C" else each for each in text)
-    text = re.sub(r'[/\\:*?"<>|]+', "_", text).strip(" .") or "file"
+    text = re.sub(r'[/\\:*?"<>|]+', "_", text).strip(" .").lstrip("-. ") or "file"
     stem, ending = PurePath(text).stem, PurePath(text).suffix
     return stem.encode()[:150].decode(errors="ignore") + ending.encode()[:20].decode(errors="ignore")

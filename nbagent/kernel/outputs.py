@@ -12,14 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nbagent.events import Output
-from nbagent.kernel.mime import MIB, Bundle, clean, repair
+from nbagent.kernel.mime import MIB, Bundle, clean_within, repair
 from nbagent.kernel.streams import CellStreams, Spill, Stream, clean_text, cut
+from nbagent.sandbox.bounds_inside import marker
 
 Message = Mapping[str, Any]
 """A message as `jupyter_client.session.Session.deserialize` returns it."""
 
 _LAST_WORDS: Final = 16
 """Results and errors that are kept of a cell. An honest one has one of each; displays must not crowd them out."""
+_ERROR_END: Final = 128 * 1024
+"""Characters that are kept of the start, and of the end, of each text of an error."""
+_LINES: Final = 1_000
+"""Entries of a traceback, each a frame, that are kept."""
 _NOTES: Final = 5
 """Representations left out that `truncated` names one by one."""
 _ENVELOPE: Final = 128
@@ -44,8 +49,8 @@ class OutputLimits:
     """Outputs of type display_data."""
     mime: int = 32 * MIB
     """One representation in a MIME bundle."""
-    display_total: int = 256 * MIB
-    """All MIME bundles together."""
+    display_total: int = 48 * MIB
+    """All MIME bundles together; at the end of the cell they are written down at once, while nothing else runs."""
     live: int = 128 * MIB
     """Live changes, so that a log of them stays bounded even where outputs replace each other for ever."""
 
@@ -232,16 +237,22 @@ class CellOutputs:
         return changes
 
     def _traceback(self, value: object) -> list[str]:
-        lines = [self._text(line) for line in (value if isinstance(value, list) else [value])]
+        given = value if isinstance(value, list) else [value]
+        lines = [self._text(line) for line in (given if len(given) <= _LINES else given[: _LINES // 2])]
+        if len(given) > _LINES:
+            lines += [marker(f"{len(given) - _LINES:,} frames"), *map(self._text, given[-_LINES // 2 :])]
+            self._kept.note((f"{len(given) - _LINES:,} frames of an error",))
         text = "\n".join(lines)
         short = self._text(text)
         return lines if len(short) == len(text) else short.split("\n")
 
     def _text(self, value: object) -> str:
-        """A field of an error as text, cut as a stream is."""
+        """A field of an error as text, cut as a stream is, and shorter."""
+        head, tail = (min(_ERROR_END, each) for each in (self._limits.stream_head, self._limits.stream_tail))
         if not isinstance(value, str):
-            value = "" if value is None else json.dumps(clean(value))
-        short = clean_text(cut(value, head=self._limits.stream_head, tail=self._limits.stream_tail))
+            kept = clean_within(value, head + tail)
+            value = "" if value is None else json.dumps(kept[0]) if kept else marker("an error's text that is none")
+        short = clean_text(cut(value, head=head, tail=tail))
         if len(short) != len(value):
             self._kept.note((f"the middle of an error of {len(value):,} characters",))
         return short

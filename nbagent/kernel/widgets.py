@@ -22,7 +22,7 @@ _OUTPUT: Final = frozenset({"stream", "display_data", "execute_result", "error",
 _CAPTURES: Final = 32
 """Output widgets that capture. Those opened later don't: what is printed in them shows in the cell."""
 _CAPTURED: Final = OutputLimits(
-    stream_head=64 * 1024, stream_tail=64 * 1024, stream_total=MIB, streams=100, displays=100, display_total=8 * MIB
+    stream_head=64 * 1024, stream_tail=64 * 1024, stream_total=MIB, streams=100, displays=100, display_total=MIB
 )
 _NAME: Final = 200
 """Characters of a model's or an attribute's name."""
@@ -48,7 +48,7 @@ class Widgets:
         ignored: Comm messages that concern no widget, or are beyond repair, or values that don't fit.
     """
 
-    def __init__(self, *, displays: Displays, limit: int = 64 * MIB, count: int = 10_000) -> None:
+    def __init__(self, *, displays: Displays, limit: int = 32 * MIB, count: int = 10_000) -> None:
         self.ignored = 0
         self._displays = displays
         self._room = limit

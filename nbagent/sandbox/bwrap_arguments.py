@@ -16,6 +16,8 @@ from nbagent.sandbox.mounts import DATA, Mount
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
 """What of /etc the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
+HIDDEN = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
+"""What of /proc is the machine's and not the sandbox's, as Docker hides it: `keys` names those of the person's uid."""
 MAX_ARGUMENTS = 8900
 """bwrap takes 9000."""
 
@@ -51,6 +53,11 @@ def arguments(
         found += ["--perms", "0755", "--dir", folder]
     # In a user namespace, the settings of the sandbox's own message queues could be written.
     found += [*_system(network=full), "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    for path in (Path("/proc", name) for name in HIDDEN):
+        if path.is_dir():
+            found += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            found += ["--ro-bind", "/dev/null", str(path)]
     for name, descriptor in files.items():
         found += ["--perms", "0644", "--ro-bind-data", str(descriptor), f"/etc/{name}"]
     if trust.hides_shells:

@@ -39,6 +39,8 @@ MAX_REQUEST = 64 * 1024
 MAX_WANTED = 50
 MAX_REQUESTS = 200
 """Names that code chooses leave the machine when they are looked up; these bound how many."""
+MAX_LINE = 1024 * 1024
+"""Bytes of what process 1 says at once; it is ours, and says less."""
 REQUEST_SECONDS = 5.0
 """From a caller's connection to the end of its request."""
 OUTPUT = "out"
@@ -243,9 +245,10 @@ class Handoff:
                 selector.unregister(self._hearing)
             self._silent.set()
             return
-        *lines, self._unread = (self._unread + data).split(b"\n")
+        *lines, unread = (self._unread + data).split(b"\n")
+        self._unread = unread if len(unread) <= MAX_LINE else b""
         for line in lines:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
                 self._understand(json.loads(line))
 
     def _understand(self, said: dict[str, Any]) -> None:

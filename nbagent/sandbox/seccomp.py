@@ -63,6 +63,10 @@ as, and so Linux would let code signal it, take away its files and memory, or le
 NAMES_PROCESS_OR_USER = {"setpriority": (0, 2), "ioprio_set": (1, 3)}
 """Those whose second argument names it if the first has the first of these values, or with the second a whole user."""
 
+OUT_OF_BAND = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3, "recvfrom": 3, "recvmsg": 2, "recvmmsg": 3}
+"""Calls whose argument of that number has the flag MSG_OOB (1). On Unix sockets nobody uses it, and sandboxes have been
+left through its code in Linux (CVE-2025-38236)."""
+
 OTHERS_FILES = (1024, 1026)
 """The fcntls F_SETLEASE and F_NOTIFY: they hold up or watch others' use of a file that the sandbox only reads."""
 
@@ -167,6 +171,8 @@ def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
         filter_.add_rule(denied, "ioctl", library.Arg(1, library.MASKED_EQ, LOW_BITS, request))
     for command in OTHERS_FILES:
         filter_.add_rule(denied, "fcntl", library.Arg(1, library.MASKED_EQ, LOW_BITS, command))
+    for name, argument in OUT_OF_BAND.items():
+        filter_.add_rule(denied, name, library.Arg(argument, library.MASKED_EQ, 1, 1))
     _spare_process_1(filter_, denied)
     if not subprocess:
         for name in ("execve", "execveat", "fork", "vfork"):
@@ -180,6 +186,8 @@ def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
 
 def _spare_process_1(filter_: Any, denied: Any) -> None:
     library = _library()
+    # Its first argument may be any open folder below /proc, that of process 1 too.
+    filter_.add_rule(denied, "pidfd_send_signal")
     for name in NAMES_PROCESS:
         filter_.add_rule(denied, name, library.Arg(0, library.MASKED_EQ, LOW_BITS, 1))
     for name, (process, user) in NAMES_PROCESS_OR_USER.items():

@@ -30,6 +30,8 @@ REQUEST_SECONDS = 5.0
 MAX_REQUEST = 4096
 MAX_UNTOLD = 1000
 """Programs that are remembered while nobody owns the sandbox."""
+LAST_WORDS = 1.0
+"""Seconds that an owner has, at the end, to take what waits for it."""
 DESERTED = 75
 """Exit code of a sandbox that nobody took over."""
 BROKEN = 70
@@ -64,13 +66,15 @@ class Supervisor:
         self.listening = listening
         self.keep = keep
         self.shell = shell
-        self.holders: set[socket.socket] = set()
+        self.holders: dict[socket.socket, bytes] = {}
+        """The owners, each with what it was not yet ready to take."""
         self.shells: dict[int, socket.socket] = {}
         self.deserted_at: float | None = None
         self.asking = asking
         self.report = report
         self.commands: list[Commands] = []
         self.untold: deque[dict[str, Any]] = deque(maxlen=MAX_UNTOLD)
+        self.forgotten = 0
         self.selector = selectors.DefaultSelector()
         self.selector.register(listening, selectors.EVENT_READ)
         if asking is not None:
@@ -97,7 +101,7 @@ class Supervisor:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self.collect()
         while True:
-            for key, _ in self.selector.select(self.seconds_left()):
+            for key, events in self.selector.select(self.seconds_left()):
                 if key.fileobj is woken:
                     with contextlib.suppress(BlockingIOError):
                         woken.recv(4096)
@@ -107,7 +111,9 @@ class Supervisor:
                 elif key.fileobj is self.asking:
                     self.watch_commands()
                 elif isinstance(key.data, Commands):
-                    key.data.answer()
+                    self.look_at(key.data)
+                elif events & selectors.EVENT_WRITE:
+                    self.send(key.fileobj)
                 else:
                     self.listen_to(key.fileobj)
             if self.seconds_left() == 0:
@@ -127,7 +133,7 @@ class Supervisor:
     def hold(self, connection: socket.socket) -> None:
         """Live as long as this connection does."""
         connection.setblocking(False)
-        self.holders.add(connection)
+        self.holders[connection] = b""
         self.selector.register(connection, selectors.EVENT_READ)
         self.deserted_at = None
 
@@ -138,14 +144,61 @@ class Supervisor:
             _, descriptors, _, _ = socket.recv_fds(self.asking, 1, 1)
             for each in descriptors:
                 self.commands.append(Commands(each, tell=self.tell))
-                self.selector.register(each, selectors.EVENT_READ, self.commands[-1])
+                self.watch(self.commands[-1], wanted=not any(self.holders.values()))
+
+    def look_at(self, commands: Commands) -> None:
+        """Answer what Linux asks, unless an owner has to hear of something else first."""
+        if commands.are_over():
+            # A shell has ended, with all that it started.
+            commands.flush()
+            self.commands.remove(commands)
+            self.selector.unregister(commands.descriptor)
+            os.close(commands.descriptor)
+        elif not any(self.holders.values()):
+            commands.answer()
 
     def tell(self, command: dict[str, Any]) -> None:
         """Tell the owner of a program; what there is no owner for is kept for the next one."""
         if not self.holders:
+            self.forgotten += len(self.untold) == MAX_UNTOLD
             self.untold.append(command)
         for holder in self.holders:
-            self.reply(holder, command)
+            self.send(holder, command)
+
+    def tell_late(self, holder: socket.socket) -> None:
+        """Tell a new owner of what there was no owner for."""
+        if self.forgotten:
+            self.send(holder, {"pid": 0, "argv": [f"({self.forgotten} more programs)"]})
+            self.forgotten = 0
+        while self.untold:
+            self.send(holder, self.untold.popleft())
+
+    def send(self, holder: Any, *values: dict[str, Any]) -> None:
+        """Send an owner lines, and what still waits for it.
+
+        It may be busy, and code inside can see to that. Until it has taken all, nothing more is executed: else a
+        program could be hidden behind others.
+        """
+        waiting = self.holders[holder] + b"".join(json.dumps(each).encode() + b"\n" for each in values)
+        try:
+            sent = holder.send(waiting)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            sent = len(waiting)  # it is gone, which will be noticed
+        self.holders[holder] = waiting = waiting[sent:]
+        self.selector.modify(holder, selectors.EVENT_READ | selectors.EVENT_WRITE * bool(waiting))
+        paused = any(self.holders.values())
+        for each in self.commands:
+            if paused != (each.descriptor not in self.selector.get_map()):
+                self.watch(each, not paused)
+
+    def watch(self, commands: Commands, wanted: bool) -> None:
+        """Look at what is to be executed, or have it wait."""
+        if wanted:
+            self.selector.register(commands.descriptor, selectors.EVENT_READ, commands)
+        else:
+            self.selector.unregister(commands.descriptor)
 
     def listen_to(self, connection: Any) -> None:
         """What comes of an owner is its end, or more of no meaning."""
@@ -157,8 +210,12 @@ class Supervisor:
         except OSError:
             pass
         self.selector.unregister(connection)
-        self.holders.discard(connection)
+        del self.holders[connection]
         connection.close()
+        for each in self.commands:
+            # It may have been the one that was waited for.
+            if each.descriptor not in self.selector.get_map() and not any(self.holders.values()):
+                self.watch(each, wanted=True)
         if not self.holders:
             self.deserted_at = time.monotonic()
 
@@ -175,7 +232,10 @@ class Supervisor:
             if pid == self.child:
                 for each in self.commands:
                     each.flush()
-                for holder in self.holders:
+                for holder, waiting in self.holders.items():
+                    holder.settimeout(LAST_WORDS)
+                    with contextlib.suppress(OSError):
+                        holder.sendall(waiting)
                     self.reply(holder, {"exit": code, **used()})
                 self.end(code if code >= 0 else 128 - code)
             if (caller := self.shells.pop(pid, None)) is not None:
@@ -207,9 +267,8 @@ class Supervisor:
         if verb == "hold":
             left, self.keep = self.seconds_left(), keep
             self.hold(caller)
-            self.reply(caller, {"alone": left is not None})
-            while self.untold:
-                self.reply(caller, self.untold.popleft())
+            self.send(caller, {"alone": left is not None})
+            self.tell_late(caller)
         elif verb == "shell" and descriptors:
             self.open_shell(caller, descriptors.pop())
         else:

@@ -227,6 +227,39 @@ def test_fallbacks(data: dict[str, Any], seen: str) -> None:
     assert text(Cell(outputs=[shown(data, "execute_result")])) == f"[result]\n{seen}"
 
 
+@pytest.mark.parametrize(
+    ("mime", "piece", "count"),
+    [
+        ("text/html", "<a", 1_000_000),
+        ("text/html", "<!--", 1_000_000),
+        ("text/html", "<![CDATA[", 1_000_000),
+        ("text/html", "<td>x</td>", 1_000_000),
+        ("text/html", "<a '\"", 1_000_000),
+        ("text/html", "<script>", 1_000_000),
+        ("text/html", "&#" + "1" * 10_000, 1_000),
+        ("text/plain", "\0", 30_000_000),
+        ("text/plain", "\x1b[m", 8_000_000),
+        ("application/json", [0.5], 1_000_000),
+        ("image/png", " \n", 15_000_000),
+        ("image/jpeg", "/9j/////AAL//w==", 1),
+        ("image/jpeg", "/9j/////" * 3, 1_000_000),
+    ],
+)
+def test_hostile_outputs_take_no_time(mime: str, piece: Any, count: int) -> None:
+    """Whatever a cell shows, the model's view of it is there before others notice, and short."""
+    cell = Cell(outputs=[shown({mime: piece * count})])
+    started = time.thread_time()
+    seen = text(cell)
+    assert time.thread_time() - started < 0.6
+    assert len(seen) < 50_000
+
+
+def test_the_middle_that_nobody_looked_at_is_counted() -> None:
+    """What is left out of a very long text is counted in the marker like any other."""
+    seen = text(Cell(outputs=[shown({"text/plain": "x\n" * 5_000_000})]))
+    assert "of 9,999,999 bytes" in seen
+
+
 def test_html_is_text() -> None:
     """Entities are resolved, styles dropped, lines kept."""
     assert text_of_html("<style>x{}</style><p>a &lt; b</p><p>c</p>") == "a < b\nc"

@@ -10,7 +10,18 @@ import stories
 from test_events import EVENTS
 
 from nbagent.audit.entries import LEFT_OUT, Entries, entries
-from nbagent.events import CellFinished, CellStarted, Event, Fact, Record, SessionResumed, SessionStarted
+from nbagent.events import (
+    CellFinished,
+    CellStarted,
+    Event,
+    Fact,
+    InstallFailed,
+    Package,
+    PackagesInstalled,
+    Record,
+    SessionResumed,
+    SessionStarted,
+)
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +145,16 @@ def test_an_old_log_has_entries_too() -> None:
     events = [old, CellStarted(cell=1, turn=2, code="1"), finished(1)]
     cell = list(entries(stories.records(events)))[-1]
     assert (cell["tool"], cell["approver"], cell["memory_peak"]) == ("python", "", None)
+
+
+def test_what_comes_after_a_cell_is_not_the_cell_s() -> None:
+    """An entry stays as it was written: a request between two cells must not make a log look broken."""
+    events: list[Event] = [
+        CellStarted(cell=1, turn=0, code="1"),
+        CellFinished(cell=1, status="ok", outputs=[], execution_count=1, duration=0.1),
+        InstallFailed(cell=1, requirements=["evil"], reason="No.", refused=True),
+        PackagesInstalled(cell=1, packages=[Package("late", "1", "0" * 64)]),
+    ]
+    all_at_once = list(entries(stories.records(events)))
+    cell = next(entry for entry in all_at_once if entry["type"] == "cell")
+    assert (cell["packages"], cell["packages_refused"]) == ([], [])

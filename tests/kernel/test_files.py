@@ -346,7 +346,7 @@ def test_a_safe_name_is_one(name: str) -> None:
     """Never empty, hidden, long or a path, and without controls, so that it can be shown and typed."""
     found = safe_name(name)
     assert 0 < len(found.encode()) <= 170
-    assert not found.startswith((".", " "))
+    assert not found.startswith((".", " ", "-"))
     assert not set(found) & set('/\\:*?"<>|')
     assert not any(unicodedata.category(each).startswith("C") for each in found)
 

@@ -417,6 +417,27 @@ def test_a_huge_error_is_shortened() -> None:
     validate([error])
 
 
+@pytest.mark.parametrize("line", [0, "", [[]], "x" * 100], ids=["numbers", "empty", "nested", "text"])
+def test_a_traceback_of_very_many_frames(line: object) -> None:
+    """The middle ones go, before any work is spent on them."""
+    started = time.thread_time()
+    outputs = cell([message("error", ename="E", evalue="v", traceback=[line] * 1_000_000)])
+    assert time.thread_time() - started < 0.3
+    (error,) = outputs.outputs()
+    assert len(error["traceback"]) <= 1001
+    assert "[left out: 999,000 frames]" in error["traceback"]
+    assert "999,000 frames of an error" in outputs.truncated
+    validate([error])
+
+
+def test_errors_are_shorter_than_streams() -> None:
+    """Sixteen errors of a cell, with three texts each, are not hundreds of megabytes."""
+    long = "x" * 5_000_000
+    outputs = cell([message("error", ename=long, evalue=long, traceback=[long, long])] * 20).outputs()
+    assert len(outputs) == 16
+    assert len(json.dumps(outputs)) < 16 * 2**20
+
+
 def test_live_changes_are_bounded_where_outputs_replace_each_other() -> None:
     """An endless animation stops being told, its last state is in the outputs and in the withheld updates."""
     displays = Displays()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 import tracemalloc
 from typing import Any
 
@@ -146,8 +147,8 @@ def test_other_messages_are_as_they_were(session: Any) -> None:
     ids=["lists", "objects", "full objects", "texts", "numbers", "nested", "keys"],
 )
 def test_weight_is_an_upper_bound(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parsed, JSON takes no more memory than its weight says, and not much less."""
-    monkeypatch.setattr(bounds_inside, "MAX_WEIGHT", 0)
+    """Parsed, JSON takes no more memory than its weight says."""
+    monkeypatch.setattr(bounds_inside, "_HEAVIEST", 10**12)
     packed = content.encode()
     gc.collect()
     tracemalloc.start()
@@ -159,14 +160,13 @@ def test_weight_is_an_upper_bound(content: str, monkeypatch: pytest.MonkeyPatch)
         tracemalloc.stop()
     assert value
     assert taken <= weight(packed) * 1.1
-    assert taken <= bounds_inside.HEAVIEST * len(packed)
-    assert taken * 4 > weight(packed) - len(packed)
 
 
 def test_heavy_json_is_found() -> None:
-    """From the size on at which it could weigh too much."""
-    assert weight(b"[" + b"[]," * 3_000_000 + b"1]") > MAX_WEIGHT
-    assert weight(b"[" + b"1.5," * 4_000_000 + b"1]") <= MAX_WEIGHT
+    """From the size on at which it could weigh too much; a table of a million numbers does not."""
+    for heavy in (b"[]," * 300_000, b'"a":1,' * 300_000, b"1.5," * 4_000_000, b'"\\n[",' * 300_000):
+        assert weight(b"[" + heavy + b"1]") > MAX_WEIGHT
+    assert weight(b"[" + b"1.5," * 1_000_000 + b"1]") <= MAX_WEIGHT
 
 
 def test_text_weighs_little() -> None:
@@ -174,6 +174,15 @@ def test_text_weighs_little() -> None:
     text = json.dumps({"data": {"text/html": '[{"a": ["b", {}]}],' * 1_000_000}}).encode()
     assert weight(text) <= MAX_WEIGHT
     assert weight(b'"' + b"\\\\" * 10_000_000 + b'"') <= MAX_WEIGHT
+    assert weight(b'"' + b'\\\\\\"[,' * 5_000_000 + b'"') <= MAX_WEIGHT
+
+
+@pytest.mark.parametrize("content", [b'"",' * 10_000_000, b'"' + b"\\n" * 19_000_000 + b"[," * 2_000_000 + b'"'])
+def test_weighing_takes_no_time(content: bytes) -> None:
+    """Whatever it is, the largest content is weighed while others hardly notice."""
+    started = time.thread_time()
+    weight(content)
+    assert time.thread_time() - started < 0.4
 
 
 @given(st.text(), st.integers(0, 40))

@@ -21,6 +21,7 @@ from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import environment
+from nbagent.sandbox.bwrap_arguments import HIDDEN
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -243,3 +244,17 @@ async def test_nothing_is_left_open() -> None:
     await machine.swept()
     assert machine.descriptors() <= before
     assert machine.own_threads() == threads
+
+
+async def test_what_of_proc_is_the_machine_s_is_hidden() -> None:
+    """As in Docker: the person's keys have names, and a sandbox of theirs runs as their uid."""
+    code = f"""
+import os
+for path in {[f"/proc/{name}" for name in HIDDEN]}:
+    try: found = os.listdir(path) if os.path.isdir(path) else open(path).read(9)
+    except OSError: found = ''
+    if found: print(path, found)
+"""
+    async with Kernel(works("bubblewrap")) as kernel:
+        cell = await kernel.run(f"{code}print(os.path.ismount('/proc/keys') or not os.path.exists('/proc/keys'))")
+    assert cell.text == "True", cell.outputs

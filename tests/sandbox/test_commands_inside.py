@@ -96,6 +96,47 @@ async def test_long_words_are_cut_and_many_are_counted(watched: Watched) -> None
     assert len(named) >= PER_SECOND
 
 
+BUSY = """
+import socket, subprocess, time
+door = socket.socket(socket.AF_UNIX)
+door.connect("/run/nbagent/host.sock")
+door.send(b"{")  # a request that never ends, which its server waits for
+time.sleep(0.2)
+for n in range(60):
+    subprocess.run(["/bin/true", *["x" * 1000] * 8, str(n)])
+    time.sleep(0.03)
+subprocess.run(["/bin/echo", "hidden"], stdout=subprocess.DEVNULL)
+"""
+
+
+async def test_nothing_hides_behind_a_busy_owner(watched: Watched) -> None:
+    """Code that keeps its controller busy waits itself, and no program goes untold or takes another's words along."""
+    found = await watched.words_of(BUSY)
+    assert [each[-1] for each in found] == [*map(str, range(60)), "hidden"]
+    assert await watched.words_of("subprocess.run(['/bin/true', 'after'])") == [["/bin/true", "after"]]
+
+
+async def test_process_1_rests_when_a_shell_has_ended(watched: Watched) -> None:
+    """The descriptor by which Linux asked of the shell's programs is closed, and not looked at for ever."""
+    code = (
+        "import os, time\nused = lambda: sum(map(int, open('/proc/1/stat').read().rpartition(')')[2].split()[11:13]))\n"
+        "before = used(); time.sleep(1); print(used() - before)"
+    )
+    await open_and_leave_a_shell(watched)
+    cell = await watched.kernel.run(code)
+    assert int(cell.text) <= 1, cell.outputs
+
+
+async def open_and_leave_a_shell(watched: Watched) -> None:
+    """Start one, and end it."""
+    master, slave = pty.openpty()
+    with supervisor.open_shell(watched.kernel.provisioner.lease.folder, slave) as connection:
+        os.close(slave)
+        os.write(master, b"exit 0\n")
+        assert await asyncio.to_thread(supervisor.shell_exit, connection) == 0
+    os.close(master)
+
+
 async def test_a_shell_is_watched_as_well(watched: Watched) -> None:
     """What a person does in `nbagent shell` is told like what the code does."""
     seen = len(watched.told)

@@ -59,8 +59,16 @@ def ended(folder: Path, *, within: float) -> bool:
 ATTACKS = {
     "signals": "import os, signal\nfor each in range(1, 65):\n    attempt(os.kill, 1, each)",
     "a signal by its descriptor": "import os\nattempt(os.pidfd_open, 1)",
+    "a signal by its folder": (
+        "import os, signal\nfolder = os.open('/proc/1', os.O_RDONLY | os.O_DIRECTORY)\n"
+        "for each in range(1, 65):\n    attempt(signal.pidfd_send_signal, folder, each)"
+    ),
     "signals to threads": "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
     "for call in ((200, 1, 9), (234, 1, 1, 9), (129, 1, 9, 0), (297, 1, 1, 9, 0)):\n    attempt(check, *call)",
+    "urgent data, through which Linux was left": (
+        "import socket\none, other = socket.socketpair()\nattempt(one.send, b'x', socket.MSG_OOB)\n"
+        "attempt(one.sendmsg, [b'x'], [], socket.MSG_OOB)\nattempt(other.recv, 1, socket.MSG_OOB)"
+    ),
     "limits": "import resource\nfor each in range(16):\n    attempt(resource.prlimit, 1, each, (0, 0))",
     "processors": "import os\nattempt(os.sched_setaffinity, 1, {0})",
     "scheduling": "import os\nattempt(os.sched_setscheduler, 1, os.SCHED_IDLE, os.sched_param(0))",
