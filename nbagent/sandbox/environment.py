@@ -134,7 +134,7 @@ def describe() -> Environment:
 
 COMPILE = ("-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash")
 """Byte code that is never compared with its source: nothing can change either."""
-LAYOUT = 1
+LAYOUT = 2
 """Counts up when an environment of the same requirements is made in another way."""
 
 
@@ -192,13 +192,18 @@ async def _make(staging: Path, wanted: Environment) -> None:
 
 
 def make_venv(folder: Path, *, version: str) -> None:
-    """The files that make a folder a virtual environment of the Python at /opt/python, as seen from inside."""
-    scripts = folder / "bin"
+    """The files that make a folder a virtual environment of the Python at /opt/python, as seen from inside.
+
+    Programs find the session's packages as the kernel does: last, so that they can't stand in for its own.
+    """
+    scripts, site = folder / "bin", folder / "lib" / f"python{version}" / "site-packages"
     scripts.mkdir(parents=True, exist_ok=True)
+    site.mkdir(parents=True, exist_ok=True)
     for name in ("python", "python3", f"python{version}"):
         (scripts / name).symlink_to(f"{PYTHON}/bin/python{version}")
     config = f"home = {PYTHON}/bin\ninclude-system-site-packages = false\nversion = {version}\n"
     (folder / "pyvenv.cfg").write_text(config)
+    (site / "nbagent.pth").write_text(f"{SITE}\n")
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

@@ -28,8 +28,9 @@ ASK = (
 
 def default_tag() -> str:
     """The tag of nbagent's own kernel image: it changes when what it is made of changes."""
-    made_of = b"".join((environment.kernels() / name).read_bytes() for name in ("Dockerfile", "requirements.txt"))
-    return f"nbagent-kernel:{hashlib.sha256(made_of).hexdigest()[:12]}"
+    made_of = [(environment.kernels() / name).read_bytes() for name in ("Dockerfile", "requirements.txt")]
+    digest = hashlib.sha256(b"".join([*made_of, str(environment.LAYOUT).encode()]))
+    return f"nbagent-kernel:{digest.hexdigest()[:12]}"
 
 
 async def build(

@@ -15,7 +15,6 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 HOST = "/run/nbagent/host.sock"
@@ -27,8 +26,6 @@ OOM_SCORE = "500"
 """Of 1000, as Linux counts it for code inside."""
 SECCOMP = 317 if os.uname().machine == "x86_64" else 277
 """The number of that call."""
-MAX_TEXT = 128 * 1024
-"""Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
 
 
 def main() -> None:
@@ -214,6 +211,7 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
 
     sys.path.insert(0, os.path.dirname(HOST))
     from bounds_inside import bounded  # type: ignore[import-not-found]  # beside this file, in there
+    from streams_inside import in_order  # type: ignore[import-not-found]
 
     sys.path.pop(0)
     handed = dict(zip(CHANNELS, descriptors, strict=True))
@@ -225,17 +223,6 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
     class Beat(Heartbeat):
         def _bind_socket(self) -> None:
             listen(self.socket, "hb")
-
-    class Stream(OutStream):
-        """Stdout or stderr whose messages have a bounded size."""
-
-        def _flush_buffers(self) -> Iterator[tuple[Any, str]]:
-            for parent, written in super()._flush_buffers():
-                # A lone surrogate, such as in the name of a file that isn't UTF-8, can't be sent: it would take all
-                # that was written with it along.
-                text = written if written.isascii() else written.encode("utf-8", "backslashreplace").decode()
-                for start in range(0, len(text), MAX_TEXT):
-                    yield parent, text[start : start + MAX_TEXT]
 
     class App(IPKernelApp):
         def _session_default(self) -> Session:
@@ -275,7 +262,7 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
         def init_path(self) -> None:
             """Packages installed for the session come last: they can't stand in for the kernel's own."""
             sys.path.insert(0, "")
-            sys.path.extend(config["path"])
+            sys.path.extend(each for each in config["path"] if each not in sys.path)
 
     import ipykernel.compiler
     import ipykernel.iostream
@@ -283,7 +270,7 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
     # Warnings and tracebacks name the file of a cell, and by default that has the process's number in it: the same
     # cells would never give the same outputs again.
     ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"  # noqa: S108 - a path inside
-    ipykernel.iostream.OutStream = Stream  # type: ignore[misc]
+    ipykernel.iostream.OutStream = in_order(OutStream)  # type: ignore[misc]
     settings = Config()
     settings.HistoryManager.enabled = False
     settings.IPKernelApp.outstream_class = "ipykernel.iostream.OutStream"

@@ -151,3 +151,4 @@ def test_links_lead_to_where_python_is_inside(tmp_path: Path) -> None:
     environment.make_venv(tmp_path, version="3.12")
     assert (tmp_path / "bin" / "python3").readlink() == Path("/opt/python/bin/python3.12")
     assert "home = /opt/python/bin" in (tmp_path / "pyvenv.cfg").read_text()
+    assert (tmp_path / "lib/python3.12/site-packages/nbagent.pth").read_text() == "/opt/site\n"

@@ -1,0 +1,70 @@
+"""Stdout and stderr of a kernel, as nbagent has them: this file is mounted beside `inside.py` and imported there.
+
+ipykernel hears what programs and C libraries print by a pipe, with a thread that reads it when its turn comes: maybe
+after the cell, maybe after the result that was computed later. Who runs a program wants to read what it printed. So
+what is in the pipe is taken before anything is flushed, as it is at the end of each cell and before a result.
+"""
+
+from __future__ import annotations
+
+import codecs
+import fcntl
+import os
+import select
+import struct
+import termios
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+MAX_TEXT = 128 * 1024
+"""Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
+PIECE = 1024
+"""Bytes that are taken out of the pipe at once. Small, so that each costs about what it takes to send it."""
+
+
+def in_order(out_stream: Any) -> Any:
+    """Ipykernel's `OutStream` as a class whose messages have a bounded size, and programs' output its place in time."""
+
+    class Stream(out_stream):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._taking = threading.Lock()
+            # A piece may end in the middle of a character.
+            self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            super().__init__(*args, **kwargs)
+
+        def _watch_pipe_fd(self) -> None:
+            while True:
+                select.select([self._fid], [], [])
+                if not self._should_watch:
+                    return
+                self._take_printed()
+                # A program must not print faster than this process can send: what waits is in its memory.
+                super().flush()
+
+        def _take_printed(self) -> None:
+            """Write what is in the pipe, as far as it was there when this was called."""
+            with self._taking:
+                ready, _, _ = select.select([self._fid], [], [], 0)
+                left = struct.unpack("i", fcntl.ioctl(self._fid, termios.FIONREAD, bytes(4)))[0] if ready else 0
+                while left > 0:
+                    printed = os.read(self._fid, min(left, PIECE))
+                    left -= len(printed) or left
+                    self.write(self._decoder.decode(printed))
+                    os.write(self._original_stdstream_copy, printed)
+
+        def flush(self) -> None:
+            # A fork has the pipe's end too, but what is in there is its parent's.
+            if self._should_watch and self._fid is not None and self._is_master_process():
+                self._take_printed()
+            super().flush()
+
+        def _flush_buffers(self) -> Iterator[tuple[Any, str]]:
+            for parent, written in super()._flush_buffers():
+                # A lone surrogate, such as in the name of a file that isn't UTF-8, can't be sent: it would take all
+                # that was written with it along.
+                text = written if written.isascii() else written.encode("utf-8", "backslashreplace").decode()
+                for start in range(0, len(text), MAX_TEXT):
+                    yield parent, text[start : start + MAX_TEXT]
+
+    return Stream

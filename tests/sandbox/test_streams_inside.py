@@ -1,0 +1,103 @@
+"""What programs and C libraries print: in the cell that ran them, in order, whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nbagent.kernel.cell import Cell
+from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox.streams_inside import PIECE, in_order
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PRINTS = """
+import subprocess
+subprocess.run(["sh", "-c", "echo {text}; echo err >&2"]).returncode
+"""
+
+
+def shown(cell: Cell) -> list[str]:
+    """What stands where: a letter for each output, and its text."""
+    return [
+        f"{each.get('name', each['output_type'])}: {each.get('text') or each['data']['text/plain']}"
+        for each in cell.outputs
+    ]
+
+
+async def test_what_a_program_prints_comes_before_the_result(isolated: Kernel) -> None:
+    """Each time: nothing of it is late, and nothing comes behind the value that was computed after it."""
+    for number in range(30):
+        cell = await isolated.run(PRINTS.format(text=number))
+        assert sorted(shown(cell)[:2]) == ["stderr: err\n", f"stdout: {number}\n"]
+        assert shown(cell)[2:] == ["execute_result: 0"]
+
+
+async def test_in_order_with_what_python_prints(isolated: Kernel) -> None:
+    """As far as Python flushes before it starts the program, as it would have to anywhere."""
+    code = "import os\nfor i in range(5):\n    print('python', i, flush=True)\n    os.system(f'echo program {i}')\n"
+    cell = await isolated.run(code)
+    assert cell.text.splitlines() == [f"{who} {i}" for i in range(5) for who in ("python", "program")]
+
+
+async def test_more_than_a_pipe_holds(isolated: Kernel) -> None:
+    """All of it arrives, and characters that a piece would cut in two are whole."""
+    count = 50 * PIECE // 4
+    cell = await isolated.run(f"subprocess.run(['python', '-c', 'print(chr(8364) * {count}, end=str())']).returncode")
+    printed = "".join(each["text"] for each in cell.outputs if each["output_type"] == "stream")
+    assert printed == "€" * count
+    assert cell.outputs[-1]["data"] == {"text/plain": "0"}
+
+
+async def test_bytes_that_are_no_text(isolated: Kernel) -> None:
+    """They are replaced, and what comes after them is there."""
+    cell = await isolated.run("import os; os.write(1, b'a\\xff\\xe2'); print('b')")
+    assert "a\ufffd" in cell.text
+    assert "b" in cell.text
+
+
+async def test_a_program_that_prints_for_ever_keeps_no_cell(isolated: Kernel) -> None:
+    """A cell ends with what was printed until then, however much comes after it."""
+    await isolated.run("endless = subprocess.Popen(['yes'])")
+    cell = await isolated.run("1 + 1", timeout=10)
+    assert cell.status == "ok"
+    await isolated.run("endless.kill(); endless.wait()")
+
+
+async def test_a_fork_takes_nothing_of_its_parent(isolated: Kernel) -> None:
+    """A worker that flushes does not wait for a lock that nobody there will ever give back."""
+    code = """
+import multiprocessing, sys
+def work(number):
+    print("worker", number); sys.stdout.flush()
+    return number
+with multiprocessing.get_context("fork").Pool(4) as pool:
+    print(sorted(pool.map(work, range(50))))
+"""
+    for _ in range(3):
+        cell = await isolated.run(code, timeout=20)
+        assert cell.status == "ok"
+        assert str(list(range(50))) in cell.text
+
+
+async def test_programs_find_packages_where_the_kernel_does(isolated: Kernel) -> None:
+    """What is installed for the session can be imported by a Python that a cell starts, after the kernel's own."""
+    listing = "import sys; print([each for each in sys.path if each.startswith('/opt')])"
+    inside = await isolated.run(f"import subprocess; subprocess.run(['python', '-c', {listing!r}]);")
+    assert inside.text == (await isolated.run(listing)).text
+    assert inside.text.endswith("'/opt/site']")
+
+
+async def test_pieces_of_messages() -> None:
+    """A long text goes out in several messages, a lone surrogate in a form that can be sent."""
+
+    class Buffered:
+        def _flush_buffers(self) -> Any:
+            yield "parent", "x" * 300_000
+            yield "parent", "a\udce4"
+
+    stream = in_order(Buffered)()
+    pieces = [text for _, text in stream._flush_buffers()]
+    assert [len(each) for each in pieces[:3]] == [131072, 131072, 37856]
+    assert pieces[3:] == ["a\\udce4"]
