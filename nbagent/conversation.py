@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nbagent.cells import Cells, Work
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Answered, Asked, Event, ModelReplied, Package, Record, Usage
+from nbagent.files import SessionFiles
 from nbagent.inputs import clean_question
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
@@ -58,6 +59,7 @@ class Conversation:
     Args:
         kernel: The session's, started.
         cells: Runs what the model writes.
+        files: The session's files.
         model: Opens the model when the first question comes.
         recording: The session so far; the model remembers the questions and answers that are in it already.
         emit: Gets the events.
@@ -74,6 +76,7 @@ class Conversation:
         self,
         kernel: Kernel,
         cells: Cells,
+        files: SessionFiles,
         *,
         model: ModelOpener,
         recording: Recording,
@@ -83,6 +86,7 @@ class Conversation:
     ) -> None:
         self._kernel = kernel
         self._cells = cells
+        self._files = files
         self._model = model
         self._recording = recording
         self._emit = emit
@@ -169,20 +173,39 @@ class Conversation:
                 images=model.images != "no",
                 hosts=self._hosts,
             )
-            self._agent = build.build_agent(model, self, system_prompt=prompt)
+            programs = self._kernel.spec.trust.allow_subprocess
+            self._agent = build.build_agent(model, self, system_prompt=prompt, programs=programs)
             self._agent.history = build.remember(self._past, note=self._note)
         return self._agent
 
     # -- what the agent's tools call (`agent.tools.Runs`) -------------------------------------------------------
 
-    async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
+    async def run_cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the kernel's own
+        tool: str = "python",
+    ) -> Cell:
         """Run a cell for the question that is being answered."""
         # Nobody is asked before a cell runs: the sandbox is what makes that right.
-        return await self._cells.run(code, timeout=timeout, work=self._work, tool="python", approver="policy:never-ask")
+        return await self._cells.run(code, timeout=timeout, work=self._work, tool=tool, approver="policy:never-ask")
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for the session."""
         return await self._kernel.install(requirements)
+
+    async def install_module(self, module: str) -> list[Package]:
+        """Install what has a module."""
+        return await self._kernel.install_module(module)
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
+        """Files in /tmp/output: the first by their names there, and how many there are."""
+        return await self._files.output_files(limit=limit)
+
+    async def count_in_file(self, path: str, text: str) -> int:
+        """How often a text stands in a file of the sandbox."""
+        return await self._files.count(path, text)
 
 
 async def streamed(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from nbagent import store
 from nbagent.errors import TransferError, TransferLimit, UsageError
 from nbagent.events import Event, FileDownloaded, FileSaved, FilesChanged, FileUploaded
-from nbagent.kernel import ends, paths
+from nbagent.kernel import ends, paths, probe
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
 from nbagent.kernel.files import Collector, safe_name
@@ -243,6 +243,26 @@ class SessionFiles:
             for each in entries[:limit]
         ]
         return Listing(tuple(listed), sum(total for _, total, _ in found), all(whole for _, _, whole in found))
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
+        """What there is in /tmp/output: the first files by their names there, and how many there are."""
+        listing = await self.files(OUTPUT)
+        names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
+        return [paths.shown(name) for name in names[:limit]], len(names) + listing.total - len(listing)
+
+    async def count(self, path: str, text: str) -> int:
+        """How often a text stands in a text file of the sandbox.
+
+        Raises:
+            TransferError: There is no such file, it is no text, or it can't be read.
+        """
+        place = paths.file_at(path, self._kernel.provisioner)
+        arguments = ["/".join([place.base, *place.parts]), text]
+        found = await self._one_at_a_time(lambda: self._kernel.evaluate(probe.source_of("count_inside.py"), arguments))
+        if isinstance(found, dict) and type(found.get("count")) is int:
+            return int(found["count"])
+        told = found.get("error") if isinstance(found, dict) else None
+        raise TransferError(paths.shown(told) if isinstance(told, str) else "The file could not be read.")
 
     def _host(self, entry: Entry) -> Path | None:
         """Where the host has a file too."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from nbagent.errors import DataError, UsageError
+from nbagent.kernel.files import safe_name
 from nbagent.kernel.kernel import Restore
 from nbagent.policy import Limits, Network, Trust, TrustLevel, asking, trust_for
 from nbagent.sandbox.mounts import DATA, Mount
@@ -23,25 +24,43 @@ WAYS: tuple[Restore, ...] = get_args(Restore)
 """What can become of a lost kernel's variables."""
 
 
-def resolve_data(paths: Iterable[str | Path]) -> list[Mount]:
+Data = Iterable[str | Path] | Mapping[str, str | Path] | str | Path
+"""Files and folders: one, several, or several by the names that the sandbox is to have them by."""
+
+
+def resolve_data(data: Data) -> list[Mount]:
     """Where the sandbox will see each file and folder.
+
+    Args:
+        data: A name of the person's own gets the ending of its file: `{"sales 2024": "a.csv"}` is `sales_2024.csv`.
 
     Raises:
         DataError: One is missing, unreadable or special, or two have the same name.
     """
+    if isinstance(data, Mapping):
+        sources = [(_existing(given), str(name)) for name, given in data.items()]
+        pairs = [(source, _file_name(name, source)) for source, name in sources]
+    else:
+        found = [_existing(given) for given in ([data] if isinstance(data, str | Path) else data)]
+        pairs = [(source, source.name) for source in found]
     mounts: dict[str, Mount] = {}
-    for given in paths:
-        source = _existing(given)
-        if source.name in mounts:
-            other = mounts[source.name].source
+    for source, name in pairs:
+        if name in mounts:
+            other = mounts[name].source
             if other == source:
                 continue
             raise DataError(
                 f"{other} and {source} have the same name, and the sandbox sees both in one folder.",
                 mend="Rename one, or give the folder that holds both.",
             )
-        mounts[source.name] = Mount(source, f"{DATA}/{source.name}")
+        mounts[name] = Mount(source, f"{DATA}/{name}")
     return list(mounts.values())
+
+
+def _file_name(name: str, source: Path) -> str:
+    """What a file is called inside that a person gave a name of its own."""
+    cleaned = safe_name(name.replace("/", "_").replace(" ", "_"))
+    return cleaned if cleaned.endswith(source.suffix) else f"{cleaned}{source.suffix}"
 
 
 def _existing(given: str | Path) -> Path:
@@ -88,7 +107,7 @@ def sandbox_spec(
     chosen: Settings,
     *,
     owner: str,
-    data: Iterable[str | Path] | str | Path = (),
+    data: Data = (),
     trust: str | None = None,
     limits: Limits | None = None,
     timeout: float | None = None,
@@ -103,7 +122,7 @@ def sandbox_spec(
     Args:
         chosen: The person's settings.
         owner: The session's id.
-        data: Files and folders that it sees read-only.
+        data: Files and folders that it sees read-only; as a dict, by names of the person's own.
         trust: The trust level's name.
         limits: Bounds that replace the trust level's own, whole.
         timeout: Seconds a cell may run.
@@ -117,7 +136,7 @@ def sandbox_spec(
         UsageError: Something of this is wrong.
         DataError: Data is missing or unreadable.
     """
-    mounts = resolve_data([data] if isinstance(data, str | Path) else data)
+    mounts = resolve_data(data)
     own = chosen.security_options
     row = trust_for(
         TrustLevel.parse(chosen.trust if trust is None else trust),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, SessionEnded
 from nbagent.files import Listing, SessionFiles, Uploaded
-from nbagent.inputs import check_asking, known_engine, known_restore, sandbox_spec
+from nbagent.inputs import Data, check_asking, known_engine, known_restore, sandbox_spec
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
@@ -46,7 +46,7 @@ class Session:
 
     Args:
         model: `provider:model` or `replay:FILE`; found by itself when the first question comes, if it isn't named.
-        data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`.
+        data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`; as a dict, by names of your own.
         engine: `docker`, `bubblewrap` or `local`; the best that works here by default.
         trust: `isolated`, `sandboxed`, `untrusted` or `trusted`.
         limits: Bounds that replace the trust level's own, whole.
@@ -79,7 +79,7 @@ class Session:
         self,
         *,
         model: str | None = None,
-        data: Iterable[str | Path] | str | Path = (),
+        data: Data = (),
         engine: str | None = None,
         trust: str | None = None,
         limits: Limits | None = None,
@@ -280,7 +280,7 @@ class Session:
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
         hosts = hosts_told(self._spec.trust, ask_hosts=self.ask_hosts)
         self._conversation = Conversation(
-            kernel, cells, model=self._model, recording=recording, emit=emit, hosts=hosts, note=note
+            kernel, cells, files, model=self._model, recording=recording, emit=emit, hosts=hosts, note=note
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 

@@ -81,6 +81,7 @@ def build_agent(
     system_prompt: str,
     middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
     max_calls: int = CALLS,
+    programs: bool = True,
 ) -> Agent:
     """An agent whose questions continue one conversation.
 
@@ -90,6 +91,7 @@ def build_agent(
         system_prompt: What `prompts.system_prompt` wrote.
         middleware: Further LangChain middleware, such as approvals or a fallback model.
         max_calls: Model calls that one question may take.
+        programs: Whether the sandbox runs programs.
     """
     retry = ModelRetryMiddleware(
         max_retries=BROKEN_RETRIES,
@@ -110,7 +112,7 @@ def build_agent(
     ]
     graph = create_agent(
         model.chat,
-        make_tools(runs, images=model.images != "no"),
+        make_tools(runs, images=model.images != "no", programs=programs),
         system_prompt=system_prompt,
         middleware=stack,
         checkpointer=InMemorySaver(),

@@ -18,6 +18,7 @@ from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 
+from nbagent.agent.sandbox_tools import make_sandbox_tools
 from nbagent.agent.view import Block, installed, render
 from nbagent.errors import InstallError
 from nbagent.events import Output, Package
@@ -66,12 +67,19 @@ class CellView(Protocol):
 class Runs(Protocol):
     """What the session gives to the tools."""
 
-    async def run_cell(self, code: str, *, timeout: float | None = None) -> CellView:  # noqa: ASYNC109 - the kernel's
+    async def run_cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the kernel's
+        tool: str = "python",
+    ) -> CellView:
         """Run a cell to its end.
 
         Args:
             code: Python, as IPython takes it.
             timeout: Seconds; None for the session's limit.
+            tool: What the model called to have it run.
 
         Raises:
             SandboxError: The sandbox failed; the code is not to blame.
@@ -85,13 +93,32 @@ class Runs(Protocol):
             InstallError: It failed; the environment is as it was.
         """
 
+    async def install_module(self, module: str) -> list[Package]:
+        """Install what has a module, by the name that code imports it by.
 
-def make_tools(runs: Runs, *, images: bool = False) -> list[BaseTool]:
-    """The tools `python` and `install`.
+        Raises:
+            InstallRefused: Policy forbids it, or nothing is known to have it.
+            InstallError: It failed; the environment is as it was.
+        """
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
+        """Files in /tmp/output: the first so many by their names there, and how many there are."""
+
+    async def count_in_file(self, path: str, text: str) -> int:
+        """How often a text stands in a text file of the sandbox.
+
+        Raises:
+            TransferError: There is no such file, it is no text, or it can't be read.
+        """
+
+
+def make_tools(runs: Runs, *, images: bool = False, programs: bool = True) -> list[BaseTool]:
+    """The tools `python` and `install`, and those for scripts and programs.
 
     Args:
         runs: The session's side.
         images: Whether the model is shown figures, or told of them.
+        programs: Whether the sandbox runs programs; without, the three tools for that are not offered.
     """
 
     @tool(response_format="content_and_artifact")
@@ -131,7 +158,7 @@ def make_tools(runs: Runs, *, images: bool = False) -> list[BaseTool]:
         told = installed(packages_now) if packages_now else "Nothing to do: all of this is installed."
         return told, {"packages": [f"{package.name}=={package.version}" for package in packages_now]}
 
-    return [python, install]
+    return [python, install, *(make_sandbox_tools(runs) if programs else [])]
 
 
 _FENCE = re.compile(r"\s*(```+|~~~+)[ \t]*[\w.+-]*[ \t]*\Z")

@@ -69,14 +69,23 @@ class Installs:
         """
         return await self._add(0, requirements, self.installer.install(requirements), reason=reason)
 
+    async def provide(self, module: str, *, cell: int = 0) -> list[Package]:
+        """Install what has a module; importable after `make_importable`.
+
+        Raises:
+            InstallRefused: Policy forbids it, or nothing is known to have it.
+            InstallError: It failed; the environment is as it was.
+        """
+        work = self.installer.install_module(module)
+        return await self._add(cell, [module], work, reason=f"No module named {module!r}")
+
     async def install_module(self, cell: int, module: str) -> tuple[list[Package], str]:
         """Install what has the module that a cell lacked; returns what was added, or why nothing was.
 
         The cell can run again then, under the same count.
         """
         try:
-            work = self.installer.install_module(module)
-            added = await self._add(cell, [module], work, reason=f"No module named {module!r}")
+            added = await self.provide(module, cell=cell)
         except InstallError as error:
             return [], f"Not installed: {error}"
         await self.make_importable()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -395,7 +395,19 @@ class Kernel:
             InstallRefused: Policy or the form of the request forbids it.
             InstallError: It failed; the environment is as it was.
         """
-        added = await self._installs.install(requirements, reason=reason)
+        return await self._importable(self._installs.install(requirements, reason=reason))
+
+    async def install_module(self, module: str) -> list[Package]:
+        """Install what has a module, by the name that code imports it by; importable at once.
+
+        Raises:
+            InstallRefused: Policy forbids it, or nothing is known to have it.
+            InstallError: It failed; the environment is as it was.
+        """
+        return await self._importable(self._installs.provide(module))
+
+    async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
+        added = await work
         async with self._busy:
             if self.is_alive:
                 await self._installs.make_importable()

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from nbagent.events import Output, Package
@@ -190,7 +191,7 @@ class Kernel:
         self.names: dict[str, Any] = {}
         self.asked: list[list[str]] = []
 
-    async def run_cell(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ARG002, ASYNC109 - Runs'
+    async def run_cell(self, code: str, *, timeout: float | None = None, tool: str = "python") -> Cell:  # noqa: ARG002, ASYNC109 - Runs'
         """Run a cell."""
         self.overlapped |= self.running > 0
         self.running += 1
@@ -213,6 +214,18 @@ class Kernel:
         if self.raises:
             raise self.raises
         return [Package(name=name, version="1.0", sha256="0" * 64) for name in requirements]
+
+    async def install_module(self, module: str) -> list[Package]:
+        """Pretend to install."""
+        return await self.install([module])
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:  # noqa: ARG002 - Runs'
+        """None."""
+        return [], 0
+
+    async def count_in_file(self, path: str, text: str) -> int:
+        """Of this process's own files."""
+        return Path(path).read_text().count(text)
 
     def _execute(self, code: str) -> tuple[str, list[Output]]:
         printed = io.StringIO()

@@ -1,0 +1,86 @@
+"""Notebook cells for what the three sandbox tools do: plain Python that runs in any notebook, without nbagent. Pure.
+
+A program that was run, a file that was written or edited is a cell like any other: the person reads it in the notebook,
+and a re-run does it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+WIDTH = 100
+"""Characters of a line that is not broken."""
+_HOME = re.compile(r"(?:/tmp|/tmp/output|/workspace)/[\w.+-]+", re.ASCII)
+"""A file in a folder that is always there, with a name that a line of IPython's takes as it is."""
+_PROMPT = re.compile(r"^\s*(?:>>>|\.\.\.|(?:\[\w+\] )?In ?\[)", re.MULTILINE)
+"""What IPython may take for a prompt that was copied with the code, and remove."""
+_MAGIC = re.compile(r"^\s*[!%?]|\?\s*$", re.MULTILINE)
+"""Lines that IPython could take for its own."""
+_PIP = re.compile(r"^\s*!.*pip", re.MULTILINE)
+"""What a kernel of ours takes for an install, in whatever cell."""
+
+
+def run_program(command: Sequence[str], *, why: str = "") -> str:
+    """The cell that runs a program; its value is the exit code.
+
+    Args:
+        command: The program and its words, as no shell would read them.
+        why: What is said of it in a comment.
+    """
+    words = [repr(word) for word in command]
+    line = f"[{', '.join(words)}]"
+    if len(line) > WIDTH:
+        line = "[\n" + "".join(f"    {word},\n" for word in words) + "]"
+    return f"{_comment(why)}import subprocess\n\nsubprocess.run({line}).returncode"
+
+
+def write_file(path: str, content: str, *, why: str = "") -> str:
+    """The cell that writes a file, to the byte, and makes its folder.
+
+    Args:
+        path: Absolute.
+        content: Its text.
+        why: What is said of it in a comment, where there is room for one.
+    """
+    if _HOME.fullmatch(path) and _is_plain(content) and not _PROMPT.search(content) and not _PIP.search(content):
+        return f"%%writefile {path}\n{content}"
+    file = f"Path({path!r})"
+    return (
+        f"{_comment(why)}from pathlib import Path\n\n"
+        f"{file}.parent.mkdir(parents=True, exist_ok=True)\n"
+        f"{file}.write_bytes({_literal(content)}.encode())"
+    )
+
+
+def edit_file(path: str, old: str, new: str, *, why: str = "") -> str:
+    """The cell that replaces the first occurrence of a text in a file."""
+    file = f"Path({path!r})"
+    return (
+        f"{_comment(why)}from pathlib import Path\n\n"
+        f"text = {file}.read_bytes().decode()\n"
+        f"text = text.replace(\n    {_literal(old)},\n    {_literal(new)},\n    1,\n)\n"
+        f"{file}.write_bytes(text.encode())"
+    )
+
+
+def _comment(why: str) -> str:
+    """What the model said that it was doing, as the cell's first line."""
+    text = "".join(each for each in " ".join(why.split()) if each.isprintable())
+    return f"# {text[:WIDTH]}\n" if text else ""
+
+
+def _is_plain(text: str) -> bool:
+    """Whole lines of characters that everybody sees."""
+    return text.endswith("\n") and all(line.replace("\t", "").isprintable() for line in text.split("\n"))
+
+
+def _literal(text: str) -> str:
+    """Python for a text, over as many lines as it has, of which none can be read as something else."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    if len(lines) < 2:
+        return repr(text)
+    special = "\\" in text or "'''" in text or text.endswith("'")
+    if special or not _is_plain(f"{text}\n") or _MAGIC.search(text) or _PROMPT.search(text):
+        return "(\n" + "".join(f"    {line!r}\n" for line in lines) + ")"
+    return f"'''\\\n{text}'''"
