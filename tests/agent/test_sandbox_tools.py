@@ -251,10 +251,10 @@ async def test_the_timeout_holds(call: Call) -> None:
     """The program ends at its limit, with what it said until then; the sandbox and its variables stay."""
     started = time.monotonic()
     code = "import time; print('begun', flush=True); time.sleep(60)"
-    found = await call("sandbox_exec", command=["python", "-c", code], timeout=2)
-    assert time.monotonic() - started < 15
+    found = await call("sandbox_exec", command=["python", "-c", code], timeout=5)
+    assert time.monotonic() - started < 30
     assert (found["exit_code"], found["stdout"]) == (124, "begun\n")
-    assert found["stderr"].endswith("Timed out after 2 s.")
+    assert found["stderr"].endswith("Timed out after 5 s.")
     assert "note" not in found
     assert (await call("sandbox_exec", command=["pgrep", "-f", "begun"]))["stdout"] == ""
 
@@ -280,8 +280,7 @@ async def test_programs_that_can_not_run(call: Call) -> None:
 
 async def test_the_largest_file(call: Call) -> None:
     """5 MB can be written; a byte more can't, and the limit is named."""
-    content = ("x" * 99 + "\n") * (5 * 1024 * 1024 // 100)
-    content += "y" * (5 * 1024 * 1024 - len(content))
+    content = "x" * (5 * 1024 * 1024 - 1) + "\n"
     written = await call("sandbox_write_file", file_path="/tmp/big.txt", content=content)
     assert written["bytes_written"] == 5 * 1024 * 1024
     assert (await call("sandbox_exec", command=["wc", "-c", "/tmp/big.txt"]))["stdout"].split()[0] == "5242880"

@@ -28,14 +28,25 @@ async def call(tool: BaseTool, **args: Any) -> ToolMessage:
 
 
 def test_what_the_model_reads(tools: dict[str, BaseTool]) -> None:
-    """Each tool has a description and one argument with a description and a plain type."""
-    assert set(tools) == {"python", "install"}
-    for tool, argument, kind in ((tools["python"], "code", "string"), (tools["install"], "packages", "array")):
+    """Each tool has a description, and so has each of its arguments, all of plain types."""
+    arguments = {
+        "python": {"code": "string"},
+        "install": {"packages": "array"},
+        "sandbox_exec": {"command": "array", "timeout": "integer", "reasoning_trace": "string"},
+        "sandbox_write_file": {"file_path": "string", "content": "string", "reasoning_trace": "string"},
+        "sandbox_edit_file": dict.fromkeys(("file_path", "old_string", "new_string", "reasoning_trace"), "string"),
+    }
+    assert list(tools) == list(arguments)
+    for name, tool in tools.items():
         properties = tool.tool_call_schema.model_json_schema()["properties"]  # type: ignore[union-attr]  # no dict here
-        assert list(properties) == [argument]
-        assert properties[argument]["type"] == kind
-        assert properties[argument]["description"]
-        assert len(tool.description) > 100
+        assert {key: value["type"] for key, value in properties.items()} == arguments[name]
+        assert all(value["description"] for value in properties.values())
+        assert len(tool.description) > 70
+
+
+def test_without_programs(kernel: Kernel) -> None:
+    """Where the sandbox runs none, no tool promises it."""
+    assert [tool.name for tool in make_tools(kernel, programs=False)] == ["python", "install"]
 
 
 async def test_a_cell(tools: dict[str, BaseTool]) -> None:
