@@ -1,0 +1,230 @@
+"""Numbers that an answer claims, and the outputs in which they stand. Pure: no kernel, no LangChain, no model.
+
+A number is supported where an output shows it, or one that rounds to it as the answer writes it: `12.3` by 12.3456,
+`45 %` by 0.4512, `1.2 million` by 1,234,567. What the question, the code or the description of the data said is no
+claim of the answer's. Where nothing supports a number, the answer is to be looked at again.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from nbagent.agent.view import plain, text_of_html
+
+MAX_NUMBERS = 50_000
+"""Numbers that are read of the outputs of a conversation, the latest first."""
+MAX_CLAIMS = 500
+MAX_NEAR = 1000
+"""Numbers that are looked at for one claim."""
+SMALL = 10
+"""Whole numbers up to this are mostly words: the first, two of them, a top 10."""
+
+_NUMBER = re.compile(
+    r"""
+    (?<![\w.,])                          # not in the middle of a word, a version or another number
+    (?P<bound>[<>≤≥]=?\s?)?
+    (?P<sign>[-−+]?)
+    (?P<digits>
+        (?P<comma>\d{1,3}(?:[.\u202f\u00a0]\d{3}){1,6},\d+ | \d+,\d{1,2}(?!\d))   # 1.234,56 and 12,3
+      | \d{1,3}(?:[,_\u202f\u00a0']\d{3}){1,6}(?:\.\d+)?                         # 1,234.5 and 1_234.5
+      | \d+(?:\.\d+)?                                                            # 1234.5
+      | \.\d+
+    )
+    (?P<exponent>[eE][-+]?\d{1,3})?
+    (?P<unit>\s?%|\s?percent\b|\s?‰|\s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)\b)?
+    (?![\w]|\.\d)
+    """,
+    re.VERBOSE,
+)
+_SCALES = {
+    **dict.fromkeys(("thousand", "k", "K", "Tsd."), Decimal(1000)),
+    **dict.fromkeys(("million", "M", "mn", "Mio", "Mio."), Decimal(10**6)),
+    **dict.fromkeys(("billion", "B", "bn", "Mrd", "Mrd."), Decimal(10**9)),
+    "trillion": Decimal(10**12),
+}
+_PERCENT = {"%": Decimal(100), "percent": Decimal(100), "‰": Decimal(1000)}
+_CODE = re.compile(r"^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_LABELS = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?\d{1,3}[.)]\s")
+"""The numbers of a list."""
+_LISTED = re.compile(r"\d,\d")
+_DATES = re.compile(r"\b\d{4}-\d{1,2}(?:-\d{1,2})?\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b")
+_NAMES = re.compile(r"/[\w./-]+|\b\w+\.(?:csv|json|png|py|parquet|xlsx|txt|ipynb)\b|\b[Cc]ells?\s+\d+|\bIn ?\[\d+\]")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as it is written.
+
+    Attributes:
+        text: As it stands there, for example `1.2 million`.
+        value: What it means, per cent as written.
+        step: The value of one in its last digit: 100,000 for `1.2 million`.
+        percent: What stands for one whole: 1, or 100 for per cent.
+    """
+
+    text: str
+    value: Decimal
+    step: Decimal
+    percent: Decimal = Decimal(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A number in an answer, and where it comes from.
+
+    Attributes:
+        text: The number, as the answer has it.
+        cell: In whose output it stands; 0 if in none.
+        output: Which of the cell's outputs, from 0; -1 if none.
+        shown: How it stands there.
+    """
+
+    text: str
+    cell: int = 0
+    output: int = -1
+    shown: str = ""
+
+    @property
+    def supported(self) -> bool:
+        """Whether an output shows it."""
+        return self.cell > 0
+
+
+def numbers(text: str) -> Iterator[Number]:
+    """The numbers in a text, in order."""
+    return (each for match in _NUMBER.finditer(text) if (each := _number(match)) is not None)
+
+
+def _claimed(text: str) -> list[Number]:
+    """Those that say how much something is; `p < 0.05` names a bound, which need not stand anywhere."""
+    matches = [match for match in _NUMBER.finditer(text) if not match["bound"]]
+    return [each for match in matches if (each := _number(match)) is not None]
+
+
+def _number(match: re.Match[str]) -> Number | None:
+    digits = match["digits"]
+    if match["comma"]:
+        digits = digits.replace(".", "").replace(",", ".")
+    digits = re.sub(r"[,_\u202f\u00a0']", "", digits)
+    unit = (match["unit"] or "").strip()
+    try:
+        value = Decimal(digits + (match["exponent"] or "")) * _SCALES.get(unit, Decimal(1))
+    except InvalidOperation:
+        return None
+    _, _, decimals = digits.partition(".")
+    step = Decimal(1).scaleb(int((match["exponent"] or "e0")[1:]) - len(decimals)) * _SCALES.get(unit, Decimal(1))
+    sign = -1 if match["sign"] in ("-", "−") else 1
+    written = match[0].removeprefix(match["bound"] or "").strip()
+    return Number(written, sign * value, step, _PERCENT.get(unit, Decimal(1)))
+
+
+def claims(
+    answer: str, outputs: Mapping[int, Sequence[Mapping[str, Any]]], *, given: Iterable[str] = ()
+) -> list[Claim]:
+    """The numbers that an answer claims, each with the output in which it stands.
+
+    Args:
+        answer: The answer's text, which may be Markdown.
+        outputs: nbformat outputs by the number of their cell.
+        given: Texts whose numbers are nobody's claim: the question, the code that ran, what was said of the data.
+
+    Returns:
+        One claim for each different number, in order; the latest cell that shows it is named.
+    """
+    told = _Shown((each, 0, -1) for text in given for each in numbers(text))
+    shown = _Shown(_places(outputs))
+    found: dict[str, Claim] = {}
+    for number in _claimed(_prose(answer)):
+        if number.text in found or len(found) >= MAX_CLAIMS:
+            continue
+        if (place := shown.find(number)) is not None:
+            found[number.text] = Claim(text=number.text, cell=place[1], output=place[2], shown=place[0].text)
+        elif not _is_word(number) and told.find(number) is None:
+            found[number.text] = Claim(text=number.text)
+    return list(found.values())
+
+
+def _prose(answer: str) -> str:
+    """An answer without what claims nothing by its numbers: code, dates, names of files, the numbers of a list."""
+    text = plain(answer)
+    for pattern in (_CODE, _LABELS, _DATES, _NAMES):
+        text = pattern.sub(" ", text)
+    return text
+
+
+def _is_word(number: Number) -> bool:
+    """Whether it says no more than a word would."""
+    return number.percent == 1 and number.step == 1 and 0 <= number.value <= SMALL
+
+
+_Place = tuple[Number, int, int]
+
+
+class _Shown:
+    """Numbers with their places, the most wanted first, to be found by what they round to."""
+
+    def __init__(self, places: Iterable[_Place]) -> None:
+        self._places = list(itertools.islice(places, MAX_NUMBERS))
+        self._order = sorted(range(len(self._places)), key=self._size)
+        self._sizes = [self._size(each) for each in self._order]
+
+    def _size(self, index: int) -> float:
+        return abs(float(self._places[index][0].value))
+
+    def find(self, claimed: Number) -> _Place | None:
+        """The first that is what a claim says, as precise as it is shown."""
+        # A share that is shown as 0.4512 is claimed as 45 %, and a column of percentages has no sign at each number.
+        scales = {Decimal(1), Decimal(1) / claimed.percent, Decimal(100)}
+        hits = [hit for scale in scales for hit in self._near(claimed, scale)]
+        return self._places[min(hits)] if hits else None
+
+    def _near(self, claimed: Number, scale: Decimal) -> list[int]:
+        """Those that a claim may be made of: its size times a scale. A fall is often told without its sign."""
+        wanted, half = abs(claimed.value) * scale, claimed.step * scale / 2
+        first = bisect.bisect_left(self._sizes, float(wanted - half) * (1 - 1e-12))
+        last = bisect.bisect_right(self._sizes, float(wanted + half) * (1 + 1e-12))
+        return [
+            at
+            for at in self._order[first : min(last, first + MAX_NEAR)]
+            if _says(self._places[at][0], claimed, wanted=wanted, half=half, scale=scale)
+        ]
+
+
+def _says(shown: Number, claimed: Number, *, wanted: Decimal, half: Decimal, scale: Decimal) -> bool:
+    # Other scales are for per cent only, on one of the two sides.
+    if scale != 1 and scale * claimed.percent != shown.percent:
+        return False
+    if scale == 1 and shown.percent != claimed.percent and shown.percent != 1:
+        return False
+    size = abs(shown.value)
+    return abs(size - wanted) <= half if shown.step <= claimed.step * scale else size == wanted
+
+
+def _places(outputs: Mapping[int, Sequence[Mapping[str, Any]]]) -> Iterator[_Place]:
+    """The numbers of all outputs with their places, the latest first."""
+    for cell in sorted(outputs, reverse=True):
+        for index, output in reversed(list(enumerate(outputs[cell]))):
+            text = _text(output)
+            # A comma stands within a number, or between two.
+            parts = numbers(text.replace(",", " ")) if _LISTED.search(text) else iter(())
+            for number in itertools.chain(numbers(text), parts):
+                yield number, cell, index
+
+
+def _text(output: Mapping[str, Any]) -> str:
+    """What an output says in words; an error's words are no result."""
+    if output.get("output_type") == "stream":
+        text = output.get("text", "")
+        return plain("".join(text) if isinstance(text, list) else str(text))
+    data = output.get("data", {})
+    for mime in ("text/plain", "text/markdown", "text/latex", "text/html", "application/json"):
+        if mime in data:
+            text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
+            return text_of_html(text) if mime == "text/html" else plain(text)
+    return ""

@@ -1,0 +1,119 @@
+"""Claims: which numbers of an answer stand in an output, and which stand nowhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from nbagent.agent.claims import MAX_CLAIMS, claims, numbers
+
+
+def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
+    """A cell for each text, from 1."""
+    return {at: [{"output_type": "stream", "name": "stdout", "text": text}] for at, text in enumerate(texts, start=1)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "shown"),
+    [
+        ("The mean is 12.3.", "mean 12.3456", "12.3456"),
+        ("The maximum is 1,234.", "1234", "1234"),
+        ("It has 1000 rows", "shape: (1_000, 5)", "1_000"),
+        ("45 % of the users", "0.4512", "0.4512"),
+        ("45 percent", "45.1", "45.1"),
+        ("100 %", "1.0", "1.0"),
+        ("about 1.2 million rows", "1234567", "1234567"),
+        ("1.5k, more or less", "1532", "1532"),
+        ("2 bn", "1999999999", "1999999999"),
+        ("It fell by 3.5%.", "-0.0351", "-0.0351"),
+        ("-5 degrees", "-5", "-5"),
+        ("between 20–30", "20 30", "20"),
+        ("2.0", "2", "2"),
+        ("1.234,56 €", "1234.56", "1234.56"),
+        ("12,3 %", "12.34", "12.34"),
+        ("1\u202f234.5", "1234.5", "1234.5"),
+        ("150 rows", "100,150,200", "150"),
+        ("150 rows", "100 150 200", "150"),
+        ("3.2e-05", "3.21e-05", "3.21e-05"),
+        ("**17**", "17", "17"),
+    ],
+)
+def test_supported(answer: str, output: str, shown: str) -> None:
+    """As it is shown, or rounded to the digits that the answer has."""
+    found = claims(answer, printed(output))[0]
+    assert (found.cell, found.output, found.shown) == (1, 0, shown)
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        ("The answer is 42.", ""),
+        ("The answer is 42.", "41"),
+        ("12.35", "12.3"),
+        ("12.345", "12.3"),
+        ("13", "12.3"),
+        ("46 %", "0.4512"),
+        ("1.3 million", "1234567"),
+        ("In 1998", "1997"),
+    ],
+)
+def test_not_supported(answer: str, output: str) -> None:
+    """Another number, or more digits than were ever seen."""
+    assert [each.supported for each in claims(answer, printed(output))] == [False]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "There are two of them, and 3 more.",
+        "1. First\n2. Second\n15. Fifteenth",
+        "On 2024-01-05 at 12:30",
+        "See data_2024.csv and /tmp/output/plot_300.png, cell 12",
+        "Python 3.11.7",
+        "`n = 99`, and\n```\nx = 100\n```",
+        "p < 0.05, n ≥ 30",
+        "the 95th percentile",
+        "Nothing at all",
+        "",
+    ],
+)
+def test_no_claims(answer: str) -> None:
+    """Small words, lists, dates, names, versions, bounds and code."""
+    assert claims(answer, {}) == []
+
+
+def test_what_was_given_is_no_claim() -> None:
+    """What the question or the code said is repeated, not found out; an output that has it is named all the same."""
+    assert claims("With 12 clusters, seed 42", {}, given=["Use 12 clusters", "seed=42"]) == []
+    found = claims("With 12 clusters", printed("12"), given=["Use 12 clusters"])
+    assert [each.cell for each in found] == [1]
+
+
+def test_the_latest_output_is_named() -> None:
+    """And in it the last one that shows the number; each number once."""
+    outputs = printed("42", "42")
+    outputs[2].append({"output_type": "execute_result", "data": {"text/html": "<b>42</b>"}})
+    assert [(each.cell, each.output) for each in claims("42, and again 42", outputs)] == [(2, 1)]
+
+
+def test_tables_and_errors() -> None:
+    """A table without a text form is read; the text of an error supports nothing."""
+    table = {"output_type": "display_data", "data": {"text/html": "<tr><td>7</td><td>3,141</td></tr>"}}
+    assert claims("3141", {1: [table]})[0].supported
+    error = {"output_type": "error", "ename": "E", "evalue": "3141", "traceback": ["3141"]}
+    assert not claims("3141", {1: [error]})[0].supported
+
+
+def test_much_of_it_takes_no_time() -> None:
+    """Ten megabytes of output, and an answer that is all numbers."""
+    started = time.monotonic()
+    found = claims(" ".join(str(1000 + each) for each in range(5000)), printed("123.456 " * 1_250_000))
+    assert len(found) == MAX_CLAIMS
+    assert time.monotonic() - started < 20
+
+
+def test_signs_that_are_no_numbers() -> None:
+    """Versions, identifiers and addresses have none."""
+    assert list(numbers("v1.2.3 abc12 12abc 192.168.0.1 x_1 3.11.7")) == []
