@@ -18,6 +18,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
+from nbagent.agent.claims import Claim
+from nbagent.agent.evaluate import Evaluation
 from nbagent.agent.failures import is_worth_retrying
 from nbagent.agent.models import Model
 from nbagent.agent.replay import text_of
@@ -82,6 +84,7 @@ def build_agent(
     middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
     max_calls: int = CALLS,
     programs: bool = True,
+    claims: Callable[[str], Sequence[Claim]] | None = None,
 ) -> Agent:
     """An agent whose questions continue one conversation.
 
@@ -92,6 +95,7 @@ def build_agent(
         middleware: Further LangChain middleware, such as approvals or a fallback model.
         max_calls: Model calls that one question may take.
         programs: Whether the sandbox runs programs.
+        claims: Finds where the numbers of an answer stand; without it no answer is sent back.
     """
     retry = ModelRetryMiddleware(
         max_retries=BROKEN_RETRIES,
@@ -104,6 +108,7 @@ def build_agent(
     # sends it back. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is retried.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
         Replies(model),
+        *([Evaluation(model, claims)] if claims else []),
         in_order,
         *middleware,
         ModelCallLimitMiddleware(run_limit=max_calls, exit_behavior="error"),

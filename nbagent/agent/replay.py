@@ -1,8 +1,9 @@
 """The model that hands out recorded replies, and the recorder that writes them.
 
 One reply a line, JSON: `{"content": "text", "tool_calls": [{"name": "python", "args": {"code": "1 + 1"}}]}`. Beside
-these a reply can have `usage` (tokens) and `invalid_tool_calls`, calls whose arguments were no JSON. The code that a
-replay runs, the sandbox, the installs and the outputs are real; only the model isn't.
+these a reply can have `usage` (tokens), `invalid_tool_calls`, calls whose arguments were no JSON, and `again`, for what
+came after an answer was sent back (`evaluate.py`). The code that a replay runs, the sandbox, the installs and the
+outputs are real; only the model isn't.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     tool_calls: list[Call] = []
     invalid_tool_calls: list[InvalidCall] = []
     usage: Tally | None = None
+    again: bool = False
+    """Whether it is a second answer, since numbers of the first stood in no output."""
 
 
 def read_replies(path: Path) -> list[Reply]:
@@ -115,6 +118,11 @@ class ReplayModel(BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "nbagent-replay"
+
+    @property
+    def next_is_again(self) -> bool:
+        """Whether the next reply was recorded after an answer had been sent back."""
+        return self._next < len(self.replies) and bool(self.replies[self._next].again)
 
     @property
     def remaining(self) -> int:
@@ -236,14 +244,19 @@ class Recorder:
         except OSError as error:
             raise StoreError(f"Can't record into {path}: {(error.strerror or str(error)).lower()}.") from None
 
-    def write(self, message: AIMessage) -> None:
+    def write(self, message: AIMessage, *, again: bool = False) -> None:
         """Append one reply.
+
+        Args:
+            message: What the model said.
+            again: Whether its last answer had been sent back.
 
         Raises:
             StoreError: The file can't be written.
         """
         # A lone surrogate, which no UTF-8 file can hold, becomes a question mark.
-        line = json.dumps(msgspec.to_builtins(_record(message)), ensure_ascii=False).encode("utf-8", "replace")
+        reply = msgspec.to_builtins(_record(message, again=again))
+        line = json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace")
         try:
             with self.path.open("ab") as file:
                 file.write(line + b"\n")
@@ -251,7 +264,7 @@ class Recorder:
             raise StoreError(f"Can't record into {self.path}: {(error.strerror or str(error)).lower()}.") from None
 
 
-def _record(message: AIMessage) -> Reply:
+def _record(message: AIMessage, *, again: bool) -> Reply:
     """A provider's message in the form of a replay file; its content blocks are flattened to text."""
     usage = message.usage_metadata
     return Reply(
@@ -262,6 +275,7 @@ def _record(message: AIMessage) -> Reply:
             for call in message.invalid_tool_calls
         ],
         usage=Tally(usage["input_tokens"], usage["output_tokens"]) if usage else None,
+        again=again,
     )
 
 

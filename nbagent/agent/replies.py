@@ -12,6 +12,7 @@ from langchain_core.messages.ai import add_usage
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
+from nbagent.agent.evaluate import is_own
 from nbagent.agent.failures import BrokenReplyError, failure
 from nbagent.agent.models import Model
 from nbagent.agent.replay import text_of
@@ -102,7 +103,7 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
             _distrust_cut(reply)
             _give_ids(reply)
             if self._model.recorder:
-                self._model.recorder.write(reply)
+                self._model.recorder.write(reply, again=bool(request.messages) and is_own(request.messages[-1]))
         return response
 
 

@@ -1,0 +1,77 @@
+"""Looks at an answer before the person does: numbers that stand in no output are sent back, once.
+
+It costs a call of the model only when something is missing. A replay is asked again where its recording was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from langchain.agents import AgentState
+from langchain.agents.middleware import AgentMiddleware, hook_config
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.runtime import Runtime
+
+from nbagent.agent.claims import Claim
+from nbagent.agent.models import Model
+from nbagent.agent.replay import ReplayModel, text_of
+
+ROUNDS: Final = 1
+"""How often one answer is sent back."""
+NAMED: Final = 12
+"""Numbers that are named."""
+MARK: Final = "nbagent-evaluation-"
+"""How the ids of messages begin that are not the person's but this module's."""
+ASK = (
+    "[nbagent, before the person sees your answer] These numbers stand in no output of a cell: {numbers}. Run a cell "
+    "that shows them and answer again; or, if they are wrong or can't be found out, answer without them. Reply with "
+    "the whole answer."
+)
+
+
+class Evaluation(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Sends an answer back whose numbers no output supports.
+
+    Args:
+        model: The model of the agent.
+        claims: Finds the numbers of an answer, and where each of them stands.
+    """
+
+    def __init__(self, model: Model, claims: Callable[[str], Sequence[Claim]]) -> None:
+        super().__init__()
+        self._model = model
+        self._claims = claims
+
+    @hook_config(can_jump_to=["model"])
+    async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
+        """Look at a reply without calls, which is an answer."""
+        messages: Sequence[AnyMessage] = state["messages"]
+        last = messages[-1]
+        if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls or _rounds(messages) >= ROUNDS:
+            return None
+        if isinstance(self._model.chat, ReplayModel) and not self._model.chat.next_is_again:
+            return None
+        missing = [claim.text for claim in self._claims(text_of(last)) if not claim.supported]
+        if not missing:
+            return None
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        asked = HumanMessage(ASK.format(numbers=", ".join(missing[:NAMED]) + more), id=f"{MARK}{uuid4()}")
+        return {"messages": [asked], "jump_to": "model"}
+
+
+def is_own(message: AnyMessage) -> bool:
+    """Whether a message is this module's, and no person's."""
+    return isinstance(message, HumanMessage) and str(message.id).startswith(MARK)
+
+
+def _rounds(messages: Sequence[AnyMessage]) -> int:
+    """How often this turn's answer was sent back."""
+    rounds = 0
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            if not is_own(message):
+                break
+            rounds += 1
+    return rounds
