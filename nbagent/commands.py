@@ -14,6 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from nbagent.approvals import HostQuestions
 from nbagent.conversation import Answer
 from nbagent.errors import NbagentError, UsageError
@@ -72,6 +74,8 @@ async def ask(
         _print_json(_answer_json(answer, session, notebook, told))
     elif answer is not None:
         print(safe(answer.text, colours=False))
+        if answer.unsupported:
+            print(f"Shown by no cell: {', '.join(answer.unsupported)}.", file=sys.stderr)
     if notebook is not None and not as_json:
         print(f"notebook: {notebook}", file=sys.stderr)
     if error is not None:
@@ -352,6 +356,7 @@ def _answer_json(
     value: dict[str, Any] = {
         "success": bool(answer and answer.success),
         "answer": answer.text if answer else "",
+        "claims": msgspec.to_builtins(answer.claims) if answer else [],
         "notebook": str(notebook) if notebook else None,
         "cells": [_cell_json(cell) for cell in found.cells] if found else [],
         "installed": [_package_json(package) for package in found.installed] if found else [],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nbagent.cells import Cells, Work
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answered, Asked, Event, ModelReplied, Package, Record, Usage
+from nbagent.events import Answered, Asked, Claim, Event, ModelReplied, Package, Record, Usage
 from nbagent.files import SessionFiles
 from nbagent.inputs import clean_question
 from nbagent.kernel.cell import Cell
@@ -41,6 +41,7 @@ class Answer:
         attempts: One, and one more for each cell that failed.
         installed: Packages that were installed for it.
         turn: The question's number.
+        claims: The numbers in the text, each with the output in which it stands; some may stand in none.
     """
 
     text: str
@@ -51,6 +52,12 @@ class Answer:
     attempts: int = 1
     installed: list[Package] = field(default_factory=list)
     turn: int = 1
+    claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def unsupported(self) -> list[str]:
+        """The numbers that stand in no output: the model's own word is all there is for them."""
+        return [claim.text for claim in self.claims if not claim.supported]
 
 
 class Conversation:
@@ -95,6 +102,7 @@ class Conversation:
         self._note = note
         self._agent: Agent | None = None
         self._work = Work(turn=0)
+        self._told = ""
         self._asking: asyncio.Task[Answer] | None = None
         self.turns = len(self._past)
         self.history: list[Answer] = []
@@ -152,7 +160,8 @@ class Conversation:
             text = str(error)
             raise
         finally:
-            self.unfinished = answer = _answer(work, text, usage, ended=ended)
+            claims = self._claims(text) if ended else []
+            self.unfinished = answer = _answer(work, text, usage, ended=ended, claims=claims)
             self._emit(_answered(answer, seconds=time.monotonic() - started))
         self.unfinished = None
         self.history.append(answer)
@@ -174,9 +183,18 @@ class Conversation:
                 hosts=self._hosts,
             )
             programs = self._kernel.spec.trust.allow_subprocess
-            self._agent = build.build_agent(model, self, system_prompt=prompt, programs=programs)
+            self._told = prompts.data_section(seen)
+            self._agent = build.build_agent(model, self, system_prompt=prompt, programs=programs, claims=self._claims)
             self._agent.history = build.remember(self._past, note=self._note)
         return self._agent
+
+    def _claims(self, text: str) -> list[Claim]:
+        """The numbers of an answer; what the questions, the code and the data's description say is not the model's."""
+        from nbagent.agent.claims import claims
+
+        cells, turns = self._recording.cells, self._recording.turns
+        given = [self._told, *(turn.question for turn in turns), *(cell.code for cell in cells)]
+        return claims(text, {cell.cell: cell.outputs for cell in cells}, given=given)
 
     # -- what the agent's tools call (`agent.tools.Runs`) -------------------------------------------------------
 
@@ -247,7 +265,7 @@ def hosts_told(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:
     return trust.allowed_hosts if trust.network_enabled else ()
 
 
-def _answer(work: Work, text: str, usage: Usage, *, ended: bool) -> Answer:
+def _answer(work: Work, text: str, usage: Usage, *, ended: bool, claims: list[Claim]) -> Answer:
     cells = list(work.cells)
     return Answer(
         text=text,
@@ -258,6 +276,7 @@ def _answer(work: Work, text: str, usage: Usage, *, ended: bool) -> Answer:
         attempts=1 + sum(not cell.success for cell in cells),
         installed=[package for cell in cells for package in cell.installed],
         turn=work.turn,
+        claims=claims,
     )
 
 
@@ -269,4 +288,5 @@ def _answered(answer: Answer, *, seconds: float) -> Answered:
         attempts=answer.attempts,
         usage=answer.usage,
         seconds=seconds,
+        claims=answer.claims,
     )

@@ -66,6 +66,27 @@ class FileSeen(msgspec.Struct, frozen=True):
     size: int
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """A number in an answer, and where it comes from.
+
+    Attributes:
+        text: The number, as the answer has it.
+        cell: The cell whose output shows it; 0 if none does.
+        output: Which of that cell's outputs, from 0; -1 if none.
+        shown: How it stands there, for example `12.3456` for a claim of `12.3`.
+    """
+
+    text: str
+    cell: int = 0
+    output: int = -1
+    shown: str = ""
+
+    @property
+    def supported(self) -> bool:
+        """Whether an output shows it."""
+        return self.cell > 0
+
+
 class Usage(msgspec.Struct, frozen=True):
     """What the model used, in tokens, and in how many calls."""
 
@@ -314,6 +335,8 @@ class Answered(Fact, frozen=True, kw_only=True):
     """One, and one more for each cell that failed."""
     usage: Usage = Usage()
     seconds: float = 0.0
+    claims: list[Claim] = []
+    """The numbers that the text claims."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True):

@@ -18,7 +18,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from nbagent.agent.claims import Claim
 from nbagent.agent.evaluate import Evaluation
 from nbagent.agent.failures import is_worth_retrying
 from nbagent.agent.models import Model
@@ -26,7 +25,7 @@ from nbagent.agent.replay import text_of
 from nbagent.agent.replies import ASKED, Replies, Wire, told
 from nbagent.agent.tools import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
-from nbagent.events import ModelReplied, Usage
+from nbagent.events import Claim, ModelReplied, Usage
 
 CALLS = 30
 """Model calls that one question may take."""

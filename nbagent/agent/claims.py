@@ -16,6 +16,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from nbagent.agent.view import plain, text_of_html
+from nbagent.events import Claim
 
 MAX_NUMBERS = 50_000
 """Numbers that are read of the outputs of a conversation, the latest first."""
@@ -72,28 +73,6 @@ class Number:
     value: Decimal
     step: Decimal
     percent: Decimal = Decimal(1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A number in an answer, and where it comes from.
-
-    Attributes:
-        text: The number, as the answer has it.
-        cell: In whose output it stands; 0 if in none.
-        output: Which of the cell's outputs, from 0; -1 if none.
-        shown: How it stands there.
-    """
-
-    text: str
-    cell: int = 0
-    output: int = -1
-    shown: str = ""
-
-    @property
-    def supported(self) -> bool:
-        """Whether an output shows it."""
-        return self.cell > 0
 
 
 def numbers(text: str) -> Iterator[Number]:

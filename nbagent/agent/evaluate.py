@@ -14,9 +14,9 @@ from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.claims import Claim
 from nbagent.agent.models import Model
 from nbagent.agent.replay import ReplayModel, text_of
+from nbagent.events import Claim
 
 ROUNDS: Final = 1
 """How often one answer is sent back."""

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
 from nbagent import __version__, store
 from nbagent.errors import InstallRefused
-from nbagent.events import Output
+from nbagent.events import Claim, Output
 from nbagent.kernel.widgets import STATE_MIME
 from nbagent.notebook.record import RecordedCell, RecordedTurn, RecordedUpload, Recording, Remark
 from nbagent.notebook.uploads import upload_cells
@@ -132,7 +133,26 @@ def _answer(turn: RecordedTurn | None) -> list[Any]:
     if turn is None or turn.answer is None:
         return []
     note = "" if turn.success else "\n\n*(This turn did not come to a successful end.)*"
-    return [_markdown(f"answer-{turn.turn}", turn.answer + note, {"role": "answer", "turn": turn.turn})]
+    facts: dict[str, Any] = {"role": "answer", "turn": turn.turn}
+    if turn.claims:
+        facts["claims"] = [to_builtins(claim) for claim in turn.claims]
+    return [_markdown(f"answer-{turn.turn}", turn.answer + note + _sources(turn.claims), facts)]
+
+
+def _sources(claims: list[Claim]) -> str:
+    """Where each number of an answer stands, folded; and those that stand nowhere, for all to see."""
+    told = ""
+    if missing := [claim.text for claim in claims if not claim.supported]:
+        told += f"\n\n*Shown by no cell: {', '.join(missing)}.*"
+    if found := [claim for claim in claims if claim.supported]:
+        # JupyterLab goes to the cell by its id.
+        lines = [
+            f"- {claim.text}: [cell {claim.cell}](#cell-id=cell-{claim.cell})"
+            + (f", as {claim.shown}" if claim.shown != claim.text else "")
+            for claim in found
+        ]
+        told += "\n\n<details><summary>Where the numbers stand</summary>\n\n" + "\n".join(lines) + "\n\n</details>"
+    return told
 
 
 def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:

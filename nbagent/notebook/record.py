@@ -12,6 +12,7 @@ from nbagent.events import (
     Asked,
     CellFinished,
     CellStarted,
+    Claim,
     DataSeen,
     FileSaved,
     FileUploaded,
@@ -58,6 +59,7 @@ class RecordedTurn:
     success: bool = False
     usage: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    claims: list[Claim] = field(default_factory=list)
 
 
 @dataclass
@@ -156,6 +158,7 @@ class Recording:
     @staticmethod
     def _answer(turn: RecordedTurn, answered: Answered) -> None:
         turn.answer, turn.success, turn.seconds = answered.text, answered.success, answered.seconds
+        turn.claims = answered.claims
         usage = answered.usage
         turn.usage = {
             "input_tokens": usage.input_tokens,
