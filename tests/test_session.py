@@ -22,7 +22,17 @@ from program import TABLE, call, environment, replies
 from nbagent import BlockingSession, Limits, Session, store
 from nbagent.conversation import Answer
 from nbagent.errors import ModelError, ReplayError, StoreError, UsageError
-from nbagent.events import Answered, Asked, CellFinished, CellStarted, FileSaved, SessionEnded, SessionStarted, Usage
+from nbagent.events import (
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    Claim,
+    FileSaved,
+    SessionEnded,
+    SessionStarted,
+    Usage,
+)
 from nbagent.inputs import MAX_QUESTION
 from nbagent.notebook.record import record
 from nbagent.policy import TrustLevel
@@ -94,6 +104,7 @@ async def test_an_answer_has_its_text_cells_files_and_usage(story: Story) -> Non
     assert (file.name, file.read_text()) == ("all of it.csv", TABLE)
     assert answer.cells[2].files == ["all of it.csv"]
     assert story.session.history == [answer]
+    assert (answer.claims, answer.unsupported) == ([Claim("48.9", cell=3, output=0, shown="48.9")], [])
 
 
 @on_one_loop

@@ -122,10 +122,13 @@ def claims(
     for number in _claimed(_prose(answer)):
         if number.text in found or len(found) >= MAX_CLAIMS:
             continue
-        if (place := shown.find(number)) is not None:
+        place = shown.find(number, exactly=True)
+        if place is None and told.find(number) is None:
+            place = shown.find(number)
+            if place is None and not _is_word(number):
+                found[number.text] = Claim(text=number.text)
+        if place is not None:
             found[number.text] = Claim(text=number.text, cell=place[1], output=place[2], shown=place[0].text)
-        elif not _is_word(number) and told.find(number) is None:
-            found[number.text] = Claim(text=number.text)
     return list(found.values())
 
 
@@ -156,16 +159,16 @@ class _Shown:
     def _size(self, index: int) -> float:
         return abs(float(self._places[index][0].value))
 
-    def find(self, claimed: Number) -> _Place | None:
-        """The first that is what a claim says, as precise as it is shown."""
+    def find(self, claimed: Number, *, exactly: bool = False) -> _Place | None:
+        """The first that is what a claim says: exactly, or as precise as it is shown."""
         # A share that is shown as 0.4512 is claimed as 45 %, and a column of percentages has no sign at each number.
         scales = {Decimal(1), Decimal(1) / claimed.percent, Decimal(100)}
-        hits = [hit for scale in scales for hit in self._near(claimed, scale)]
+        hits = [hit for scale in scales for hit in self._near(claimed, scale, exactly=exactly)]
         return self._places[min(hits)] if hits else None
 
-    def _near(self, claimed: Number, scale: Decimal) -> list[int]:
+    def _near(self, claimed: Number, scale: Decimal, *, exactly: bool) -> list[int]:
         """Those that a claim may be made of: its size times a scale. A fall is often told without its sign."""
-        wanted, half = abs(claimed.value) * scale, claimed.step * scale / 2
+        wanted, half = abs(claimed.value) * scale, Decimal(0) if exactly else claimed.step * scale / 2
         first = bisect.bisect_left(self._sizes, float(wanted - half) * (1 - 1e-12))
         last = bisect.bisect_right(self._sizes, float(wanted + half) * (1 + 1e-12))
         return [
@@ -179,9 +182,11 @@ def _says(shown: Number, claimed: Number, *, wanted: Decimal, half: Decimal, sca
     # Other scales are for per cent only, on one of the two sides.
     if scale != 1 and scale * claimed.percent != shown.percent:
         return False
-    if scale == 1 and shown.percent != claimed.percent and shown.percent != 1:
-        return False
     size = abs(shown.value)
+    other_sign = scale == 1 and shown.percent != claimed.percent
+    # That 5.46, which has no sign, is meant by "5 %" takes more than one digit in common.
+    if other_sign and (shown.percent != 1 or (size != wanted and wanted < 10 * claimed.step)):
+        return False
     return abs(size - wanted) <= half if shown.step <= claimed.step * scale else size == wanted
 
 

@@ -23,6 +23,8 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("It has 1000 rows", "shape: (1_000, 5)", "1_000"),
         ("45 % of the users", "0.4512", "0.4512"),
         ("45 percent", "45.1", "45.1"),
+        ("5 %", "0.0512", "0.0512"),
+        ("12 rows", "12.4 12", "12"),
         ("100 %", "1.0", "1.0"),
         ("about 1.2 million rows", "1234567", "1234567"),
         ("1.5k, more or less", "1532", "1532"),
@@ -56,6 +58,7 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("13", "12.3"),
         ("46 %", "0.4512"),
         ("1.3 million", "1234567"),
+        ("5 %", "5.46"),
         ("In 1998", "1997"),
     ],
 )
@@ -89,6 +92,7 @@ def test_what_was_given_is_no_claim() -> None:
     assert claims("With 12 clusters, seed 42", {}, given=["Use 12 clusters", "seed=42"]) == []
     found = claims("With 12 clusters", printed("12"), given=["Use 12 clusters"])
     assert [each.cell for each in found] == [1]
+    assert claims("at the 5 % level", printed("5.46"), given=["alpha = 0.05"]) == []
 
 
 def test_the_latest_output_is_named() -> None:

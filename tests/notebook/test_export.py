@@ -17,6 +17,7 @@ from nbagent.events import (
     Asked,
     CellFinished,
     CellStarted,
+    Claim,
     DataSeen,
     Event,
     Package,
@@ -78,6 +79,18 @@ def test_a_turn_is_its_question_its_cells_and_its_answer() -> None:
     assert (cell.source, cell.execution_count) == ("1 + 1", 1)
     assert cell.outputs == [stream, {**result, "execution_count": 1}]
     assert answer.source == "Two."
+
+
+def test_numbers_lead_to_the_cells_that_show_them() -> None:
+    """Those that an output supports are links, folded; those that nothing supports are named where all see them."""
+    claims = [Claim("12.3", cell=1, output=0, shown="12.3456"), Claim("7", cell=1, output=0, shown="7"), Claim("42")]
+    told_so = Answered(turn=1, text="12.3, 7 or 42", success=True, attempts=1, claims=claims)
+    made = notebook(Asked(turn=1, question="?"), *ran(1), told_so)
+    answer = made.cells[-1]
+    assert answer.source.startswith("12.3, 7 or 42\n\n*Shown by no cell: 42.*")
+    assert "- 12.3: [cell 1](#cell-id=cell-1), as 12.3456\n- 7: [cell 1](#cell-id=cell-1)\n" in answer.source
+    assert [claim["cell"] for claim in answer.metadata.nbagent.claims] == [1, 1, 0]
+    assert "cell-1" in [cell.id for cell in made.cells]
 
 
 def test_a_persons_own_cell_stands_outside_of_the_turns() -> None:

@@ -1,0 +1,101 @@
+"""Answers that are looked at before the person sees them, against a provider that speaks the real protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from agent.stub import Kernel, Provider, Say, python
+
+from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.claims import claims
+from nbagent.agent.models import open_model
+from nbagent.agent.replay import read_replies
+from nbagent.events import Claim, ModelReplied
+
+QUESTION = "How many rows?"
+
+
+def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | None = None) -> Agent:
+    """An agent whose answers are looked at, where cells have printed this."""
+
+    def look(text: str) -> Sequence[Claim]:
+        printed = {at: [{"output_type": "stream", "text": each}] for at, each in enumerate(outputs, start=1)}
+        return claims(text, printed, given=[QUESTION])
+
+    model = open_model(name, record=record)
+    return build_agent(model, kernel, system_prompt="You test.", max_calls=6, claims=look)
+
+
+async def ask(agent: Agent) -> tuple[str, list[ModelReplied]]:
+    """Ask, and gather the events."""
+    replies: list[ModelReplied] = []
+    return (await answer(agent, QUESTION, on_reply=replies.append, turn=1)).text, replies
+
+
+async def test_an_answer_that_stands_costs_nothing(provider: Provider, kernel: Kernel) -> None:
+    """One call, and nothing is sent after it."""
+    provider.say(Say(text="There are 150 rows."))
+    text, replies = await ask(agent_of("openai:gpt-4.1", kernel, ["150"]))
+    assert text == "There are 150 rows."
+    assert len(replies) == len(provider.requests) == 1
+
+
+async def test_an_answer_without_a_cell_is_sent_back(provider: Provider, kernel: Kernel) -> None:
+    """The numbers are named; what the model says then is the answer, and the first one is only in the log."""
+    provider.say(
+        Say(text="There are 142 rows in 7 tables, 99.5 % of them new."),
+        Say(calls=(python("print(150)"),)),
+        Say(text="There are 150 rows."),
+    )
+    text, replies = await ask(agent_of("openai:gpt-4.1", kernel, []))
+    assert text == "There are 150 rows."
+    assert kernel.codes == ["print(150)"]
+    assert [reply.text.strip() for reply in replies if reply.text] == [
+        "There are 142 rows in 7 tables, 99.5 % of them new.",
+        "There are 150 rows.",
+    ]
+    asked = provider.requests[1]["messages"][-1]
+    assert asked["role"] == "user"
+    assert "142, 99.5 %." in asked["content"]
+
+
+async def test_only_once(provider: Provider, kernel: Kernel) -> None:
+    """A model that insists has its way; the person is told elsewhere."""
+    provider.say(Say(text="142 rows"), Say(text="142 rows, really"))
+    text, _ = await ask(agent_of("openai:gpt-4.1", kernel, []))
+    assert text == "142 rows, really"
+    assert len(provider.requests) == 2
+
+
+async def test_each_question_has_its_own_look(provider: Provider, kernel: Kernel) -> None:
+    """What was sent back in one turn doesn't count in the next."""
+    agent = agent_of("openai:gpt-4.1", kernel, [])
+    provider.say(Say(text="142 rows"), Say(text="I can't tell."), Say(text="143 rows"), Say(text="I don't know."))
+    assert (await ask(agent))[0] == "I can't tell."
+    assert (await ask(agent))[0] == "I don't know."
+    assert len(provider.requests) == 4
+
+
+async def test_a_replay_is_as_it_was_recorded(provider: Provider, kernel: Kernel, tmp_path: Path) -> None:
+    """What came after an answer was sent back is marked, and comes again; a replay by hand is never asked twice."""
+    file = tmp_path / "r.jsonl"
+    provider.say(Say(text="142 rows"), Say(text="I can't tell."))
+    await ask(agent_of("openai:gpt-4.1", kernel, [], record=file))
+    assert [reply.again for reply in read_replies(file)] == [False, True]
+    text, replies = await ask(agent_of(f"replay:{file}", kernel, []))
+    assert text == "I can't tell."
+    assert len(replies) == 2
+    by_hand = tmp_path / "h.jsonl"
+    by_hand.write_text("".join(json.dumps({"content": each}) + "\n" for each in ("142 rows", "Next")))
+    assert (await ask(agent_of(f"replay:{by_hand}", kernel, [])))[0] == "142 rows"
+
+
+@pytest.mark.parametrize("text", ["No numbers", "", "p < 0.05"])
+async def test_nothing_to_look_for(provider: Provider, kernel: Kernel, text: str) -> None:
+    """An answer without claims is the answer; an empty one is asked for again as ever."""
+    provider.say(Say(text=text), Say(text="Then this"))
+    found, _ = await ask(agent_of("openai:gpt-4.1", kernel, []))
+    assert found == (text or "Then this")
