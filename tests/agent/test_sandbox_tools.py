@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,10 +14,9 @@ import pytest
 import pytest_asyncio
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.tools import make_tools
-from nbagent.errors import UsageError
-from nbagent.sandbox.base import Engine
-from nbagent.session import Session, _Tools
+from nbagent.agent.tools import Runs, make_tools
+from nbagent.sandbox.engine import Engine
+from nbagent.session import Session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,10 +51,16 @@ async def session(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> A
         yield started
 
 
+def runs(session: Session) -> Runs:
+    """What the session gives to its model's tools."""
+    assert session._conversation is not None
+    return session._conversation
+
+
 @pytest.fixture(scope="module")
 def call(session: Session) -> Call:
     """Calls a tool as the model does, and reads what the model would."""
-    tools: dict[str, BaseTool] = {tool.name: tool for tool in make_tools(_Tools(session))}
+    tools: dict[str, BaseTool] = {tool.name: tool for tool in make_tools(runs(session))}
 
     async def made(name: str, **arguments: Any) -> Any:
         message = await tools[name].ainvoke({"type": "tool_call", "id": "1", "name": name, "args": arguments})
@@ -309,9 +315,14 @@ async def test_each_call_is_a_cell_of_the_notebook(call: Call, session: Session,
     assert sources[-1] == "# Running it\nimport subprocess\n\nsubprocess.run(['python', '/tmp/last.py']).returncode"
 
 
-async def test_a_sandbox_that_is_gone(engine: Engine) -> None:
-    """With the session's end its sandbox ends, and no tool starts another one behind its back."""
+async def test_the_sandbox_ends_with_its_session(engine: Engine, leftovers: Callable[[], list[str]]) -> None:
+    """With what runs in it, and all that it had on the host."""
+    before = set(leftovers())
     async with Session(engine=engine.name) as session:
-        tools = {tool.name: tool for tool in make_tools(_Tools(session))}
-    with pytest.raises(UsageError, match="was stopped"):
-        await tools["sandbox_exec"].ainvoke({"command": ["true"]})
+        tools = {tool.name: tool for tool in make_tools(runs(session))}
+        await tools["sandbox_exec"].ainvoke({"command": ["sh", "-c", "sleep 600 > /dev/null 2>&1 &"]})
+        assert set(leftovers()) > before
+    end = time.monotonic() + 5
+    while set(leftovers()) - before and time.monotonic() < end:
+        await asyncio.sleep(0.1)
+    assert set(leftovers()) <= before
