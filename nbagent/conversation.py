@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbagent.cells import Cells, Work
+from nbagent.consent import Consent
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Answered, Asked, Claim, Event, ModelReplied, Package, Record, Usage
 from nbagent.files import SessionFiles
@@ -72,6 +73,7 @@ class Conversation:
         emit: Gets the events.
         hosts: What of the network the model is told of: rules, or None for all of it.
         note: What has become of the kernel since those questions, for the model to know.
+        consent: Who lets the model's tools do something.
 
     Attributes:
         turns: Questions asked so far.
@@ -90,6 +92,7 @@ class Conversation:
         emit: Callable[[Event], object],
         hosts: tuple[str, ...] | None = (),
         note: str = "",
+        consent: Consent,
     ) -> None:
         self._kernel = kernel
         self._cells = cells
@@ -98,6 +101,7 @@ class Conversation:
         self._recording = recording
         self._emit = emit
         self._hosts = hosts
+        self._consent = consent
         self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
         self._note = note
         self._agent: Agent | None = None
@@ -171,6 +175,7 @@ class Conversation:
         """The agent, made for the first question: only then the data's description is paid for."""
         if self._agent is None:
             from nbagent.agent import build, prompts
+            from nbagent.agent.approve import Approvals
 
             model = await self._model.open()
             seen = await describe(self._kernel, [each.path for each in self._recording.data])
@@ -184,7 +189,14 @@ class Conversation:
             )
             programs = self._kernel.spec.trust.allow_subprocess
             self._told = prompts.data_section(seen)
-            self._agent = build.build_agent(model, self, system_prompt=prompt, programs=programs, claims=self._claims)
+            self._agent = build.build_agent(
+                model,
+                self,
+                system_prompt=prompt,
+                programs=programs,
+                claims=self._claims,
+                approvals=Approvals(self._consent, turn=lambda: self.turns),
+            )
             self._agent.history = build.remember(self._past, note=self._note)
         return self._agent
 
@@ -206,12 +218,22 @@ class Conversation:
         tool: str = "python",
     ) -> Cell:
         """Run a cell for the question that is being answered."""
-        # Nobody is asked before a cell runs: the sandbox is what makes that right.
-        return await self._cells.run(code, timeout=timeout, work=self._work, tool=tool, approver="policy:never-ask")
+        from nbagent.agent.approve import approver
+
+        return await self._cells.run(code, timeout=timeout, work=self._work, tool=tool, approver=approver())
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for the session."""
         return await self._kernel.install(requirements)
+
+    async def confirm(self, packages: list[Package]) -> None:
+        """Ask about packages that the model's code needs; a person who works alone asks nobody.
+
+        Raises:
+            InstallRefused: They are not approved.
+        """
+        if self._asking is not None:
+            await self._consent.install(packages, turn=self.turns)
 
     async def install_module(self, module: str) -> list[Package]:
         """Install what has a module."""

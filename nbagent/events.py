@@ -223,6 +223,36 @@ class HostDecided(Fact, frozen=True, kw_only=True):
     """Where the first connection led, or would have led."""
 
 
+class ApprovalAsked(Fact, frozen=True, kw_only=True):
+    """The model wants to do something that a person must allow; a face may answer by `id`, and the turn waits."""
+
+    id: str
+    turn: int
+    kind: str
+    """`cell`, `shell`, `edit`, `install`, `mcp` or `budget`."""
+    tool: str
+    """What does it, by the name that the model calls it."""
+    what: str
+    """What it is about, in one line."""
+    code: str = ""
+    """What will run, whole."""
+    packages: list[str] = []
+    """For an install, each package with its version."""
+
+
+class ApprovalGiven(Fact, frozen=True, kw_only=True):
+    """A question was answered."""
+
+    id: str
+    turn: int
+    decision: Literal["approve", "edit", "reject"]
+    by: str
+    """`person`, or `policy:NAME` where nobody was there."""
+    code: str = ""
+    """What runs instead, if it was edited."""
+    reason: str = ""
+
+
 class CellFinished(Fact, frozen=True, kw_only=True):
     """A cell ended. `outputs` are whole (within the limits that the outputs themselves name) and final."""
 
@@ -372,6 +402,8 @@ Event = (
     | InstallFailed
     | HostAsked
     | HostDecided
+    | ApprovalAsked
+    | ApprovalGiven
     | CellFinished
     | LateOutput
     | StateLost

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from nbagent import audit, sessions, settings, startup, store
 from nbagent.agent.opener import ModelOpener
 from nbagent.cells import Cells
+from nbagent.consent import Consent, Decision, Mode
 from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, SessionEnded
@@ -58,6 +59,11 @@ class Session:
         accept: Names of limits that may stay unenforced.
         ask_hosts: Whether somebody follows the events and answers `HostAsked` with `approve_host`; then code reaches
             hosts at any level, those listed and those allowed. Otherwise a host that isn't listed is denied at once.
+        approvals: What a person is asked about before the model does it: `never-ask` (default), `auto-edit` (programs,
+            installs, tools of MCP servers), `allow-list` (what no rule allows), or `ask` (everything).
+        allow: Rules of what nobody is asked about, such as `install:polars`, besides those of the settings.
+        attended: Whether somebody follows the events and answers `ApprovalAsked` with `approve`; otherwise the setting
+            `unattended` does, by default with no.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
         session: An id for a new session; made up by default.
@@ -68,6 +74,7 @@ class Session:
     Attributes:
         id: The session's name, also of its folder.
         status: Where it is in its life.
+        consent: What the model must ask for; its mode may be changed at any time.
         ask_hosts: As given; to be changed only before the start.
         news: What `start` found out about a session that is gone on with, before anybody could follow.
 
@@ -89,6 +96,9 @@ class Session:
         security: Mapping[str, Any] | None = None,
         accept: Sequence[str] = (),
         ask_hosts: bool = False,
+        approvals: str | None = None,
+        allow: Sequence[str] = (),
+        attended: bool = False,
         record: str | Path | None = None,
         restore: Restore | None = None,
         session: str | None = None,
@@ -115,6 +125,13 @@ class Session:
             ask_hosts=ask_hosts,
         )
         self.ask_hosts = ask_hosts
+        self.consent = Consent(
+            Mode.parse(chosen.approvals if approvals is None else approvals),
+            lambda event: self._running_journal().emit(event),
+            allow=[*chosen.approvals_allow, *allow],
+            attended=attended,
+            unattended=chosen.unattended,
+        )
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
@@ -210,6 +227,9 @@ class Session:
         *,
         model: str | None = None,
         ask_hosts: bool = False,
+        approvals: str | None = None,
+        allow: Sequence[str] = (),
+        attended: bool = False,
         record: str | Path | None = None,
         restore: Restore | None = None,
         state_dir: str | Path | None = None,
@@ -224,6 +244,9 @@ class Session:
             session: Its id, or enough of its beginning.
             model: As for a new session.
             ask_hosts: As for a new session.
+            approvals: As for a new session.
+            allow: As for a new session.
+            attended: As for a new session.
             record: As for a new session.
             restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
                 kernel that is gone already is not brought back.
@@ -239,6 +262,9 @@ class Session:
             model=model,
             engine=found.engine,
             ask_hosts=ask_hosts,
+            approvals=approvals,
+            allow=allow,
+            attended=attended,
             session=found.id,
             record=record,
             restore=restore,
@@ -264,6 +290,7 @@ class Session:
             spill=journal.spill,
             ask_hosts=self.ask_hosts,
             restore=self._restore,
+            confirm=self._confirm_install,
         )
         opening = asyncio.create_task(self._model.open()) if self._model.name else None
         await startup.side_by_side(self._come_to(kernel, journal), opening)
@@ -278,11 +305,22 @@ class Session:
         emit, alone = journal.emit, asyncio.Lock()
         files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
-        hosts = hosts_told(self._spec.trust, ask_hosts=self.ask_hosts)
         self._conversation = Conversation(
-            kernel, cells, files, model=self._model, recording=recording, emit=emit, hosts=hosts, note=note
+            kernel,
+            cells,
+            files,
+            model=self._model,
+            recording=recording,
+            emit=emit,
+            hosts=hosts_told(self._spec.trust, ask_hosts=self.ask_hosts),
+            note=note,
+            consent=self.consent,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
+
+    async def _confirm_install(self, packages: list[Package]) -> None:
+        if self._conversation is not None:
+            await self._conversation.confirm(packages)
 
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
@@ -435,6 +473,26 @@ class Session:
             TransferError: There is no such folder.
         """
         return await self._running(self._exchange).files(folder, limit=limit)
+
+    def approve(
+        self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
+    ) -> bool:
+        """Answer an `ApprovalAsked`; the turn goes on with the answer, and the model is told of a no.
+
+        Args:
+            name: The id of the `ApprovalAsked`.
+            decision: `approve`, `edit` or `reject`.
+            code: For `edit`, what is to run instead.
+            reason: For `reject`, why not.
+            always: Whether the same may happen for the rest of the session without a question.
+
+        Returns:
+            Whether the question was still open.
+
+        Raises:
+            UsageError: An edit has no code, or is of something that has none.
+        """
+        return self.consent.answer(name, decision, code=code, reason=reason, always=always)
 
     def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
         """Answer a question about a host; may be called from any thread.

@@ -58,6 +58,15 @@ class Settings(BaseSettings):
     restore: Literal["replay", "nothing"] = Field(
         default="nothing", description="What is done for a kernel that was lost: replay runs its cells again."
     )
+    approvals: str = Field(
+        default="never-ask", description="What a person is asked about: ask, auto-edit, allow-list or never-ask."
+    )
+    approvals_allow: list[str] = Field(
+        default_factory=list, description="Rules of what nobody is asked about: KIND:PATTERN, such as install:polars."
+    )
+    unattended: Literal["reject", "approve"] = Field(
+        default="reject", description="What becomes of such a question where nobody is there to answer."
+    )
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
     install_allow: list[str] = Field(default_factory=list, description="If not empty, only these distributions.")

@@ -17,7 +17,9 @@ from langchain.agents.middleware.model_call_limit import ModelCallLimitExceededE
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, Interrupt
 
+from nbagent.agent.approve import Approvals
 from nbagent.agent.evaluate import Evaluation
 from nbagent.agent.failures import is_worth_retrying
 from nbagent.agent.models import Model
@@ -25,6 +27,7 @@ from nbagent.agent.replay import text_of
 from nbagent.agent.replies import ASKED, Replies, Wire, told
 from nbagent.agent.tools import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
+from nbagent.errors import UsageError
 from nbagent.events import Claim, ModelReplied, Usage
 
 CALLS = 30
@@ -51,6 +54,7 @@ class Agent:
         max_calls: Model calls that one question may take.
         finished: Results of the last reply's calls, by the ids of the reply and the call.
         history: The conversation up to the last question.
+        approvals: Asks before calls run.
     """
 
     graph: Any
@@ -58,6 +62,7 @@ class Agent:
     max_calls: int = CALLS
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
     history: list[AnyMessage] = field(default_factory=list)
+    approvals: Approvals | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +89,7 @@ def build_agent(
     max_calls: int = CALLS,
     programs: bool = True,
     claims: Callable[[str], Sequence[Claim]] | None = None,
+    approvals: Approvals | None = None,
 ) -> Agent:
     """An agent whose questions continue one conversation.
 
@@ -95,6 +101,7 @@ def build_agent(
         max_calls: Model calls that one question may take.
         programs: Whether the sandbox runs programs.
         claims: Finds where the numbers of an answer stand; without it no answer is sent back.
+        approvals: Asks before calls run.
     """
     retry = ModelRetryMiddleware(
         max_retries=BROKEN_RETRIES,
@@ -109,6 +116,7 @@ def build_agent(
         Replies(model),
         *([Evaluation(model, claims)] if claims else []),
         in_order,
+        *([approvals] if approvals else []),
         *middleware,
         ModelCallLimitMiddleware(run_limit=max_calls, exit_behavior="error"),
         retry,
@@ -121,7 +129,7 @@ def build_agent(
         middleware=stack,
         checkpointer=InMemorySaver(),
     )
-    return Agent(graph=graph, model=model, max_calls=max_calls, finished=in_order.finished)
+    return Agent(graph=graph, model=model, max_calls=max_calls, finished=in_order.finished, approvals=approvals)
 
 
 async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplied], None], turn: int) -> Answer:
@@ -145,17 +153,30 @@ async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplie
     messages = [*agent.history, HumanMessage(question.encode("utf-8", "replace").decode())]
     # `exit`: one checkpoint a turn, also of one that fails or is cancelled. Each holds the whole conversation with its
     # figures, so one for every step would fill the memory.
-    updates = agent.graph.astream({"messages": messages}, THREAD, stream_mode="updates", durability="exit")
+    given: Any = {"messages": messages}
     try:
-        async for update in updates:
-            for message in _replies(update):
-                reply = _event(message, turn=turn)
-                text, usage = reply.text, usage + reply.usage
-                on_reply(reply)
+        while given is not None:
+            updates = agent.graph.astream(given, THREAD, stream_mode="updates", durability="exit")
+            given = None
+            async for update in updates:
+                for message in _replies(update):
+                    reply = _event(message, turn=turn)
+                    text, usage = reply.text, usage + reply.usage
+                    on_reply(reply)
+                if "__interrupt__" in update:
+                    given = await _decided(agent, update["__interrupt__"])
     except ModelCallLimitExceededError:
         stopped = f"Stopped without an answer: the model used all {agent.max_calls} calls that a question may take."
         return Answer(text=stopped, usage=usage, stopped="calls")
     return Answer(text=clean_answer(text), usage=usage)
+
+
+async def _decided(agent: Agent, interrupts: Sequence[Interrupt]) -> Command[Any]:
+    """How the graph goes on after a person was asked about calls."""
+    if agent.approvals is None:
+        raise UsageError("Middleware has interrupted the turn, and this session has nobody who answers it.")
+    decisions = {each.id: await agent.approvals.decide(each.value["action_requests"]) for each in interrupts}
+    return Command(resume={name: {"decisions": made} for name, made in decisions.items()})
 
 
 def remember(turns: Sequence[tuple[str, str]], *, note: str) -> list[AnyMessage]:

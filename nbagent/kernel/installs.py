@@ -17,7 +17,7 @@ from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify
 from nbagent.sandbox.handoff import InstallHook
-from nbagent.sandbox.packages import Installer
+from nbagent.sandbox.packages import Confirm, Installer
 
 SECONDS = 5.0
 """For a request to the kernel."""
@@ -37,13 +37,23 @@ class Installs:
         queries: Tell the kernel of them.
         notify: Gets the events.
         cell: Tells the number of the latest cell.
+        confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
     """
 
-    def __init__(self, process: KernelProcess, queries: Queries, notify: Notify, *, cell: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        process: KernelProcess,
+        queries: Queries,
+        notify: Notify,
+        *,
+        cell: Callable[[], int],
+        confirm: Confirm | None = None,
+    ) -> None:
         self._process = process
         self._queries = queries
         self._notify = notify
         self._cell = cell
+        self._confirm = confirm
         self._installer: Installer | None = None
 
     @property
@@ -58,6 +68,7 @@ class Installs:
             self._installer = Installer(
                 provisioner.site, target=provisioner.target(), policy=self._process.spec.install
             )
+            self._installer.confirm = self._confirm
         return self._installer
 
     async def install(self, requirements: list[str], *, reason: str) -> list[Package]:

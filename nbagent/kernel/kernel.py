@@ -34,7 +34,7 @@ from nbagent.policy import InstallPolicy
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.leases import Lease
-from nbagent.sandbox.packages import Installer
+from nbagent.sandbox.packages import Confirm, Installer
 from nbagent.sandbox.spec import SandboxSpec
 
 Restore = Literal["nothing", "replay"]
@@ -74,12 +74,14 @@ class Kernel:
         spill: Callable[[int], Callable[[str, str], None]] | None = None,
         ask_hosts: bool = False,
         restore: Restore = "nothing",
+        confirm: Confirm | None = None,
     ) -> None:
         self.engine = engine
         self.cells = 0
         self.is_detached = False
         self._notify = notify
         self._ask_hosts = ask_hosts
+        self._confirm = confirm
         self._hosts: Hosts | None = None
         self._busy = asyncio.Lock()
         self._router = Router(notify, limits=limits, spill=spill)
@@ -90,7 +92,7 @@ class Kernel:
         """Put together what works on a process."""
         self._process = process
         self._queries = Queries(process, self._router)
-        self._installs = Installs(process, self._queries, self._notify, cell=lambda: self.cells)
+        self._installs = Installs(process, self._queries, self._notify, cell=lambda: self.cells, confirm=self._confirm)
         self._recovery = Recovery(process, self._queries, self._router, self._notify, replay=self._replay)
         self._runner = Runner(
             process,

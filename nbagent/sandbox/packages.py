@@ -19,7 +19,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -48,7 +48,9 @@ from nbagent.sandbox.resolver import (
 )
 from nbagent.sandbox.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, tidy
 
-__all__ = ["IndexUnreachableError", "Installer", "Target", "fill"]
+Confirm = Callable[[list[Package]], Awaitable[None]]
+
+__all__ = ["Confirm", "IndexUnreachableError", "Installer", "Target", "fill"]
 
 
 class Installer:
@@ -68,6 +70,7 @@ class Installer:
 
     Attributes:
         installed: What the site folder holds, by normalised name.
+        confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
 
     Raises:
         EnvironmentMissing: The target's pins can't be read.
@@ -87,6 +90,7 @@ class Installer:
         self._deny = {canonicalize_name(name) for name in policy.deny}
         self._answers: dict[str, InstallError] = {}
         self._lock = asyncio.Lock()
+        self.confirm: Confirm | None = None
         site.mkdir(parents=True, exist_ok=True)
         site.chmod(0o755)  # the sandbox has another uid, and the person's umask may be 077
         if self._ledger.exists():
@@ -159,8 +163,10 @@ class Installer:
                 self._permit_resolved(resolved)
                 if not resolved:
                     return []
-                await fetch(resolved, target=self.target, work=work)
                 packages = [Package(w.name, w.version, w.sha256, w.name in names) for w in resolved]
+                if self.confirm is not None:
+                    await self.confirm(packages)
+                await fetch(resolved, target=self.target, work=work)
                 await in_thread(self._publish, work / "site", packages, module)
                 return packages
 

@@ -1,0 +1,121 @@
+"""Asks before a tool runs, where the session's consent asks for it, by LangChain's own middleware for that.
+
+The middleware interrupts the graph before any call of a reply runs; `answer` in `build.py` has each question answered
+and goes on. Installs are asked about where their versions are known, by the kernel's installer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware.human_in_the_loop import InterruptOnConfig
+from langchain.agents.middleware.types import ToolCallRequest
+from langchain_core.messages import ToolMessage
+from langgraph.types import Command
+
+from nbagent.agent.tools import source_of
+from nbagent.consent import Action, Consent, Verdict, of_cell
+
+NOBODY = "policy:never-ask"
+_approver: ContextVar[str] = ContextVar("nbagent_approver", default=NOBODY)
+ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
+"""Tools whose calls are asked about before they run."""
+CODE = {"python": "code", "sandbox_write_file": "content"}
+"""By tool, the argument that a person may edit; the command of sandbox_exec is a list, and edited as JSON."""
+
+
+def approver() -> str:
+    """Who let the tool run that runs now, for the log."""
+    return _approver.get()
+
+
+def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None:
+    """What a call would do; None for a call that is asked about elsewhere, or does nothing that needs consent."""
+    match name:
+        case "python":
+            return of_cell(source_of(str(args.get("code", "")))[0], tool=name, turn=turn)
+        case "sandbox_exec":
+            words = args.get("command")
+            words = [str(each) for each in words] if isinstance(words, list) else [str(words)]
+            return Action(kind="shell", tool=name, what=" ".join(words)[:200], code=json.dumps(words), turn=turn)
+        case "sandbox_write_file":
+            path, code = str(args.get("file_path", "")), str(args.get("content", ""))
+            return Action(kind="edit", tool=name, what=path[:200], code=code, turn=turn)
+        case "sandbox_edit_file":
+            path, old, new = (str(args.get(each, "")) for each in ("file_path", "old_string", "new_string"))
+            return Action(kind="edit", tool=name, what=f"{path[:80]}: {old[:80]!r} → {new[:80]!r}", turn=turn)
+        case _:
+            return None
+
+
+class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
+    """LangChain's middleware, by the session's consent.
+
+    Args:
+        consent: Says what is asked about, and asks.
+        turn: Tells the number of the question that is being answered.
+    """
+
+    def __init__(self, consent: Consent, *, turn: Callable[[], int]) -> None:
+        self._consent = consent
+        self._turn = turn
+        self._needs: dict[str, bool] = {}
+        self._by: dict[str, str] = {}
+        self._waiting: list[str] = []
+        config = InterruptOnConfig(allowed_decisions=["approve", "edit", "reject"], when=self._asks)
+        super().__init__(dict.fromkeys(ASKED, config))
+
+    def _asks(self, request: ToolCallRequest) -> bool:
+        """Whether a call is asked about; the same when the graph goes on, whatever was allowed meanwhile."""
+        call = request.tool_call
+        key = str(call["id"])
+        if key not in self._needs:
+            action = action_of(call["name"], call["args"], turn=self._turn())
+            policy = self._consent.policy(action) if action else NOBODY
+            self._needs[key], self._by[key] = not policy, policy
+            self._waiting += [] if policy else [key]
+        return self._needs[key]
+
+    async def decide(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Have each of LangChain's action requests of an interrupt answered, one after the other."""
+        calls, self._waiting = self._waiting, []
+        return [await self._decide(each, call=call) for each, call in zip(requests, calls, strict=True)]
+
+    async def _decide(self, request: Mapping[str, Any], *, call: str) -> dict[str, Any]:
+        name, args = str(request["name"]), dict(request["args"])
+        action = action_of(name, args, turn=self._turn())
+        assert action is not None  # noqa: S101 - only such calls are asked about
+        verdict = await self._consent.ask(action)
+        self._by[call] = verdict.by
+        if verdict.decision == "reject":
+            return {"type": "reject", "message": verdict.reason} if verdict.reason else {"type": "reject"}
+        if verdict.decision == "approve":
+            return {"type": "approve"}
+        return {"type": "edit", "edited_action": {"name": name, "args": args | _edited(name, verdict)}}
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        """Run a call, and let it know who approved it."""
+        token = _approver.set(self._by.get(str(request.tool_call["id"]), NOBODY))
+        try:
+            return await super().awrap_tool_call(request, handler)
+        finally:
+            _approver.reset(token)
+
+
+def _edited(name: str, verdict: Verdict) -> dict[str, Any]:
+    """The arguments that a person changed."""
+    if name != "sandbox_exec":
+        return {CODE[name]: verdict.code}
+    try:
+        words = json.loads(verdict.code)
+    except ValueError:
+        words = None
+    return {"command": words if isinstance(words, list) else ["sh", "-c", verdict.code]}
