@@ -125,7 +125,8 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         async def call(arguments: dict[str, Any]) -> tuple[Any, Any]:
             return await self._call(tool, arguments)
 
-        return _Tool(name=tool.name, description=tool.description or tool.tool, args_schema=dict(tool.schema), call=call)
+        words = tool.description or tool.tool
+        return _Tool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
 
     async def _call(self, tool: McpTool, arguments: dict[str, Any]) -> tuple[Any, Any]:
         """Call the tool; its content for the model, and the artifact."""
@@ -137,7 +138,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         except McpError as error:
             content, artifact["status"] = str(error), "failed"
         else:
-            content, seconds = render(called.result, images=self._images), called.seconds
+            content, seconds = render(called.result, asked=called.asked, images=self._images), called.seconds
             artifact["status"] = "error" if called.result.is_error else "ok"
             artifact["structured"] = structured(called.result)
         text = content if isinstance(content, str) else content[0]["text"]
@@ -165,7 +166,9 @@ class _Tool(BaseTool):
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
 
     def _to_args_and_kwargs(
-        self, tool_input: str | dict[str, Any], tool_call_id: str | None  # noqa: ARG002 - the base's
+        self,
+        tool_input: str | dict[str, Any],
+        tool_call_id: str | None,  # noqa: ARG002 - the base's
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (tool_input,), {}
 

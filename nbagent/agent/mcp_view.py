@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from nbagent.agent.view import Block
 
 KINDS = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8", "image/gif": b"GIF8", "image/webp": b"RIFF"}
-"""What models take as images, with the beginning that each must have: a provider refuses the whole request otherwise."""
+"""What models take as images, with how each must begin: a provider refuses the whole request otherwise."""
 
 
 @dataclass(kw_only=True)
@@ -26,11 +27,12 @@ class _Seen:
     images: list[Block] = field(default_factory=list)
 
 
-def render(result: Any, *, images: bool = False) -> str | list[Block]:
+def render(result: Any, *, asked: Sequence[str] = (), images: bool = False) -> str | list[Block]:
     """A result as the content of a tool's message.
 
     Args:
         result: The SDK's `CallToolResult`.
+        asked: What the server asked for meanwhile and was refused, by the protocol's methods.
         images: Whether the model takes images; otherwise each is told in a sentence.
 
     Returns:
@@ -44,6 +46,8 @@ def render(result: Any, *, images: bool = False) -> str | list[Block]:
         seen.texts.append(_text(json.dumps(result.structured_content, ensure_ascii=False)))
     body, _ = cut("\n".join(seen.texts), limit=TOTAL_BYTES)
     body = body if body.strip() or seen.images else "The tool returned nothing."
+    if asked:
+        body += f"\n[The server asked for {' and '.join(asked)}, which no server is given.]"
     if result.is_error:
         body = f"The tool reported an error: {body}"
     return [{"type": "text", "text": body or "See the image."}, *seen.images] if seen.images else body
@@ -76,8 +80,8 @@ def _take_resource(seen: _Seen, resource: Any, *, images: bool) -> None:
     elif (resource.mime_type or "").startswith("image/"):
         _take_image(seen, resource.blob, resource.mime_type, images=images)
     else:
-        size = len(resource.blob) * 3 // 4
-        seen.texts.append(_line(f"[Resource {resource.uri}: {resource.mime_type or 'bytes'}, {size:,} bytes, not shown]"))
+        what = f"{resource.mime_type or 'bytes'}, {len(resource.blob) * 3 // 4:,} bytes"
+        seen.texts.append(_line(f"[Resource {resource.uri}: {what}, not shown]"))
 
 
 def _take_image(seen: _Seen, data: str, kind: str, *, images: bool) -> None:

@@ -27,7 +27,6 @@ _NEGATIONS = frozenset("not never without avoid no dont don't doesnt doesn't sho
 _ONLY = frozenset("only just merely".split())
 
 
-
 @dataclass(frozen=True)
 class Rule:
     """One capability.

@@ -186,7 +186,7 @@ def fit(schema: Mapping[str, Any]) -> dict[str, Any]:
         raise UnusableError("its schema is not that of an object")
     # Providers refuse these at the top; the server checks the arguments itself.
     whole = {key: value for key, value in schema.items() if key not in _COMBINERS}
-    fitted = _tidy(whole, depth=0)
+    fitted: dict[str, Any] = _tidy(whole, depth=0)
     if not isinstance(fitted.get("properties"), dict):
         fitted["properties"] = {}
     if odd := next((name for name in fitted["properties"] if not _PROPERTY.fullmatch(name)), None):

@@ -70,7 +70,11 @@ async def remote(server: Server, *, meter: Meter) -> AsyncIterator[TransportStre
         meter: Counts what it sends.
     """
     if server.transport == "sse":
-        async with sse_client(server.url, httpx_client_factory=lambda **_: _client(server, meter)) as streams:
+
+        def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:  # noqa: ARG001
+            return _client(server, meter)
+
+        async with sse_client(server.url, httpx_client_factory=client) as streams:
             yield streams
     else:
         async with (

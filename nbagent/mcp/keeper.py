@@ -111,7 +111,8 @@ def descendants() -> "list[int]":
                     parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError):
                 continue
-    found, added = set(), {os.getpid()}
+    found: set[int] = set()
+    added = {os.getpid()}
     while added:
         added = {pid for pid, parent in parents.items() if parent in added} - found
         found |= added

@@ -163,7 +163,7 @@ class _Reader:
         if not name.strip() or len(name) > 64 or not name.isprintable():
             self._wrong(at, "needs a name of 1 to 64 printable characters")
         transport = self._transport(at, entry)
-        common = {
+        common: dict[str, Any] = {
             "capabilities": self._capabilities(f"{at}.capabilities", entry.get("capabilities", {})),
             "seconds": self._seconds(f"{at}.timeoutSeconds", entry.get("timeoutSeconds")),
             "start_seconds": self._seconds(f"{at}.startSeconds", entry.get("startSeconds")),
