@@ -61,6 +61,7 @@ class Needs:
 
 def stem(word: str) -> str:
     """A word without its ending, alike for all forms of it; no dictionary word in general."""
+    word = word.removesuffix("'s")
     for ending, instead in _STEMS:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: len(word) - len(ending)] + instead
@@ -141,7 +142,7 @@ def _rule(capability: str, verbs: str = "", objects: str = "", *, phrases: str =
 
 
 _NEGATED = frozenset(stem(word) for word in _NEGATIONS) | _NEGATIONS
-_LOOK = "read open load show view display get fetch see inspect summarize summarise parse cat contents extract"
+_LOOK = "what read open load show view display get fetch see inspect summarize summarise parse cat contents extract"
 _MAKE = "write save create make edit change update append overwrite modify rename move copy delete remove store"
 _TELL = "send write post reply message notify email mail compose draft forward"
 _ASK = "search find look query list browse show get fetch read check see which what"

@@ -120,7 +120,11 @@ class Connection:
                     break
             return found[:MAX_TOOLS]
 
-        return await self._ask(ask, what="list its tools", seconds=LIST_SECONDS)
+        found = await self._ask(ask, what="list its tools", seconds=LIST_SECONDS)
+        # Only a call proves that it is well: some start and list their tools, and die or hang when one is called.
+        if time.monotonic() > self._retry_at:
+            self._failures = 0
+        return found
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> tuple[mcp_types.CallToolResult, list[str]]:
         """Call a tool, once: when the connection is lost meanwhile, nobody knows whether it took effect.
@@ -138,6 +142,7 @@ class Connection:
             return await self._call(link, tool, arguments)
 
         result = await self._ask(ask, what=f"answer {tool}", seconds=self._seconds)
+        self._failures = self._timeouts = 0
         return result, sorted(asked)
 
     async def close(self) -> None:
@@ -156,7 +161,7 @@ class Connection:
             link = await self._connected()
             try:
                 with anyio.fail_after(seconds):
-                    result = await ask(link)
+                    return await ask(link)
             except TimeoutError:
                 raise await self._timed_out(link, what, seconds) from None
             except MCPError as error:
@@ -166,8 +171,6 @@ class Connection:
                 raise await self._refused(link, error) from error
             except (ValidationError, RuntimeError, ValueError, anyio.ClosedResourceError) as error:
                 raise await self._refused(link, error) from error
-            self._failures = self._timeouts = 0
-            return result
         raise McpError(f"The MCP server {self.server.name} forgets its session at once.")
 
     async def _call(self, link: Link, tool: str, arguments: dict[str, Any]) -> mcp_types.CallToolResult:

@@ -2,15 +2,16 @@
 
 A tool's score is the sum of
 
-    3.0 × certainty   for each capability that the question needs and the tool has; twice that for an explicit one
-    2.0               if the question names the tool's server or the tool itself
-    2.0 × likeness    of the question's words to the tool's, from 0 to 1; rare words weigh more than frequent ones
-    0.2               if the tool says that it only reads, and the question asks for no change
-    −0.2 × slowness   its measured latency in units of ten seconds, at most 1
+    10 × certainty   for each capability that the question needs and the tool has; twice that for an explicit one
+    5                if the question names the tool's server or the tool itself
+    0.5 × likeness   of the question's words to the tool's, from 0 to 1; rare words weigh more than frequent ones
+    0.2              if the tool says that it only reads, and the question asks for no change
+    −0.2 × slowness  its measured latency in units of ten seconds, at most 1
 
 The certainty is 1 for what a person wrote into mcp.json, 0.9 for what the tool's name tells, and 0.6 for what only its
 description does. First, each needed capability gets its best tool; the rest of the places go by score. Equal scores go
-by name. A tool is taken at all if it has a needed capability, is named, or is alike enough.
+by name. A tool is taken at all if it has a needed capability or is named, or, if it is not known what it is for, if its
+words are alike enough.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from nbagent.mcp.capabilities import capabilities_of, needs_of, words_of
 
 CONFIGURED, BY_NAME, BY_DESCRIPTION = 1.0, 0.9, 0.6
 ALIKE = 0.3
-"""Likeness from which words alone are enough to take a tool."""
+"""Likeness from which words alone are enough to take a tool of which it is not known what it is for."""
 GUESS = 0.2
 """Confidence of a selection from words that told nothing."""
 MAX_TOOLS = 12
@@ -140,6 +141,8 @@ class _Scored:
     has: dict[str, float] = field(default_factory=dict)
     """Needed capabilities that it has, with their certainty."""
     likeness: float = 0.0
+    alike: bool = False
+    """Whether its words alone are enough to take it."""
     named: bool = False
 
 
@@ -225,10 +228,13 @@ def _score(
     changes = any(name.partition(":")[2] in CHANGES for name in needed)
     scored = []
     for tool in tools:
-        each = _Scored(tool=tool, likeness=_likeness(asked, texts[tool.name], rare), named=_is_named(tool, asked))
-        each.has = {name: sure for name, sure in certainties(tool).items() if name in needed}
-        each.score = sum(3.0 * sure * (2 if name in demanded else 1) for name, sure in each.has.items())
-        each.score += 2.0 * each.named + 2.0 * each.likeness
+        known = certainties(tool)
+        each = _Scored(tool=tool, named=_is_named(tool, question, asked))
+        each.likeness = _likeness(asked, texts[tool.name], rare)
+        each.has = {name: sure for name, sure in known.items() if name in needed}
+        each.alike = each.likeness >= ALIKE and max(known.values(), default=0) < BY_NAME
+        each.score = sum(10 * sure * (2 if name in demanded else 1) for name, sure in each.has.items())
+        each.score += 5 * each.named + 0.5 * each.likeness
         each.score += 0.2 * (tool.read_only is True and not changes)
         each.score -= 0.2 * min(1.0, (tool.latency_ms or 0.0) / 10_000)
         scored.append(each)
@@ -245,14 +251,15 @@ def _likeness(asked: set[str], text: Counter[str], rare: Mapping[str, float]) ->
     return shared / math.sqrt(sum(known.values()) * own) if own else 0.0
 
 
-def _is_named(tool: Candidate, asked: set[str]) -> bool:
-    """Whether the question names the server, or all of a tool's name of several words."""
-    server, name = set(words_of(tool.server)), set(words_of(tool.tool))
-    return bool(server and server <= asked) or (len(name) > 1 and name <= asked)
+def _is_named(tool: Candidate, question: str, asked: set[str]) -> bool:
+    """Whether the question names the server, or the tool as it is written, if that is no plain word."""
+    server = set(words_of(tool.server))
+    written = "_" in tool.tool or "-" in tool.tool
+    return bool(server and server <= asked) or (written and tool.tool.casefold() in question.casefold())
 
 
 def _choose(scored: list[_Scored], needed: tuple[str, ...], limit: int) -> list[_Scored]:
-    worth = [each for each in scored if each.has or each.named or each.likeness >= ALIKE]
+    worth = [each for each in scored if each.has or each.named or each.alike]
     best = [next((each for each in worth if name in each.has), None) for name in needed]
     first = [each for each in worth if any(each is one for one in best)]
     rest = [each for each in worth if not any(each is one for one in best)]
@@ -270,5 +277,5 @@ def _confidence(chosen: list[_Scored], needed: tuple[str, ...], provided: frozen
 def _reason(each: _Scored) -> str:
     parts = [f"{name} ({sure:.0%})" for name, sure in each.has.items()]
     parts += ["it is named"] if each.named else []
-    parts += [f"its words are alike ({each.likeness:.0%})"] if each.likeness >= ALIKE else []
+    parts += [f"its words are alike ({each.likeness:.0%})"] if each.alike else []
     return f"{each.tool.name} is offered: {', '.join(parts) or 'nothing speaks against it'}."

@@ -1,4 +1,7 @@
-"""An MCP server that misbehaves: `hostile.py HOW`. It speaks the handshake of 2025 by hand, with no library."""
+"""An MCP server that misbehaves: `hostile.py HOW`, or, with `ok`, one that does as it is told.
+
+It speaks the handshake of 2025 by hand, with no library, so it starts at once.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 HOW = sys.argv[1]
-TOOL: dict[str, Any] = {"name": "go", "description": "Go.", "inputSchema": {"type": "object"}}
+DESCRIPTION = os.environ.get("DESCRIPTION", "Go.")
+TOOL: dict[str, Any] = {"name": "go", "description": DESCRIPTION, "inputSchema": {"type": "object"}}
 EVIL = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["text"]}
 
 
@@ -57,9 +62,24 @@ def listed() -> list[dict[str, Any]]:
     return [TOOL]
 
 
-def call(number: Any) -> None:
+def obey(number: Any, told: dict[str, Any]) -> None:
+    """Do what the arguments say."""
+    time.sleep(told.get("sleep", 0))
+    if "exit" in told:
+        print("I was told to go", file=sys.stderr, flush=True)
+        os._exit(told["exit"])
+    if "environment" in told:
+        words = "\n".join([*(f"{name}={value}" for name, value in os.environ.items()), f"cwd={Path.cwd()}"])
+    else:
+        words = told.get("say", "went")
+    send({"id": number, "result": text(words)})
+
+
+def call(number: Any, told: dict[str, Any]) -> None:
     """Answer a call, in its way."""
-    if HOW == "huge":
+    if HOW in ("ok", "late"):
+        obey(number, told)
+    elif HOW == "huge":
         begun = json.dumps({"jsonrpc": "2.0", "id": number, "result": text("")})
         sys.stdout.write(begun.removesuffix('"}]}}'))
         for _ in range(200):
@@ -95,8 +115,6 @@ def call(number: Any) -> None:
         send({"id": number, "result": {**text("a"), "structuredContent": {"text": "a" * 40 + "b"}}})
     elif HOW == "daemon":
         send({"id": number, "result": text(str(stubborn()))})
-    elif HOW == "tells":
-        send({"id": number, "result": text(os.environ.get("TOKEN", ""))})
     elif HOW != "hang":
         send({"id": number, "result": text("went")})
 
@@ -105,6 +123,8 @@ def main() -> None:
     """Serve."""
     if HOW == "mute":
         time.sleep(600)
+    if HOW == "late":
+        time.sleep(0.3)
     if HOW == "broken":
         sys.exit("no configuration found")
     if HOW in ("daemon", "hang"):
@@ -127,7 +147,7 @@ def main() -> None:
             else:
                 send({"id": number, "result": {"tools": listed()}})
         elif method == "tools/call":
-            call(number)
+            call(number, message["params"].get("arguments") or {})
         elif number is not None:
             send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
     if HOW in ("daemon", "hang"):

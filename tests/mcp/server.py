@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import Context, Image, MCPServer
@@ -16,7 +14,6 @@ from mcp.types import CallToolResult, EmbeddedResource, TextContent, TextResourc
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAIAAAA2iEnWAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="
 
 app = MCPServer("shelf", version="1.2", log_level="ERROR")
-state: dict[str, Any] = {"calls": 0}
 
 
 @app.tool(annotations=ToolAnnotations(read_only_hint=True))
@@ -67,20 +64,13 @@ def fail(why: str) -> str:
 async def slow(seconds: float) -> str:
     """Take a while."""
     await asyncio.sleep(seconds)
-    state["calls"] += 1
-    return f"slept, {state['calls']} times"
+    return "slept"
 
 
 @app.tool()
 def long(characters: int) -> str:
     """Say much."""
     return "\x1b[31m" + "x" * characters + "END"
-
-
-@app.tool()
-def environment() -> str:
-    """Tell the environment."""
-    return "\n".join(f"{name}={value}" for name, value in sorted(os.environ.items())) + f"\ncwd={Path.cwd()}"
 
 
 @app.tool()
@@ -91,12 +81,6 @@ async def change(description: str, ctx: Context) -> str:
     await ctx.notify_tools_changed()
     await ctx.session.send_tool_list_changed()
     return "changed"
-
-
-@app.tool()
-def die() -> str:
-    """End the server."""
-    os._exit(7)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ class Clock:
     now = 0.0
 
     def __call__(self) -> float:
+        """The time in seconds."""
         return self.now
 
 
