@@ -201,8 +201,14 @@ RULES = (
     _rule("chat:send", _TELL, "slack teams discord channel chat message"),
     _rule("calendar:read", _ASK, "calendar meeting appointment event agenda"),
     _rule("calendar:write", "schedule book create add move cancel plan", "calendar meeting appointment event"),
-    _rule("memory:store", "remember store save note memorize create add", "memory knowledge fact entity observation"),
-    _rule("memory:recall", "recall search read find open", "memory knowledge entity graph observation"),
+    _rule(
+        "memory:store",
+        "remember store save note memorize create add",
+        "memory knowledge fact entity observation relation",
+        alone="remember memorize",
+    ),
+    _rule("memory:recall", "recall search read find open", "memory knowledge entity graph node observation relation"),
+    _rule("memory:delete", "delete remove forget", "memory knowledge fact entity observation relation", alone="forget"),
     _rule("weather:read", "", "", alone="weather forecast temperature"),
     _rule(
         "time:now",
@@ -217,3 +223,5 @@ RULES = (
 )
 """All capabilities that are found out by words, each with what tells it. A person may name others in mcp.json."""
 CAPABILITIES = tuple(rule.capability for rule in RULES)
+VERBS = frozenset(verb for rule in RULES for verb in rule.verbs)
+"""Stems that say what is done and nothing of what it is done to."""

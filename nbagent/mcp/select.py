@@ -10,28 +10,32 @@ A tool's score is the sum of
 
 The certainty is 1 for what a person wrote into mcp.json, 0.9 for what the tool's name tells, and 0.6 for what only its
 description does. First, each needed capability gets its best tool; the rest of the places go by score. Equal scores go
-by name. A tool is taken at all if it has a needed capability or is named, or, if it is not known what it is for, if its
-words are alike enough.
+by name. A tool is taken at all if it has a needed capability, about as surely as any other, or is named, or, if it is
+not known what it is for, if its words are alike enough. Verbs don't count as alike: many tools search.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from nbagent.errors import UsageError
-from nbagent.mcp.capabilities import capabilities_of, needs_of, words_of
+from nbagent.mcp.capabilities import VERBS, capabilities_of, needs_of, words_of
 
 CONFIGURED, BY_NAME, BY_DESCRIPTION = 1.0, 0.9, 0.6
+DOUBT = 0.25
+"""A tool that is so much less certain than another is not taken for the same need."""
 ALIKE = 0.3
 """Likeness from which words alone are enough to take a tool of which it is not known what it is for."""
 GUESS = 0.2
 """Confidence of a selection from words that told nothing."""
 MAX_TOOLS = 12
 """Providers take more, but models choose worse among many."""
+MAX_GUESSED = 40
+"""Where the words tell nothing, a longer list is better than a wrong one."""
 CHANGES = frozenset({"write", "send", "create", "control"})
 _COMMON = frozenset(
     "a an the of to in on for with from by and or is are be it this that what which how me my i you please".split()
@@ -79,17 +83,17 @@ class Constraints:
         read_only: It says that it only reads.
         allow_servers: It is of one of these; None for any.
         deny: It, its server, or one of its capabilities is not among these.
-        max_tools: So many at most.
+        max_tools: So many at most; None for `MAX_TOOLS`, or `MAX_GUESSED` where the question's words tell nothing.
     """
 
     max_latency_ms: float | None = None
     read_only: bool = False
     allow_servers: frozenset[str] | None = None
     deny: frozenset[str] = frozenset()
-    max_tools: int = MAX_TOOLS
+    max_tools: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_tools < 0 or (self.max_latency_ms is not None and not self.max_latency_ms > 0):
+        if (self.max_tools or 0) < 0 or (self.max_latency_ms is not None and not self.max_latency_ms > 0):
             raise UsageError("Constraints on tools must be above 0: max_latency_ms, max_tools.")
 
     @classmethod
@@ -174,10 +178,10 @@ def select(
     reasons: list[str] = []
     allowed = [tool for tool in tools if _allowed(tool, bounds, unwanted, reasons)]
     scored = _score(question, allowed, needed, frozenset(demanded))
-    chosen = _choose(scored, needed, bounds.max_tools)
+    chosen = _choose(scored, needed, MAX_TOOLS if bounds.max_tools is None else bounds.max_tools)
     if not chosen and not needed and scored:
         # Better a guess than an agent that can't: the question may be in another language, or in unusual words.
-        chosen = scored[: bounds.max_tools]
+        chosen = scored[: MAX_GUESSED if bounds.max_tools is None else bounds.max_tools]
         reasons.append("The question's words tell no capability, so the likeliest tools are offered.")
     reasons += [_reason(each) for each in chosen]
     missing = tuple(name for name in needed if not any(name in each.has for each in chosen) and name not in provided)
@@ -222,6 +226,7 @@ def _score(
 ) -> list[_Scored]:
     """All tools with their scores, best first."""
     asked = set(words_of(question)) - _COMMON
+    topic = asked - VERBS
     texts = {tool.name: Counter(words_of(f"{tool.tool} {tool.tool} {tool.description}")) for tool in tools}
     spread = Counter(word for text in texts.values() for word in text)
     rare = {word: math.log(1 + len(tools) / spread[word]) for word in spread}
@@ -230,7 +235,7 @@ def _score(
     for tool in tools:
         known = certainties(tool)
         each = _Scored(tool=tool, named=_is_named(tool, question, asked))
-        each.likeness = _likeness(asked, texts[tool.name], rare)
+        each.likeness = _likeness(topic, texts[tool.name], rare)
         each.has = {name: sure for name, sure in known.items() if name in needed}
         each.alike = each.likeness >= ALIKE and max(known.values(), default=0) < BY_NAME
         each.score = sum(10 * sure * (2 if name in demanded else 1) for name, sure in each.has.items())
@@ -241,9 +246,9 @@ def _score(
     return sorted(scored, key=lambda each: (-round(each.score, 6), each.tool.name))
 
 
-def _likeness(asked: set[str], text: Counter[str], rare: Mapping[str, float]) -> float:
-    """The part of the question's known words, by weight, that the tool has; half of it must be the tool's own."""
-    known = {word: rare[word] for word in asked if word in rare}
+def _likeness(topic: set[str], text: Counter[str], rare: Mapping[str, float]) -> float:
+    """How much of the question's words the tool has, and how much of the tool's own words that is, by weight."""
+    known = {word: rare[word] for word in topic if word in rare}
     if not known:
         return 0.0
     shared = sum(weight for word, weight in known.items() if word in text)
@@ -259,6 +264,10 @@ def _is_named(tool: Candidate, question: str, asked: set[str]) -> bool:
 
 
 def _choose(scored: list[_Scored], needed: tuple[str, ...], limit: int) -> list[_Scored]:
+    surest = {name: max((each.has.get(name, 0.0) for each in scored), default=0.0) for name in needed}
+    for each in scored:
+        # Where others are surely for it, one that may be for it too only costs the model's attention.
+        each.has = {name: sure for name, sure in each.has.items() if sure > surest[name] - DOUBT}
     worth = [each for each in scored if each.has or each.named or each.alike]
     best = [next((each for each in worth if name in each.has), None) for name in needed]
     first = [each for each in worth if any(each is one for one in best)]
@@ -279,3 +288,28 @@ def _reason(each: _Scored) -> str:
     parts += ["it is named"] if each.named else []
     parts += [f"its words are alike ({each.likeness:.0%})"] if each.alike else []
     return f"{each.tool.name} is offered: {', '.join(parts) or 'nothing speaks against it'}."
+
+
+class DynamicToolSelector:
+    """The selector over a catalogue that changes, such as `McpClient.catalog`.
+
+    Args:
+        catalog: Tells the tools that there are now.
+    """
+
+    def __init__(self, catalog: Callable[[], Awaitable[Sequence[Candidate]]]) -> None:
+        self._catalog = catalog
+
+    async def select_tools_for_task(
+        self,
+        task_description: str,
+        *,
+        explicit_capabilities: Iterable[str] = (),
+        constraints: Constraints | Mapping[str, Any] | None = None,
+    ) -> Selection:
+        """Choose the tools that a task needs, see `select`.
+
+        Raises:
+            UsageError: A constraint is unknown or wrong.
+        """
+        return select(task_description, await self._catalog(), explicit_capabilities, constraints)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.errors import UsageError
-from nbagent.mcp.select import GUESS, Constraints, select
+from nbagent.mcp.select import GUESS, Constraints, DynamicToolSelector, select
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,35 @@ def test_each_need_gets_a_tool_before_any_gets_two() -> None:
         "read_file_a",
         "search_web",
     }
+
+
+async def test_the_selector_of_the_seed() -> None:
+    """Its names, over a catalogue that is asked anew each time."""
+
+    async def catalog() -> list[Tool]:
+        return TOOLS
+
+    selection = await DynamicToolSelector(catalog).select_tools_for_task(
+        task_description="Search for Python docs and summarize",
+        explicit_capabilities=["web:search", "text:translate"],
+        constraints={"max_latency_ms": 5000},
+    )
+    assert [tool.name for tool in selection.selected_tools] == ["net__search_web"]
+    assert (selection.confidence, selection.missing_capabilities) == (0.45, ("text:translate",))
+
+
+def test_one_that_is_surely_for_it_leaves_out_those_that_may_be() -> None:
+    """A tool whose description mentions reading a file is not offered beside one that is called so."""
+    tree = Tool("overview", "Reads the names of files.")
+    assert names("Read the file", [READ, tree]) == ["read_file"]
+    assert names("Read the file", [tree]) == ["overview"]
+
+
+def test_verbs_make_no_tool_alike() -> None:
+    """What searches something else is no help for searching the web."""
+    other = Tool("zorp", "Search for zorps.")
+    chosen = select("Search the web", [other])
+    assert (chosen.selected_tools, chosen.missing_capabilities) == ((), ("web:search",))
 
 
 def test_words_alone_are_enough_where_they_are_rare() -> None:
@@ -140,6 +169,9 @@ def test_unknown_words_are_a_guess() -> None:
     assert chosen.confidence == GUESS
     assert "tell no capability" in chosen.reasons[0]
     assert select("Lies die Datei", []).selected_tools == ()
+    many = [Tool(f"go_{number}") for number in range(100)]
+    assert len(select("Lies die Datei", many).selected_tools) == 40
+    assert len(select("Read the file", [Tool(f"read_file_{number}") for number in range(100)]).selected_tools) == 12
 
 
 def test_a_question_for_the_kernel_is_offered_nothing() -> None:
@@ -169,5 +201,5 @@ def test_no_words_are_an_error(question: str, tools: list[Tool]) -> None:
     """Whatever is asked and offered, the selection is of what was offered, within its bounds."""
     chosen = select(question, tools)
     assert set(chosen.selected_tools) <= set(tools)
-    assert len(chosen.selected_tools) <= 12
+    assert len(chosen.selected_tools) <= 40
     assert 0 <= chosen.confidence <= 1
