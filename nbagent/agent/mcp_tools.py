@@ -13,7 +13,7 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.mcp_view import render, structured
+from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.view import cut
 from nbagent.errors import McpError
 from nbagent.events import Event, McpToolCalled, McpToolsSelected
@@ -123,7 +123,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _tool(self, tool: McpTool) -> BaseTool:
         async def call(arguments: dict[str, Any]) -> tuple[Any, Any]:
-            return await self._call(tool, arguments)
+            return await self._call(tool, encodable(arguments))
 
         words = tool.description or tool.tool
         return _Tool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)

@@ -59,6 +59,15 @@ def structured(result: Any) -> Any:
     return content if content is not None and len(json.dumps(content)) <= STREAM_BYTES else None
 
 
+def encodable(value: Any) -> Any:
+    """A model's arguments without halves of surrogate pairs, which neither a message nor the log can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [encodable(each) for each in value]
+    return {encodable(key): encodable(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
 def _take(seen: _Seen, part: Any, *, images: bool) -> None:
     """Add one part of the content."""
     if part.type == "text":

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 MAX_NAME = 64
 """Characters of a tool's name; OpenAI's and Gemini's limit."""
+MAX_TOLD = 256
+"""Characters of a server's own name for a tool."""
 MAX_DESCRIPTION = 1024
 """Characters; OpenAI's limit."""
 MAX_SCHEMA = 16 * 1024
@@ -107,6 +109,8 @@ def describe(server: str, listed: Listed, *, capabilities: frozenset[str] = froz
     Raises:
         UnusableError: Its schema can't be offered.
     """
+    if len(listed.name) > MAX_TOLD:
+        raise UnusableError(f"its name is longer than {MAX_TOLD} characters")
     hints = listed.annotations
     words = listed.description or listed.title or ""
     return McpTool(

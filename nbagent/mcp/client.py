@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import McpError, UsageError
-from nbagent.mcp.catalog import McpTool, UnusableError, describe
+from nbagent.mcp.catalog import McpTool, UnusableError, clean, describe
 from nbagent.mcp.seen import Seen
 
 if TYPE_CHECKING:
@@ -164,9 +164,9 @@ class McpClient:
             self._notify(
                 McpToolsChanged(
                     server=server,
-                    changed=list(changes.changed),
-                    added=list(changes.added),
-                    removed=list(changes.removed),
+                    changed=[clean(tool) for tool in changes.changed],
+                    added=[clean(tool) for tool in changes.added],
+                    removed=[clean(tool) for tool in changes.removed],
                     unusable=unusable,
                 )
             )
@@ -200,5 +200,5 @@ def _describe(server: Server, listed: Sequence[Any]) -> tuple[list[McpTool], dic
                 raise UnusableError("another one has the same name")
             found[tool.name] = tool
         except UnusableError as error:
-            unusable[each.name[:100]] = str(error)
+            unusable[clean(each.name)[:100]] = str(error)
     return list(found.values()), unusable

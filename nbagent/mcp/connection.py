@@ -233,7 +233,7 @@ class Connection:
 
     async def _timed_out(self, link: Link, what: str, seconds: float) -> McpError:
         self._timeouts += 1
-        message = f"The MCP server {self.server.name} didn't {what} within {seconds:.0f} s."
+        message = f"The MCP server {self.server.name} didn't {what} within {seconds:g} s."
         if self._timeouts < HUNG:
             return McpError(message, mend="Whether it took effect is not known.")
         link.meter.cut(f"didn't answer {HUNG} times in a row")

@@ -77,7 +77,7 @@ class Link:
             ready.cancel()
         if self.client is None:
             if not self._task.done():
-                self.meter.cut(f"was not ready after {seconds:.0f} s")
+                self.meter.cut(f"was not ready after {seconds:g} s")
             self._task.cancel()
             await asyncio.wait([self._task])
         return self.client is not None

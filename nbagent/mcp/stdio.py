@@ -84,17 +84,22 @@ class Program:
                 pass_fds=(reading,),
                 start_new_session=True,  # Ctrl-C at the terminal stops a cell, not the servers
             )
-        except OSError as error:
+        except BaseException as error:
             os.close(lifeline)
-            raise McpError(f"The MCP server {server.name} can't be started: {error}.") from error
+            if isinstance(error, OSError | ValueError):
+                raise McpError(f"The MCP server {server.name} can't be started: {error}.") from error
+            raise
         finally:
             os.close(reading)
         return cls(process, lifeline, meter)
 
     async def listen(self) -> None:
-        """Keep the end of what it prints to standard error."""
+        """Keep the end of what it prints to standard error; if that is too much, it is ended too."""
         while chunk := await self._stderr.read(65536):
             self.tail = (self.tail + chunk)[-TAIL:]
+            if not self.meter.take(len(chunk)):
+                self.process.kill()  # the keeper; the program dies with it, and the connection ends
+                return
 
     async def read(self, to: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         """Hand its messages on, until it closes its output or sends too much."""

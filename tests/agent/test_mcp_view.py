@@ -10,7 +10,7 @@ import pytest
 from agent.stub import PNG
 from mcp.types import CallToolResult
 
-from nbagent.agent.mcp_view import render, structured
+from nbagent.agent.mcp_view import encodable, render, structured
 
 
 def result(*content: dict[str, Any], **more: Any) -> CallToolResult:
@@ -118,3 +118,8 @@ def test_a_kind_of_content_that_is_unknown() -> None:
     """A later protocol may have more."""
     unknown = SimpleNamespace(content=[SimpleNamespace(type="smell")], structured_content=None, is_error=False)
     assert render(unknown) == "[smell that can't be shown]"
+
+
+def test_half_a_character_is_replaced() -> None:
+    """A model's JSON may hold what UTF-8 can't."""
+    assert encodable({"a\ud800": ["\udfff🐧", 1, None, {"b": True}]}) == {"a?": ["?🐧", 1, None, {"b": True}]}

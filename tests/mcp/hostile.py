@@ -42,7 +42,7 @@ def listed() -> list[dict[str, Any]]:
     """Its tools."""
     if HOW == "names":
         schema = TOOL["inputSchema"]
-        names = ["python", "install", "sandbox_exec", "a b", "x" * 200, "ünï", "go", "go", ""]
+        names = ["z" * 300, "python", "install", "sandbox_exec", "a b", "x" * 200, "ünï", "go", "go", ""]
         return [{"name": name, "inputSchema": schema} for name in names]
     if HOW == "schemas":
         odd = {"type": "object", "properties": {"a b": {}}}
@@ -95,6 +95,12 @@ def call(number: Any, told: dict[str, Any]) -> None:
         send('{"jsonrpc": "2.0", "id": 999, "result": {}}')
         send('{"id": ' + "[" * 100_000)
         send({"id": number, "result": text("all the same")})
+    elif HOW == "shut":
+        os.close(1)
+        time.sleep(600)
+    elif HOW == "chatty":
+        while True:
+            sys.stderr.write("x" * 1024 * 1024)
     elif HOW == "babble":
         while True:
             send("I am no server")
@@ -146,6 +152,8 @@ def main() -> None:
                 send({"id": number, "result": {"tools": [], "nextCursor": "more"}})
             else:
                 send({"id": number, "result": {"tools": listed()}})
+        elif HOW == "deaf" and method == "tools/call":
+            time.sleep(600)
         elif method == "tools/call":
             call(number, message["params"].get("arguments") or {})
         elif number is not None:

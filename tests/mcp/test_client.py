@@ -126,7 +126,7 @@ async def test_a_server_that_keeps_failing_is_left_alone(opened: Opens, hostile:
 async def test_a_server_that_hangs_is_ended(opened: Opens, hostile: Hostile) -> None:
     """A call has its time; who lets two pass in a row is ended, though it ignores what asks it to."""
     one = opened(hostile("hang", seconds=0.3))
-    with pytest.raises(McpError, match=r"didn't answer go within 0 s\. Whether it took effect is not known"):
+    with pytest.raises(McpError, match=r"didn't answer go within 0\.3 s\. Whether it took effect is not known"):
         await one.call("go")
     started = time.monotonic()
     with pytest.raises(McpError, match="didn't answer 2 times in a row"):
@@ -138,7 +138,7 @@ async def test_a_server_that_never_gets_ready(opened: Opens, hostile: Hostile) -
     """Its start has its time too."""
     one = opened(hostile("mute", start_seconds=0.5))
     assert await one.tools() == {}
-    assert one.told(McpServerChanged)[0].reason == "The MCP server h was not ready after 0 s."
+    assert one.told(McpServerChanged)[0].reason == "The MCP server h was not ready after 0.5 s."
 
 
 async def test_a_slow_start_holds_no_question_up(
@@ -159,6 +159,7 @@ async def test_a_slow_start_holds_no_question_up(
     [
         ("huge", "sent a message of more than 16 MB"),
         ("flood", "sent more than 2,000 messages"),
+        ("chatty", "sent more than 64 MB"),
         ("babble", "sent 100 lines that are no messages of the protocol"),
     ],
 )
@@ -169,6 +170,36 @@ async def test_a_server_that_sends_too_much_is_cut(opened: Opens, hostile: Hosti
     with pytest.raises(McpError, match=f"The MCP server h {why}"):
         await one.call("go")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 120 * 1024
+
+
+async def test_a_server_that_reads_no_more(opened: Opens, hostile: Hostile) -> None:
+    """5 MB that it doesn't take hold nobody up beyond the call's time."""
+    one = opened(hostile("deaf", seconds=0.5))
+    tool = (await one.tools())["go"]
+    started = time.monotonic()
+    with pytest.raises(McpError, match="didn't answer go"):
+        await one.client.call(tool, {"say": "x" * 5_000_000})
+    with pytest.raises(McpError, match="didn't answer"):
+        await one.client.call(tool, {"say": "x" * 5_000_000})
+    assert time.monotonic() - started < 10
+
+
+async def test_a_server_that_closes_its_output(opened: Opens, hostile: Hostile) -> None:
+    """And lives on: the connection ended, so it is ended too."""
+    with pytest.raises(McpError, match="The MCP server h closed the connection"):
+        await opened(hostile("shut")).call("go")
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [({"cwd": Path("/nowhere")}, "No such file"), ({"env": {"A=B": "c"}}, "illegal environment variable name")],
+    ids=["folder", "variable"],
+)
+async def test_an_entry_that_can_t_be_started(opened: Opens, hostile: Hostile, entry: Any, why: str) -> None:
+    """The reason is told."""
+    one = opened(hostile("ok", **entry))
+    assert await one.tools() == {}
+    assert why in one.told(McpServerChanged)[0].reason
 
 
 async def test_malformed_messages_are_passed_over(opened: Opens, hostile: Hostile) -> None:
@@ -210,7 +241,10 @@ async def test_names_and_schemas_of_any_kind(opened: Opens, hostile: Hostile) ->
     names = [tool.name for tool in await one.client.catalog()]
     assert names[:3] == ["h__python", "h__install", "h__sandbox_exec"]
     assert len(set(names)) == len(names) == 8
-    assert one.told(McpToolsChanged)[0].unusable == {"go": "another one has the same name"}
+    assert one.told(McpToolsChanged)[0].unusable == {
+        "z" * 100: "its name is longer than 256 characters",
+        "go": "another one has the same name",
+    }
     two = opened(hostile("schemas"))
     assert list(await two.tools()) == ["go", "huge"]
     assert set(two.told(McpToolsChanged)[0].unusable) == {"odd", "deep", "far", "wrong"}
