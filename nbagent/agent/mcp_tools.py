@@ -61,6 +61,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         self._explicit = tuple(explicit)
         self._constraints = Constraints.of(constraints)
         self._offered: dict[str, McpTool] = {}
+        self._question = ""
         self._revision = -1
         self._told: McpToolsSelected | None = None
 
@@ -72,6 +73,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
     async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:  # noqa: ARG002 - LangChain's
         """Choose for the question that was asked."""
         self._told = None
+        self._question = _question(state["messages"])
         await self._choose(state["messages"])
 
     async def awrap_model_call(
@@ -103,7 +105,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
     async def _choose(self, messages: Sequence[AnyMessage]) -> None:
         self._revision = self._client.revision
         tools = await self._client.catalog()
-        chosen = select(_question(messages), tools, self._explicit, self._constraints, provided=OWN)
+        chosen = select(self._question, tools, self._explicit, self._constraints, provided=OWN)
         used = _used(messages)
         before = [tool for tool in tools if tool.name in used and tool not in chosen.selected_tools]
         self._offered = {tool.name: tool for tool in (*chosen.selected_tools, *before)}

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 MAX_NAME = 64
 """Characters of a tool's name; OpenAI's and Gemini's limit."""
@@ -37,6 +37,12 @@ class Annotations(Protocol):
     destructive_hint: bool | None
 
 
+class Execution(Protocol):
+    """How a tool can be called."""
+
+    task_support: Literal["forbidden", "optional", "required"] | None
+
+
 class Listed(Protocol):
     """A tool as the SDK has it."""
 
@@ -48,6 +54,10 @@ class Listed(Protocol):
     @property
     def annotations(self) -> Annotations | None:
         """Hints at its effects."""
+
+    @property
+    def execution(self) -> Execution | None:
+        """How it can be called, in the protocol of 2025-11-25."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +117,12 @@ def describe(server: str, listed: Listed, *, capabilities: frozenset[str] = froz
         capabilities: What the person says that it is for.
 
     Raises:
-        UnusableError: Its schema can't be offered.
+        UnusableError: Its name or schema can't be offered, or it can't be called plainly.
     """
     if len(listed.name) > MAX_TOLD:
         raise UnusableError(f"its name is longer than {MAX_TOLD} characters")
+    if listed.execution is not None and listed.execution.task_support == "required":
+        raise UnusableError("it can only be called as a task")
     hints = listed.annotations
     words = listed.description or listed.title or ""
     return McpTool(

@@ -93,6 +93,9 @@ class McpClient:
         """The tools that can be called now, in the order of the servers and as each lists them.
 
         A server that fails is an event, and its tools are missing.
+
+        Raises:
+            StoreError: The digests of the tools can't be written.
         """
         if self._closed or not self._servers:
             return []
@@ -102,7 +105,10 @@ class McpClient:
             if name not in self._listing:
                 self._listing[name] = asyncio.create_task(self._list(connection), name=f"mcp tools {name}")
             waited.append(self._listing[name])
-        await asyncio.wait(waited, timeout=PATIENCE)
+        done, _ = await asyncio.wait(waited, timeout=PATIENCE)
+        for task in done:
+            if not task.cancelled():  # as `close` does
+                task.result()
         return self._with_figures()
 
     async def call(self, tool: McpTool, arguments: dict[str, Any]) -> Called:

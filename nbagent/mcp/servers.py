@@ -4,6 +4,9 @@
                     "github": {"type": "http", "url": "https://example.org/mcp",
                                "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}}}}
 
+Beside what other clients read, an entry may have `capabilities` (see `capabilities.py`; a list for all of its tools, or
+a table of lists by tool), `timeoutSeconds` of a call, `startSeconds` and `disabled`. Other keys are other clients' own.
+
 The file is the person's own, in their configuration folder, or one that they name. It is never looked for in the
 current folder: its commands run on the host, and a project that somebody else wrote must not start programs there.
 For the same reason a server's working folder and relative paths start at the file's folder, not at the current one.

@@ -1,6 +1,6 @@
 """An MCP server that misbehaves: `hostile.py HOW`, or, with `ok`, one that does as it is told.
 
-It speaks the handshake of 2025 by hand, with no library, so it starts at once.
+It speaks the protocol of 2025 by hand, or with `input` and `again` that of 2026, with no library, so it starts at once.
 """
 
 from __future__ import annotations
@@ -95,6 +95,11 @@ def call(number: Any, told: dict[str, Any]) -> None:
         send('{"jsonrpc": "2.0", "id": 999, "result": {}}')
         send('{"id": ' + "[" * 100_000)
         send({"id": number, "result": text("all the same")})
+    elif HOW in ("input", "again"):
+        form = {"mode": "form", "message": "Your password?", "requestedSchema": {"type": "object", "properties": {}}}
+        wanted = {"key": {"method": "elicitation/create", "params": form}} if HOW == "input" else None
+        result = {"resultType": "input_required", "requestState": "s", **({"inputRequests": wanted} if wanted else {})}
+        send({"id": number, "result": result})
     elif HOW == "shut":
         os.close(1)
         time.sleep(600)
@@ -147,6 +152,13 @@ def main() -> None:
                     "result": {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": server},
                 }
             )
+        elif method == "server/discover" and HOW in ("input", "again"):
+            capabilities = {"tools": {"listChanged": True}}
+            found = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "capabilities": capabilities}
+            send({"id": number, "result": {**found, "supportedVersions": ["2026-07-28"]}})
+        elif method == "tools/list" and HOW in ("input", "again"):
+            found = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": listed()}
+            send({"id": number, "result": found})
         elif method == "tools/list":
             if HOW == "endless":
                 send({"id": number, "result": {"tools": [], "nextCursor": "more"}})

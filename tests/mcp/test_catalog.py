@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ class Listed:
     description: str | None = "Go."
     input_schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     annotations: Hints | None = None
+    execution: Any = None
 
 
 def test_a_plain_name_stays_readable() -> None:
@@ -104,6 +106,13 @@ def test_a_schema_that_would_spoil_every_request_is_refused(schema: dict[str, An
     """Providers refuse the whole request for one wrong tool."""
     with pytest.raises(UnusableError, match=why):
         fit(schema)
+
+
+def test_a_tool_that_runs_only_as_a_task_is_refused() -> None:
+    """Tasks were part of one version of the protocol and are none of the next."""
+    with pytest.raises(UnusableError, match="only be called as a task"):
+        describe("h", Listed(execution=SimpleNamespace(task_support="required")))
+    assert describe("h", Listed(execution=SimpleNamespace(task_support="optional"))).name == "h__go"
 
 
 def test_a_schema_is_made_to_fit() -> None:
