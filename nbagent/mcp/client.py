@@ -99,7 +99,7 @@ class McpClient:
         """
         if self._closed or not self._servers:
             return []
-        self._connect()
+        await self._connect()
         waited = []
         for name, connection in self._connections.items():
             if name not in self._listing:
@@ -140,12 +140,13 @@ class McpClient:
         await asyncio.gather(*self._listing.values(), return_exceptions=True)
         await asyncio.gather(*(connection.close() for connection in self._connections.values()))
 
-    def _connect(self) -> None:
-        """Make the connections, which connect when they are used. Imports the SDK, which takes a moment."""
+    async def _connect(self) -> None:
+        """Make the connections, which connect when they are used."""
         if not self._connections:
-            from nbagent.mcp.connection import Connection
-
-            self._connections = {each.name: Connection(each, notify=self._notify) for each in self._servers}
+            # Imports the SDK, which takes a second: not on the loop, where cells and other sessions wait.
+            module = await asyncio.to_thread(importlib.import_module, "nbagent.mcp.connection")
+            for each in self._servers:
+                self._connections.setdefault(each.name, module.Connection(each, notify=self._notify))
 
     async def _list(self, connection: Connection) -> None:
         """Ask one server for its tools, and compare them with what they were."""

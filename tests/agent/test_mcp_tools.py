@@ -54,8 +54,10 @@ class World:
         return found.text
 
     def offered(self, number: int = -1) -> list[str]:
-        """The tools in a request."""
-        return [tool["function"]["name"] for tool in self.provider.requests[number]["tools"]]
+        """The MCP tools in a request, behind nbagent's own."""
+        names = [tool["function"]["name"] for tool in self.provider.requests[number]["tools"]]
+        assert names[:2] == ["python", "install"]
+        return [name for name in names if "__" in name]
 
     def told(self, kind: type[Any]) -> list[Any]:
         """The events of one kind."""
@@ -81,11 +83,11 @@ async def test_only_what_the_question_needs_is_offered(world: World) -> None:
     disk = server("disk", capabilities={"*": frozenset({"file:read"})})
     world.open(web, disk)
     await world.ask("Search the web", Say(text="ok"))
-    assert world.offered() == ["python", "install", "net__go"]
+    assert world.offered() == ["net__go"]
     await world.ask("Read the file", Say(text="ok"))
-    assert world.offered() == ["python", "install", "disk__go"]
+    assert world.offered() == ["disk__go"]
     await world.ask("What is the mean of the column?", Say(text="ok"))
-    assert world.offered() == ["python", "install"]
+    assert world.offered() == []
     assert [(event.tools, event.confidence, event.missing) for event in world.told(McpToolsSelected)] == [
         (["net__go"], 1.0, []),
         (["disk__go"], 1.0, []),
@@ -139,7 +141,7 @@ async def test_a_server_that_is_not_there_costs_its_tools_only(world: World) -> 
     """The question is answered without."""
     world.open(Server(name="gone", transport="stdio", command="no-such-program"))
     assert await world.ask("Ask gone", Say(text="alone")) == "alone"
-    assert world.offered() == ["python", "install"]
+    assert world.offered() == []
     assert world.told(McpServerChanged)[0].state == "failed"
 
 
@@ -156,21 +158,21 @@ async def test_a_tool_that_was_used_stays(world: World) -> None:
     world.open(web)
     await world.ask("Search the web", call("net__go"), Say(text="done"))
     await world.ask("What is the mean of the column?", Say(text="ok"))
-    assert world.offered() == ["python", "install", "net__go"]
+    assert world.offered() == ["net__go"]
 
 
 async def test_constraints_hold(world: World) -> None:
     """Whatever the words say."""
     world.open(server("net"), constraints={"deny": ["net"]})
     await world.ask("Ask net", Say(text="ok"))
-    assert world.offered() == ["python", "install"]
+    assert world.offered() == []
 
 
 async def test_no_servers_change_nothing(world: World) -> None:
     """Who has none sees no difference, and no event."""
     world.open()
     await world.ask("Search the web", Say(text="ok"))
-    assert (world.offered(), world.events) == (["python", "install"], [])
+    assert (world.offered(), world.events) == ([], [])
 
 
 async def test_a_schema_arrives_at_the_provider_as_it_is(world: World) -> None:
