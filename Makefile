@@ -63,7 +63,7 @@ dev: $(DONE)/tests  ## nbagent editable in .venv
 pins: $(DONE)/uv  ## newest versions, with hashes and without addresses, into the three requirements.txt
 	@$(COMPILE) kernels/requirements.in --output-file kernels/requirements.txt > /dev/null
 	$(COMPILE) pyproject.toml --group build --output-file requirements.txt > /dev/null
-	$(COMPILE) pyproject.toml --extra test --extra anthropic --extra local --constraints requirements.txt \
+	$(COMPILE) pyproject.toml --extra test --extra anthropic --extra local --extra mcp --constraints requirements.txt \
 		--output-file tests/requirements.txt > /dev/null
 
 clean:  ## undo everything but the cache of the kernels' packages

@@ -19,6 +19,7 @@ does wrong is an *output* of that cell, not an exception here.
     ├── InstallError              a package was not installed
     │   └── InstallRefused        policy, or the form of the request, forbids it
     ├── ModelCallError            the model's provider failed while answering               (exit code 1)
+    ├── McpError                  an MCP server can't be started, was lost, or doesn't answer   (exit code 1)
     └── StoreError                the session's folder or the notebook can't be written     (exit code 2)
 """
 
@@ -108,6 +109,12 @@ class InstallRefused(InstallError):
 
 class ModelCallError(NbagentError):
     """The model's provider failed while answering."""
+
+    exit_code = 1
+
+
+class McpError(NbagentError):
+    """A server of tools (MCP) can't be started, was lost, or doesn't answer; the others go on."""
 
     exit_code = 1
 

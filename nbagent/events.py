@@ -355,6 +355,66 @@ class FileDownloaded(Fact, frozen=True, kw_only=True):
     """Where it is on the host, absolute; empty if it went to memory."""
 
 
+class McpServerChanged(Fact, frozen=True, kw_only=True):
+    """An MCP server was started or reached, failed, or was closed."""
+
+    server: str
+    """The person's name for it."""
+    state: Literal["ready", "failed", "closed"]
+    reason: str = ""
+    """Why it failed, as a sentence."""
+    version: str = ""
+    """The name and version that it gives itself."""
+    protocol: str = ""
+    seconds: float = 0.0
+    """That the start took."""
+
+
+class McpToolsChanged(Fact, frozen=True, kw_only=True):
+    """A server's tools are not what they were when they were first seen, or last accepted.
+
+    A tool whose description or schema changed may be an update, or an attempt to make the model do something else.
+    """
+
+    server: str
+    changed: list[str] = []
+    added: list[str] = []
+    removed: list[str] = []
+    unusable: dict[str, str] = {}
+    """Tools that are offered to no model, with the reason."""
+
+
+class McpToolsSelected(Fact, frozen=True, kw_only=True):
+    """Which MCP tools the model is offered for a question, and why."""
+
+    tools: list[str]
+    confidence: float
+    """From 0 to 1."""
+    missing: list[str] = []
+    """Capabilities that the question needs and no tool has."""
+    reasons: list[str] = []
+
+
+class McpRequestDeclined(Fact, frozen=True, kw_only=True):
+    """A server asked for what no server is given: a reply of the model, an answer of the person, their folders."""
+
+    server: str
+    method: str
+    """The protocol's name of it, for example `sampling/createMessage`."""
+
+
+class McpToolCalled(Fact, frozen=True, kw_only=True):
+    """The model called a tool of an MCP server, outside of the sandbox, and this is what it was told."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    status: Literal["ok", "error", "failed"]
+    """`error` is the tool's own answer; with `failed` there was none."""
+    text: str
+    seconds: float
+
+
 class Answered(Fact, frozen=True, kw_only=True):
     """A turn ended. `success` is false when the model gave up, failed, or was stopped."""
 
@@ -413,6 +473,11 @@ Event = (
     | FilesChanged
     | FileUploaded
     | FileDownloaded
+    | McpServerChanged
+    | McpToolsChanged
+    | McpToolsSelected
+    | McpRequestDeclined
+    | McpToolCalled
     | Answered
     | SessionResumed
     | SessionEnded

@@ -69,7 +69,7 @@ def test_pins_of_the_runtime_are_within_the_ranges() -> None:
 
 def test_pins_of_the_tests_are_within_the_ranges() -> None:
     """What `make test` installs is what pyproject.toml allows, with its extra `test`."""
-    assert_pinned([*runtime(), *extra("test"), *extra("anthropic")], "tests/requirements.txt")
+    assert_pinned([*runtime(), *extra("test"), *extra("anthropic"), *extra("mcp")], "tests/requirements.txt")
 
 
 def test_pins_of_the_kernel_are_within_the_ranges() -> None:

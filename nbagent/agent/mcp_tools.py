@@ -1,0 +1,191 @@
+"""Tools of MCP servers for the model: chosen anew for each question, called outside of the sandbox.
+
+A tool that fails is text that the model can act on, never the end of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from langchain.agents import AgentState
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool
+
+from nbagent.agent.mcp_view import encodable, render, structured
+from nbagent.agent.view import cut
+from nbagent.errors import McpError
+from nbagent.events import Event, McpToolCalled, McpToolsSelected
+from nbagent.mcp.catalog import DIVIDER, McpTool
+from nbagent.mcp.select import Constraints, Selection, select
+
+if TYPE_CHECKING:
+    from langchain.agents.middleware.types import ToolCallRequest
+    from langgraph.runtime import Runtime
+    from langgraph.types import Command
+
+    from nbagent.mcp.client import McpClient
+
+OWN = frozenset(
+    ("code:python", "code:shell", "data:analyse", "chart:plot", "math:compute", "file:read", "file:write", "file:list")
+)
+"""What the kernel does: no tool is missing for it, though one may be chosen."""
+NO_EFFECT = "There is no such tool now: {name}. Its server failed, or no longer has it; go on without it."
+
+
+class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Offers the model the MCP tools that the question needs, and those that it used before in the conversation.
+
+    Args:
+        client: The servers. Whoever made it closes it.
+        notify: Called with events.
+        images: Whether the model takes images.
+        explicit: Capabilities that every question needs.
+        constraints: What a tool must meet, see `select.Constraints`.
+    """
+
+    def __init__(
+        self,
+        client: McpClient,
+        *,
+        notify: Callable[[Event], None],
+        images: bool = False,
+        explicit: Iterable[str] = (),
+        constraints: Constraints | Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._client = client
+        self._notify = notify
+        self._images = images
+        self._explicit = tuple(explicit)
+        self._constraints = Constraints.of(constraints)
+        self._offered: dict[str, McpTool] = {}
+        self._question = ""
+        self._revision = -1
+        self._told: McpToolsSelected | None = None
+
+    @property
+    def offered(self) -> Mapping[str, McpTool]:
+        """What the model is offered now, by name; approvals show `McpTool.shown` of it."""
+        return self._offered
+
+    async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:  # noqa: ARG002 - LangChain's
+        """Choose for the question that was asked."""
+        self._told = None
+        self._question = _question(state["messages"])
+        await self._choose(state["messages"])
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Add the chosen tools; choose again if a server has changed its own meanwhile."""
+        if self._client.revision != self._revision:
+            await self._choose(request.messages)
+        tools = [self._tool(tool) for tool in self._offered.values()]
+        return await handler(request.override(tools=[*request.tools, *tools]))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """Run a call of a chosen tool; others are passed on."""
+        name = str(request.tool_call["name"])
+        tool = self._offered.get(name)
+        if tool is None:
+            if DIVIDER in name and request.tool is None:
+                return ToolMessage(
+                    NO_EFFECT.format(name=name), name=name, tool_call_id=request.tool_call["id"] or "", status="error"
+                )
+            return await handler(request)
+        result = await handler(request.override(tool=self._tool(tool)))
+        if isinstance(result, ToolMessage) and isinstance(result.artifact, dict) and result.artifact["status"] != "ok":
+            result.status = "error"
+        return result
+
+    async def _choose(self, messages: Sequence[AnyMessage]) -> None:
+        self._revision = self._client.revision
+        tools = await self._client.catalog()
+        chosen = select(self._question, tools, self._explicit, self._constraints, provided=OWN)
+        used = _used(messages)
+        before = [tool for tool in tools if tool.name in used and tool not in chosen.selected_tools]
+        self._offered = {tool.name: tool for tool in (*chosen.selected_tools, *before)}
+        if tools:
+            self._tell(chosen)
+
+    def _tell(self, chosen: Selection) -> None:
+        event = McpToolsSelected(
+            tools=list(self._offered),
+            confidence=chosen.confidence,
+            missing=list(chosen.missing_capabilities),
+            reasons=list(chosen.reasons),
+        )
+        if event != self._told:
+            self._told = event
+            self._notify(event)
+
+    def _tool(self, tool: McpTool) -> BaseTool:
+        async def call(arguments: dict[str, Any]) -> tuple[Any, Any]:
+            return await self._call(tool, encodable(arguments))
+
+        words = tool.description or tool.tool
+        return _Tool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
+
+    async def _call(self, tool: McpTool, arguments: dict[str, Any]) -> tuple[Any, Any]:
+        """Call the tool; its content for the model, and the artifact."""
+        artifact: dict[str, Any] = {"server": tool.server, "tool": tool.tool}
+        content: Any
+        seconds = 0.0
+        try:
+            called = await self._client.call(tool, arguments)
+        except McpError as error:
+            content, artifact["status"] = str(error), "failed"
+        else:
+            content, seconds = render(called.result, asked=called.asked, images=self._images), called.seconds
+            artifact["status"] = "error" if called.result.is_error else "ok"
+            artifact["structured"] = structured(called.result)
+        text = content if isinstance(content, str) else content[0]["text"]
+        self._notify(
+            McpToolCalled(
+                server=tool.server,
+                tool=tool.tool,
+                arguments=arguments,
+                status=artifact["status"],
+                text=cut(text)[0],
+                seconds=round(seconds, 3),
+            )
+        )
+        return content, artifact
+
+
+class _Tool(BaseTool):
+    """A tool whose arguments may have any name.
+
+    LangChain's own pass them on as keywords, and so lose what a server calls `config` or `run_manager`, and fail at
+    `self`.
+    """
+
+    call: Callable[[dict[str, Any]], Awaitable[tuple[Any, Any]]]
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+
+    def _to_args_and_kwargs(
+        self,
+        tool_input: str | dict[str, Any],
+        tool_call_id: str | None,  # noqa: ARG002 - the base's
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (tool_input,), {}
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("MCP tools are called from an event loop.")
+
+    async def _arun(self, arguments: dict[str, Any]) -> tuple[Any, Any]:
+        return await self.call(arguments)
+
+
+def _question(messages: Sequence[AnyMessage]) -> str:
+    """The last words of the person."""
+    return next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
+
+
+def _used(messages: Sequence[AnyMessage]) -> set[str]:
+    """Names of the tools that the model has called in this conversation."""
+    return {str(call["name"]) for message in messages if isinstance(message, AIMessage) for call in message.tool_calls}

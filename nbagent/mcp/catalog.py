@@ -1,0 +1,261 @@
+"""What is known of a tool: a name that models take, cleaned words, a schema that providers take. Pure.
+
+All of it comes from the server and is untrusted. A tool that a provider would refuse is left out, with the reason: it
+would otherwise spoil every request of the conversation, not only its own calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+MAX_NAME = 64
+"""Characters of a tool's name; OpenAI's and Gemini's limit."""
+MAX_TOLD = 256
+"""Characters of a server's own name for a tool."""
+MAX_DESCRIPTION = 1024
+"""Characters; OpenAI's limit."""
+MAX_SCHEMA = 16 * 1024
+"""Characters as JSON. It is sent with every request."""
+MAX_DEPTH = 16
+DIVIDER = "__"
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # Anthropic's
+_COMBINERS = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
+
+
+class Annotations(Protocol):
+    """What a tool says of its effects; only hints."""
+
+    read_only_hint: bool | None
+    destructive_hint: bool | None
+
+
+class Execution(Protocol):
+    """How a tool can be called."""
+
+    task_support: Literal["forbidden", "optional", "required"] | None
+
+
+class Listed(Protocol):
+    """A tool as the SDK has it."""
+
+    name: str
+    title: str | None
+    description: str | None
+    input_schema: dict[str, Any]
+
+    @property
+    def annotations(self) -> Annotations | None:
+        """Hints at its effects."""
+
+    @property
+    def execution(self) -> Execution | None:
+        """How it can be called, in the protocol of 2025-11-25."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpTool:
+    """A tool, fit for a model.
+
+    Attributes:
+        name: What the model calls it, `server__tool`; unique, at most 64 characters.
+        server: The person's name for its server.
+        tool: What the server calls it.
+        description: The server's words, cleaned and cut.
+        schema: Of its arguments, cleaned.
+        read_only: What it says of itself; None if nothing.
+        destructive: What it says of itself; None if nothing.
+        capabilities: What the person says that it is for; empty if they say nothing.
+        digest: Of everything that the server says of it, SHA-256 in hexadecimal.
+        changed: Whether that is not what it said when it was first seen, or last accepted.
+        latency_ms: How long its calls took lately; None if there were none.
+    """
+
+    name: str
+    server: str
+    tool: str
+    description: str
+    schema: Mapping[str, Any] = field(repr=False)
+    read_only: bool | None = None
+    destructive: bool | None = None
+    capabilities: frozenset[str] = frozenset()
+    digest: str = ""
+    changed: bool = False
+    latency_ms: float | None = None
+
+    @property
+    def shown(self) -> str:
+        """What a person is shown who decides on a call: whose tool it is, and what it says of itself."""
+        effect = {True: "It says that it only reads.", False: "It says that it changes things.", None: ""}
+        parts = [
+            f"{clean(self.tool)!r} of the MCP server {self.server!r}, which runs outside of the sandbox.",
+            effect[self.read_only],
+            "It says that it may destroy something." if self.destructive and not self.read_only else "",
+            "Its description or schema CHANGED since it was accepted." if self.changed else "",
+            f"The server describes it as: {self.description}" if self.description else "",
+        ]
+        return "\n".join(part for part in parts if part)
+
+
+class UnusableError(Exception):
+    """A tool that no model can be offered; says why."""
+
+
+def describe(server: str, listed: Listed, *, capabilities: frozenset[str] = frozenset()) -> McpTool:
+    """A tool as it is offered to a model.
+
+    Args:
+        server: The person's name for the server.
+        listed: What the server says.
+        capabilities: What the person says that it is for.
+
+    Raises:
+        UnusableError: Its name or schema can't be offered, or it can't be called plainly.
+    """
+    if len(listed.name) > MAX_TOLD:
+        raise UnusableError(f"its name is longer than {MAX_TOLD} characters")
+    if listed.execution is not None and listed.execution.task_support == "required":
+        raise UnusableError("it can only be called as a task")
+    hints = listed.annotations
+    words = listed.description or listed.title or ""
+    return McpTool(
+        name=name_of(server, listed.name),
+        server=server,
+        tool=listed.name,
+        description=cut(clean(words).strip(), MAX_DESCRIPTION),
+        schema=fit(listed.input_schema),
+        read_only=hints.read_only_hint if hints else None,
+        destructive=hints.destructive_hint if hints else None,
+        capabilities=capabilities,
+        digest=digest_of(listed),
+    )
+
+
+def name_of(server: str, tool: str) -> str:
+    """`server__tool`, of the signs and the length that every provider takes.
+
+    A name that had to be altered ends with a digest of what it was, so that two don't become one. The server's part
+    never holds the divider, so no server can take a name of another's; and since every name holds it, none is
+    `python`, `install` or `sandbox_exec`.
+    """
+    first = _FOREIGN.sub("_", server)
+    first = re.sub(r"_{2,}", "_", first).strip("_-")[:24] or "server"
+    first = first if first[0].isalpha() else f"s{first}"
+    if first != server:
+        first = f"{first[:19].rstrip('_-')}-{_short(server)}"
+    second = _FOREIGN.sub("_", tool) or "tool"
+    room = MAX_NAME - len(first) - len(DIVIDER)
+    if second != tool or len(second) > room:
+        second = f"{second[: room - 9]}-{_short(tool)}"
+    return f"{first}{DIVIDER}{second}"
+
+
+def digest_of(listed: Listed) -> str:
+    """A digest of what decides how a model uses a tool and what a person thinks of it."""
+    hints = listed.annotations
+    said = {
+        "name": listed.name,
+        "title": listed.title,
+        "description": listed.description,
+        "schema": listed.input_schema,
+        "read_only": hints.read_only_hint if hints else None,
+        "destructive": hints.destructive_hint if hints else None,
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def clean(text: str) -> str:
+    """Text without signs that a reader doesn't see but a model or a terminal may obey.
+
+    Control characters, invisible and bidirectional format characters, tag characters and the variation selectors that
+    can carry a hidden message are dropped; line ends and tabs stay.
+    """
+
+    def visible(sign: str) -> bool:
+        if sign in "\n\t":
+            return True
+        return unicodedata.category(sign)[0] != "C" and not 0xFE00 <= ord(sign) <= 0xFE0F and ord(sign) < 0xE0000
+
+    return "".join(sign for sign in text.replace("\r\n", "\n") if visible(sign))
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, or its beginning and a word on the rest, `limit` characters at most."""
+    rest = " [… cut]"
+    return text if len(text) <= limit else text[: limit - len(rest)] + rest
+
+
+def fit(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of arguments that providers take.
+
+    Raises:
+        UnusableError: It can't be made one.
+    """
+    if schema.get("type") != "object":
+        raise UnusableError("its schema is not that of an object")
+    # Providers refuse these at the top; the server checks the arguments itself.
+    whole = {key: value for key, value in schema.items() if key not in _COMBINERS}
+    fitted: dict[str, Any] = _tidy(whole, depth=0)
+    if not isinstance(fitted.get("properties"), dict):
+        fitted["properties"] = {}
+    if odd := next((name for name in fitted["properties"] if not _PROPERTY.fullmatch(name)), None):
+        raise UnusableError(f"no model can be told its argument {clean(odd)[:80]!r}")
+    if _length(fitted) > MAX_SCHEMA:
+        fitted = _without_descriptions(fitted)
+    if _length(fitted) > MAX_SCHEMA:
+        raise UnusableError(f"its schema is longer than {MAX_SCHEMA // 1024} KB")
+    _check(fitted)
+    return fitted
+
+
+def _tidy(value: Any, *, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise UnusableError("its schema is nested too deeply")
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_tidy(each, depth=depth + 1) for each in value]
+    if not isinstance(value, dict):
+        return value
+    reference = value.get("$ref")
+    if isinstance(reference, str) and not reference.startswith("#"):
+        raise UnusableError("its schema refers to another document")
+    return {clean(key): _tidy(each, depth=depth + 1) for key, each in value.items() if key not in ("$schema", "$id")}
+
+
+def _without_descriptions(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_descriptions(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    # An argument may itself be called `description`; then a table stands there.
+    return {
+        key: _without_descriptions(each)
+        for key, each in value.items()
+        if not (key == "description" and isinstance(each, str))
+    }
+
+
+def _check(schema: dict[str, Any]) -> None:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise UnusableError(f"its schema is wrong: {clean(error.message)[:200]}") from error
+
+
+def _length(value: Any) -> int:
+    return len(json.dumps(value))
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

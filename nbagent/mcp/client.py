@@ -1,0 +1,211 @@
+"""All servers of a person: their tools, and calls of them."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbagent.errors import McpError, UsageError
+from nbagent.mcp.catalog import McpTool, UnusableError, clean, describe
+from nbagent.mcp.seen import Seen
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from nbagent.events import Event
+    from nbagent.mcp.connection import Connection, Health
+    from nbagent.mcp.servers import Server
+
+PATIENCE = 10.0
+"""Seconds that a question waits for servers; one that takes longer joins in when it is ready."""
+SMOOTHING = 0.3
+"""Weight of the last call in the running figure of how long a tool takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Called:
+    """What came of a call.
+
+    Attributes:
+        result: The SDK's `CallToolResult`.
+        asked: What the server asked for meanwhile and was refused, by the protocol's methods.
+        seconds: That it took.
+    """
+
+    result: Any
+    asked: Sequence[str] = ()
+    seconds: float = 0.0
+
+
+class McpClient:
+    """Servers are started when the first question needs their tools, and end with `close`.
+
+    Args:
+        servers: What `servers.load` read.
+        notify: Called with events, from the event loop.
+        seen: Where digests of tools are kept, to notice changes between runs; None for this process only.
+
+    Raises:
+        UsageError: The SDK is not installed.
+        StoreError: `seen` can't be read.
+    """
+
+    def __init__(self, servers: Sequence[Server], *, notify: Callable[[Event], None], seen: Path | None = None) -> None:
+        if servers and importlib.util.find_spec("mcp") is None:
+            raise UsageError(
+                "MCP servers need a package that is not installed.", mend="Run: pip install 'nbagent[mcp]'"
+            )
+        self._servers = list(servers)
+        self._notify = notify
+        self._seen = Seen(seen)
+        self._connections: dict[str, Connection] = {}
+        self._listing: dict[str, asyncio.Task[None]] = {}
+        self._tools: dict[str, list[McpTool]] = {}
+        self._unusable: dict[str, dict[str, str]] = {}
+        self._latency: dict[tuple[str, str], float] = {}
+        self._arrived = 0
+        self._closed = False
+
+    async def __aenter__(self) -> McpClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def revision(self) -> int:
+        """Grows when tools may have changed since `catalog` was asked."""
+        return self._arrived + sum(connection.revision for connection in self._connections.values())
+
+    @property
+    def health(self) -> list[Health]:
+        """How each server is that was needed."""
+        return [connection.health for connection in self._connections.values()]
+
+    async def catalog(self) -> list[McpTool]:
+        """The tools that can be called now, in the order of the servers and as each lists them.
+
+        A server that fails is an event, and its tools are missing.
+
+        Raises:
+            StoreError: The digests of the tools can't be written.
+        """
+        if self._closed or not self._servers:
+            return []
+        await self._connect()
+        waited = []
+        for name, connection in self._connections.items():
+            if name not in self._listing:
+                self._listing[name] = asyncio.create_task(self._list(connection), name=f"mcp tools {name}")
+            waited.append(self._listing[name])
+        done, _ = await asyncio.wait(waited, timeout=PATIENCE)
+        for task in done:
+            if not task.cancelled():  # as `close` does
+                task.result()
+        return self._with_figures()
+
+    async def call(self, tool: McpTool, arguments: dict[str, Any]) -> Called:
+        """Call a tool.
+
+        Raises:
+            McpError: There is no result. The message is fit for the model.
+        """
+        started = time.monotonic()
+        try:
+            result, asked = await self._connections[tool.server].call(tool.tool, arguments)
+        finally:
+            self._measure(tool, time.monotonic() - started)
+        return Called(result=result, asked=asked, seconds=time.monotonic() - started)
+
+    def accept(self, tool: McpTool) -> None:
+        """A person has seen what the tool is now; it no longer counts as changed.
+
+        Raises:
+            StoreError: It can't be written.
+        """
+        self._seen.accept(tool.server, tool.tool, tool.digest)
+
+    async def close(self) -> None:
+        """End all connections and programs."""
+        self._closed = True
+        for task in self._listing.values():
+            task.cancel()
+        await asyncio.gather(*self._listing.values(), return_exceptions=True)
+        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
+
+    async def _connect(self) -> None:
+        """Make the connections, which connect when they are used."""
+        if not self._connections:
+            # Imports the SDK, which takes a second: not on the loop, where cells and other sessions wait.
+            module = await asyncio.to_thread(importlib.import_module, "nbagent.mcp.connection")
+            for each in self._servers:
+                self._connections.setdefault(each.name, module.Connection(each, notify=self._notify))
+
+    async def _list(self, connection: Connection) -> None:
+        """Ask one server for its tools, and compare them with what they were."""
+        name, late = connection.server.name, time.monotonic() + PATIENCE
+        try:
+            listed = await connection.tools()
+            found, unusable = _describe(connection.server, listed)
+            self._compare(name, found, unusable)
+            self._tools[name] = found
+        except McpError:
+            self._tools.pop(name, None)  # told by the connection
+        finally:
+            del self._listing[name]
+            if time.monotonic() > late:
+                self._arrived += 1
+
+    def _compare(self, server: str, found: list[McpTool], unusable: dict[str, str]) -> None:
+        from nbagent.events import McpToolsChanged
+
+        changes = self._seen.look(server, {tool.tool: tool.digest for tool in found})
+        if changes or unusable != self._unusable.get(server, {}):
+            self._notify(
+                McpToolsChanged(
+                    server=server,
+                    changed=[clean(tool) for tool in changes.changed],
+                    added=[clean(tool) for tool in changes.added],
+                    removed=[clean(tool) for tool in changes.removed],
+                    unusable=unusable,
+                )
+            )
+        self._unusable[server] = unusable
+
+    def _with_figures(self) -> list[McpTool]:
+        return [
+            replace(
+                tool,
+                changed=self._seen.is_changed(tool.server, tool.tool, tool.digest),
+                latency_ms=self._latency.get((tool.server, tool.tool)),
+            )
+            for server in self._servers
+            for tool in self._tools.get(server.name, [])
+        ]
+
+    def _measure(self, tool: McpTool, seconds: float) -> None:
+        key, taken = (tool.server, tool.tool), seconds * 1000
+        before = self._latency.get(key, taken)
+        self._latency[key] = before + SMOOTHING * (taken - before)
+
+
+def _describe(server: Server, listed: Sequence[Any]) -> tuple[list[McpTool], dict[str, str]]:
+    """The tools that a model can be offered, and the others by name with the reason."""
+    found: dict[str, McpTool] = {}
+    unusable: dict[str, str] = {}
+    for each in listed:
+        try:
+            tool = describe(server.name, each, capabilities=server.capabilities_of(each.name))
+            if tool.name in found:
+                raise UnusableError("another one has the same name")
+            found[tool.name] = tool
+        except UnusableError as error:
+            unusable[clean(each.name)[:100]] = str(error)
+    return list(found.values()), unusable

@@ -1,0 +1,281 @@
+"""One server: connected when it is first needed, watched, and connected again once when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import anyio
+import mcp_types
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter, ValidationError
+
+from nbagent.errors import McpError
+from nbagent.events import Event, McpRequestDeclined, McpServerChanged
+from nbagent.mcp.bounds import ASKS
+from nbagent.mcp.link import Link, printable, words_of
+
+if TYPE_CHECKING:
+    from nbagent.mcp.servers import Server
+
+SECONDS = 60.0
+"""Of one call."""
+START_SECONDS = 30.0
+"""From the start of a program to its list of tools; `npx` and `uvx` may have to fetch it first."""
+LIST_SECONDS = 15.0
+RETRY_SECONDS = 60.0
+"""After two failures in a row a server is left alone for so long."""
+HUNG = 2
+"""Calls in a row without an answer, after which a server counts as hung and is ended."""
+MAX_TOOLS = 500
+PAGES = 50
+ROUNDS = 10
+"""How often a server may say "ask again" before it answers a call."""
+
+State = Literal["idle", "ready", "failed", "closed"]
+Result = TypeVar("Result")
+
+_ANSWER: TypeAdapter[Any] = TypeAdapter(mcp_types.CallToolResult | mcp_types.InputRequiredResult)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """How a server is.
+
+    Attributes:
+        server: The person's name for it.
+        state: `idle` was not needed yet.
+        reason: Why it failed, as a sentence.
+        version: What it calls itself.
+    """
+
+    server: str
+    state: State
+    reason: str = ""
+    version: str = ""
+
+
+class Connection:
+    """One server.
+
+    Args:
+        server: Its entry.
+        notify: Called with events.
+        seconds: How long a call may take, if the entry doesn't say.
+        start_seconds: How long the start may take, if the entry doesn't say.
+
+    Attributes:
+        server: Its entry.
+        revision: Grows when the server says that its tools changed.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        notify: Callable[[Event], None],
+        seconds: float = SECONDS,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        self.server = server
+        self.revision = 0
+        self._notify = notify
+        self._seconds = server.seconds or seconds
+        self._start_seconds = server.start_seconds or start_seconds
+        self._health = Health(server=server.name, state="idle")
+        self._link: Link | None = None
+        self._starting = asyncio.Lock()
+        self._failures = 0
+        self._timeouts = 0
+        self._retry_at = 0.0
+        self._declined: set[str] = set()
+
+    @property
+    def health(self) -> Health:
+        """How it is now."""
+        if self._health.state == "ready" and (self._link is None or self._link.ended.is_set()):
+            return Health(server=self.server.name, state="failed", reason="The connection ended.")
+        return self._health
+
+    async def tools(self) -> list[mcp_types.Tool]:
+        """Its tools, as it lists them now; the first `MAX_TOOLS` of them.
+
+        Raises:
+            McpError: It can't be reached, or doesn't answer.
+        """
+
+        async def ask(link: Link) -> list[mcp_types.Tool]:
+            client = link.client
+            found: list[mcp_types.Tool] = []
+            cursor = None
+            for _ in range(PAGES if client.server_capabilities.tools else 0):
+                page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+                found += page.tools
+                cursor = page.next_cursor
+                if not cursor or len(found) >= MAX_TOOLS:
+                    break
+            return found[:MAX_TOOLS]
+
+        found = await self._ask(ask, what="list its tools", seconds=LIST_SECONDS)
+        # Only a call proves that it is well: some start and list their tools, and die or hang when one is called.
+        if time.monotonic() > self._retry_at:
+            self._failures = 0
+        return found
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> tuple[mcp_types.CallToolResult, list[str]]:
+        """Call a tool, once: when the connection is lost meanwhile, nobody knows whether it took effect.
+
+        Returns:
+            The result as it came, unchecked against the tool's schema, and what the server asked for meanwhile.
+
+        Raises:
+            McpError: There is no result; the message says what is known.
+        """
+        asked: set[str] = set()
+
+        async def ask(link: Link) -> mcp_types.CallToolResult:
+            link.asked = asked
+            return await self._call(link, tool, arguments)
+
+        result = await self._ask(ask, what=f"answer {tool}", seconds=self._seconds)
+        self._failures = self._timeouts = 0
+        return result, sorted(asked)
+
+    async def close(self) -> None:
+        """End the connection, and the program."""
+        was_ready = self._health.state == "ready"
+        self._health = Health(server=self.server.name, state="closed")
+        async with self._starting:
+            if self._link is not None:
+                await self._drop(self._link)
+        if was_ready:
+            self._notify(McpServerChanged(server=self.server.name, state="closed"))
+
+    async def _ask(self, ask: Callable[[Link], Awaitable[Result]], *, what: str, seconds: float) -> Result:
+        """Ask over the connection, which is made if there is none; again if the server forgot its session."""
+        for again in (True, False):
+            link = await self._connected()
+            try:
+                with anyio.fail_after(seconds):
+                    return await ask(link)
+            except TimeoutError:
+                raise await self._timed_out(link, what, seconds) from None
+            except MCPError as error:
+                if again and error.error.message == "Session terminated":  # it was refused, so it took no effect
+                    await self._drop(link)
+                    continue
+                raise await self._refused(link, error) from error
+            except (ValidationError, RuntimeError, ValueError, anyio.ClosedResourceError) as error:
+                raise await self._refused(link, error) from error
+        raise McpError(f"The MCP server {self.server.name} forgets its session at once.")
+
+    async def _call(self, link: Link, tool: str, arguments: dict[str, Any]) -> mcp_types.CallToolResult:
+        # Not `client.call_tool`: it checks the result against a schema of the server's, whose regular expressions could
+        # hold this process up for ever.
+        state = None
+        for _ in range(ROUNDS):
+            params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments, request_state=state)
+            answer = await link.client.session.send_request(mcp_types.CallToolRequest(params=params), _ANSWER)
+            if isinstance(answer, mcp_types.CallToolResult):
+                return answer
+            if methods := {request.method for request in (answer.input_requests or {}).values()}:
+                for method in methods:
+                    link.decline(method)
+                wanted = " and ".join(ASKS.get(method, method) for method in sorted(methods))
+                raise McpError(f"The tool {tool} of {self.server.name} asks for {wanted}, which no server is given.")
+            state = answer.request_state
+            await anyio.sleep(0.1)
+        raise McpError(f"The tool {tool} of {self.server.name} has no result after {ROUNDS} rounds.")
+
+    async def _connected(self) -> Link:
+        async with self._starting:
+            if self._health.state == "closed":
+                raise McpError(f"The MCP server {self.server.name} was closed.")
+            if self._link is not None:
+                if not self._link.ended.is_set():
+                    return self._link
+                await self._lost(self._link)
+            if (wait := self._retry_at - time.monotonic()) > 0 and self._failures > 1:
+                raise McpError(f"{self._health.reason} It is tried again in {wait:.0f} s.")
+            return await self._start()
+
+    async def _start(self) -> Link:
+        link, started = Link(self.server, asked=self._asked, changed=self._changed), time.monotonic()
+        if not await link.start(self._start_seconds):
+            raise self._failed(link)
+        self._link = link
+        info = link.client.server_info
+        version = printable(f"{info.name} {info.version}")[:100] if info else ""
+        self._health = Health(server=self.server.name, state="ready", version=version)
+        self._notify(
+            McpServerChanged(
+                server=self.server.name,
+                state="ready",
+                version=version,
+                protocol=str(link.client.protocol_version),
+                seconds=round(time.monotonic() - started, 3),
+            )
+        )
+        return link
+
+    def _changed(self) -> None:
+        self.revision += 1
+
+    def _asked(self, method: str) -> None:
+        """Tell that it was refused something, once for each thing: who asks again gets no other answer."""
+        if method not in self._declined:
+            self._declined.add(method)
+            self._notify(McpRequestDeclined(server=self.server.name, method=method))
+
+    async def _timed_out(self, link: Link, what: str, seconds: float) -> McpError:
+        self._timeouts += 1
+        message = f"The MCP server {self.server.name} didn't {what} within {seconds:g} s."
+        if self._timeouts < HUNG:
+            return McpError(message, mend="Whether it took effect is not known.")
+        link.meter.cut(f"didn't answer {HUNG} times in a row")
+        self._timeouts = 0
+        return await self._lost(link)
+
+    async def _refused(self, link: Link, error: Exception) -> McpError:
+        """What an error of the protocol means: the end of the connection, or a no."""
+        closed = isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
+        if closed or link.meter.why:
+            # The SDK hears of the end before the task that holds the connection does.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await link.ended.wait()
+        if link.ended.is_set() or link.meter.why:
+            lost = await self._lost(link)
+            return McpError(lost.message, mend="Whether the call took effect is not known.")
+        if isinstance(error, ValidationError):
+            return McpError(f"The MCP server {self.server.name} {words_of(error)}.")
+        status = f" ({link.meter.status})" if link.meter.status else ""
+        link.meter.note("")
+        return McpError(f"The MCP server {self.server.name} refused: {words_of(error)}{status}.")
+
+    async def _lost(self, link: Link) -> McpError:
+        """Clean up after a connection that ended."""
+        if self._link is not link:
+            return McpError(f"The MCP server {self.server.name} was lost.")
+        await self._drop(link)
+        return self._failed(link)
+
+    async def _drop(self, link: Link) -> None:
+        """End a connection; returns when its program is gone."""
+        if self._link is link:
+            self._link = None
+        await link.end()
+
+    def _failed(self, link: Link) -> McpError:
+        """Count the failure, and tell it."""
+        self._failures += 1
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        error = link.error()
+        if self._health.state != "closed":
+            self._health = Health(server=self.server.name, state="failed", reason=error.message)
+            self._notify(McpServerChanged(server=self.server.name, state="failed", reason=error.message))
+        return error

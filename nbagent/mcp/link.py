@@ -1,0 +1,165 @@
+"""One connection to a server, from its start to its end. Nothing is decided here; `connection` does that."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import mcp_types
+from mcp.client.client import Client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from nbagent import __version__
+from nbagent.errors import McpError
+from nbagent.mcp.bounds import Meter, Watched
+from nbagent.mcp.http import remote
+from nbagent.mcp.stdio import program
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+    from nbagent.mcp.servers import Server
+
+# The SDK logs what servers do wrong with tracebacks. Here it becomes an event; a program's own handlers still get it.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+class Link:
+    """One connection.
+
+    Args:
+        server: Where to.
+        asked: Called with the method when the server asks for what it isn't given.
+        changed: Called when the server says that its tools changed.
+
+    Attributes:
+        client: The SDK's client once the server is ready; None until then.
+        meter: Counts what the server sends.
+        ended: Set when nothing more will come. Setting it ends the connection.
+        asked: What the server asked for since this was last replaced, by the protocol's methods.
+    """
+
+    def __init__(self, server: Server, *, asked: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self.client: Any = None
+        self.meter = Meter()
+        self.ended = asyncio.Event()
+        self.asked: set[str] = set()
+        self._server = server
+        self._tell_asked = asked
+        self._tell_changed = changed
+        self._tail: list[bytes] = []
+        self._error: BaseException | None = None
+        self._ready = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, seconds: float) -> bool:
+        """Connect; whether the server is ready. If it isn't, all that was started has ended.
+
+        Args:
+            seconds: How long it may take.
+        """
+        self._task = asyncio.create_task(self._hold(), name=f"mcp {self._server.name}")
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait([ready, self._task], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.shield(asyncio.wait([self._task]))  # whoever cancels may count on the program's end
+            raise
+        finally:
+            ready.cancel()
+        if self.client is None:
+            if not self._task.done():
+                self.meter.cut(f"was not ready after {seconds:g} s")
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        return self.client is not None
+
+    async def end(self) -> None:
+        """End the connection; returns when its program is gone, even if this is cancelled."""
+        self.ended.set()
+        if self._task is not None:
+            await asyncio.shield(asyncio.wait([self._task]))
+
+    def error(self) -> McpError:
+        """Why it ended."""
+        if isinstance(self._error, McpError):
+            return McpError(self._error.message, mend=self._error.mend)
+        why = self.meter.why or (f"answered with {self.meter.status}" if self.meter.status else "")
+        why = why or (f"failed: {words_of(self._error)}" if self._error else "closed the connection")
+        lines = self._tail[0].decode("utf-8", "replace").strip().splitlines()[-3:] if self._tail else []
+        if said := " / ".join(" ".join(line.split()) for line in lines if line.strip()):
+            why = f"{why}; it last said: {printable(said)[:400].rstrip('.')}"
+        return McpError(f"The MCP server {self._server.name} {why}.")
+
+    async def _hold(self) -> None:
+        """Hold the connection. The SDK's scopes must be left by the task that entered them, which is this one."""
+        try:
+            async with Client(
+                self._transport(),
+                message_handler=self._heard,
+                client_info=mcp_types.Implementation(name="nbagent", version=__version__),
+                cache=None,
+            ) as client:
+                self.client = client
+                self._ready.set()
+                following = asyncio.create_task(self._follow(client))
+                await self.ended.wait()
+                following.cancel()
+                await asyncio.wait([following])
+        except Exception as error:
+            # Of a transport: anything, mostly in groups. It is told in `error`.
+            self._error = error
+        finally:
+            self.ended.set()
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[TransportStreams]:
+        if self._server.transport == "stdio":
+            transport = program(self._server, meter=self.meter, tail=self._tail)
+        else:
+            transport = remote(self._server, meter=self.meter)
+        async with transport as (reading, writing):
+            yield Watched(reading, meter=self.meter, asked=self.decline, ended=self.ended), writing
+
+    def decline(self, method: str) -> None:
+        """Note that the server was refused something."""
+        self.asked.add(method)
+        self._tell_asked(method)
+
+    async def _follow(self, client: Client) -> None:
+        """Hear of changed tools from servers of the newer protocol, which must be asked to tell."""
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        # Whoever can't be followed is asked anew with each question anyway.
+        with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._tell_changed()
+
+    async def _heard(self, message: Any) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._tell_changed()
+
+
+def words_of(error: BaseException) -> str:
+    """An error's own words, of the first one where it is a group, in one bounded line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        return "gave an answer that is not of the protocol's form"
+    text = error.error.message if isinstance(error, MCPError) else str(error)
+    return printable(" ".join(text.split()))[:500].rstrip(".") or type(error).__name__
+
+
+def printable(text: str) -> str:
+    """Text of a server's, with what steers a terminal made visible."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
