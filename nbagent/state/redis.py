@@ -24,6 +24,8 @@ from nbagent.state.redis_store import PlainRedisStore
 from nbagent.state.scopes import from_json
 
 CONNECT_SECONDS = 5.0
+POOL_SIZE = 16
+_OPTIONS = {"socket_connect_timeout": CONNECT_SECONDS, "health_check_interval": 30}
 _EVENTS = f"{PREFIX}events"
 _LAST = f"{PREFIX}events:last"
 # Numbers without gaps, given in the order in which the events become visible.
@@ -52,9 +54,10 @@ async def open_parts(
         return sentence(place, error) if isinstance(error, redis.exceptions.RedisError) else None
 
     try:
-        client = redis.asyncio.Redis.from_url(url, socket_connect_timeout=CONNECT_SECONDS, health_check_interval=30)
+        pool = redis.asyncio.BlockingConnectionPool.from_url(url, max_connections=POOL_SIZE, timeout=30, **_OPTIONS)
     except ValueError:
         raise StoreError(f"{place} is no URL that Redis's client takes.") from None
+    client = redis.asyncio.Redis.from_pool(pool)
     stack.push_async_callback(client.aclose)
     try:
         await client.ping()

@@ -7,14 +7,13 @@ import pwd
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PASSWORD = "hunter2/with:odd@characters"
+PASSWORD = "hunter2/with:odd@characters"  # noqa: S105 - of servers that live as long as a test
 QUOTED = "hunter2%2Fwith%3Aodd%40characters"
 
 
@@ -141,8 +140,3 @@ def private_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
-
-
-def python(code: str, *words: str) -> Sequence[str]:
-    """The command that runs code in a fresh Python with nbagent."""
-    return [sys.executable, "-c", code, *words]
