@@ -4,6 +4,7 @@
     artifacts   large content as files named by their hash
     bus         publishing and subscribing, across sessions and processes
     manager     the three as one: `StateManager`
+    turns       a conversation's place in a checkpointer
     backends    the URL → LangGraph's checkpointer and store, and the event log
 
 LangGraph is imported when a back end is opened, not before.
@@ -13,5 +14,6 @@ from nbagent.state.artifacts import Artifact
 from nbagent.state.bus import BusEvent, EventType, Subscription
 from nbagent.state.manager import StateManager
 from nbagent.state.scopes import StateEntry, StateScope
+from nbagent.state.turns import Turns
 
-__all__ = ["Artifact", "BusEvent", "EventType", "StateEntry", "StateManager", "StateScope", "Subscription"]
+__all__ = ["Artifact", "BusEvent", "EventType", "StateEntry", "StateManager", "StateScope", "Subscription", "Turns"]

@@ -132,6 +132,13 @@ class Guarded(BaseCheckpointSaver[Any]):
             await super().aprune(thread_ids, strategy=strategy)
 
 
+def end_batches(store: BaseStore) -> None:
+    """End the task in which LangGraph's stores put requests together; they end it themselves only when collected."""
+    task = getattr(store, "_task", None)
+    if task is not None:
+        task.cancel()
+
+
 class GuardedStore(BaseStore):
     """A store whose failures are `StoreError`, and which reads before it writes."""
 

@@ -19,10 +19,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from nbagent.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
-from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, told
+from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, end_batches, told
 from nbagent.state.scopes import from_json
 
 CONNECT_SECONDS = 5
+WAIT_SECONDS = 10.0
+"""How long a request waits for a connection of the pool, while others use them or the server is gone."""
 POOL_SIZE = 8
 _CHANNEL = "nbagent_events"
 _SETUP_LOCK = 0x6E626167
@@ -88,16 +90,23 @@ async def open_parts(
         raise refused(place, error) from None  # the driver's own words may quote the address
     async with first:
         pool: Pool = AsyncConnectionPool(
-            url, min_size=1, max_size=POOL_SIZE, kwargs=_OPTIONS, open=False, check=AsyncConnectionPool.check_connection
+            url,
+            min_size=1,
+            max_size=POOL_SIZE,
+            timeout=WAIT_SECONDS,
+            kwargs=_OPTIONS,
+            open=False,
+            check=AsyncConnectionPool.check_connection,  # a server that was restarted is not noticed otherwise
         )
+        stack.push_async_callback(pool.close)
         with told(translate):
             await pool.open(wait=True, timeout=CONNECT_SECONDS)
-            stack.push_async_callback(pool.close)
             async with _alone(first):
                 saver = PostgresSaver(pool, serde=PlainSerializer())
                 saver.translate = translate
                 await saver.setup()
                 store = PostgresStore(pool)
+                stack.callback(end_batches, store)
                 store.translate = translate
                 await store.setup()
                 log = PostgresLog(pool, url, place=place, translate=translate)
@@ -154,7 +163,7 @@ class PostgresLog:
 
     async def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[DictRow]:
         with told(self._translate):
-            async with self._pool.connection(timeout=CONNECT_SECONDS) as connection:
+            async with self._pool.connection() as connection:
                 cursor = await connection.execute(query.encode(), values)
                 return await cursor.fetchall() if cursor.description else []
 

@@ -63,6 +63,8 @@ async def open_parts(
         await client.ping()
     except (redis.exceptions.RedisError, OSError) as error:
         raise sentence(place, error) from None
+    except TypeError:  # an option in the URL that redis-py hands on, and then doesn't know
+        raise StoreError(f"{place} has options that Redis's client doesn't know.") from None
     saver = RedisSaver(client, serde=PlainSerializer())
     saver.translate = translate
     store = RedisStore(client)

@@ -26,7 +26,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from nbagent.errors import StoreError
-from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, told
+from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, end_batches, told
 from nbagent.state.sqlite_log import SqliteLog
 from nbagent.store import cannot_write
 
@@ -51,6 +51,7 @@ async def open_parts(stack: AsyncExitStack, path: Path) -> tuple[BaseCheckpointS
             saver.translate = translate
             await saver.setup()
             store = SqliteStore(await _connect(stack, path, isolation_level=None))
+            stack.callback(end_batches, store)
             store.translate = translate
             await store.setup()
             bell = path.with_suffix(".bell")
@@ -61,7 +62,14 @@ async def open_parts(stack: AsyncExitStack, path: Path) -> tuple[BaseCheckpointS
 
 
 async def _connect(stack: AsyncExitStack, path: Path, **options: Any) -> aiosqlite.Connection:
-    connection = await stack.enter_async_context(aiosqlite.connect(path, timeout=BUSY_SECONDS, **options))
+    connection = aiosqlite.connect(path, timeout=BUSY_SECONDS, **options)
+    opening = asyncio.ensure_future(connection)
+    try:
+        await asyncio.shield(opening)
+    except asyncio.CancelledError:  # its thread would go on for ever
+        await (await opening).close()
+        raise
+    stack.push_async_callback(connection.close)
     # NORMAL keeps the file whole whatever happens; a machine that loses power may lose the last transactions.
     await connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
     return connection

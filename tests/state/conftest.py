@@ -70,4 +70,3 @@ async def state(url: str, tmp_path: Path) -> AsyncIterator[StateManager]:
     """An open manager."""
     async with StateManager(tmp_path / "state", url=url) as manager:
         yield manager
-

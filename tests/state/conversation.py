@@ -13,6 +13,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from nbagent.state import Turns
+
 THREAD: RunnableConfig = {"configurable": {"thread_id": "session-1"}}
 
 
@@ -23,7 +25,8 @@ class Recounting(BaseChatModel):
     def _llm_type(self) -> str:
         return "recounting"
 
-    def bind_tools(self, tools: Any, **_: Any) -> Any:
+    def bind_tools(self, *_: Any, **__: Any) -> Any:
+        """It knows the tool."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
@@ -57,3 +60,25 @@ class Conversation:
 def make_agent(checkpointer: BaseCheckpointSaver[Any]) -> Conversation:
     """LangChain's agent, as nbagent makes it."""
     return Conversation(create_agent(Recounting(), [python], checkpointer=checkpointer))
+
+
+class InTurns:
+    """The same conversation, with its messages in memory and a thread for each turn."""
+
+    def __init__(self, checkpointer: BaseCheckpointSaver[Any]) -> None:
+        self.graph: Any = create_agent(Recounting(), [python], checkpointer=checkpointer)
+        self.turns = Turns(checkpointer, "session-1")
+        self.history: list[BaseMessage] = []
+
+    async def resume(self) -> None:
+        """Go on after a restart."""
+        if config := await self.turns.newest():
+            self.history = (await self.graph.aget_state(config)).values["messages"]
+
+    async def ask(self, question: str) -> str:
+        """One turn."""
+        messages = [*self.history, HumanMessage(question)]
+        state = await self.graph.ainvoke({"messages": messages}, await self.turns.begin(), durability="exit")
+        self.turns.ended()
+        self.history = state["messages"]
+        return str(self.history[-1].text)

@@ -9,8 +9,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from state.conversation import InTurns, make_agent
+
 from nbagent.state import EventType, StateManager
-from state.conversation import make_agent
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
@@ -77,4 +78,15 @@ async def converse(folder: str, url: str, *questions: str) -> None:
         agent = make_agent(state.checkpointer)
         for question in questions:
             await agent.ask(question)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def converse_in_turns(folder: str, url: str, *questions: str) -> None:
+    """Go on with a conversation in turns, and be killed in the middle of the one after the last."""
+    async with StateManager(folder, url=url) as state:
+        agent = InTurns(state.checkpointer)
+        await agent.resume()
+        for question in questions:
+            await agent.ask(question)
+        await agent.turns.begin()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -38,11 +38,11 @@ async def test_an_artifact_comes_back_with_what_is_known_of_it(state: StateManag
 
 async def test_artifacts_are_listed_by_agent_and_task(state: StateManager) -> None:
     """In the order in which they were saved."""
-    for agent, task in [("a", "1"), ("a", "2"), ("a.b", "1"), ("it's \"b\"", "1")]:
+    for agent, task in [("a", "1"), ("a", "2"), ("a.b", "1"), ('it\'s "b"', "1")]:
         await state.save_artifact(agent_id=agent, task_id=task, name=f"{agent}{task}", content=agent.encode())
-    assert [found.name for found in await state.list_artifacts()] == ["a1", "a2", "a.b1", "it's \"b\"1"]
+    assert [found.name for found in await state.list_artifacts()] == ["a1", "a2", "a.b1", 'it\'s "b"1']
     assert [found.name for found in await state.list_artifacts(agent_id="a")] == ["a1", "a2"]
-    assert [found.name for found in await state.list_artifacts(agent_id="it's \"b\"")] == ["it's \"b\"1"]
+    assert [found.name for found in await state.list_artifacts(agent_id='it\'s "b"')] == ['it\'s "b"1']
     assert [found.name for found in await state.list_artifacts(agent_id="a", task_id="2")] == ["a2"]
     assert await state.list_artifacts(agent_id="%") == []
 

@@ -23,9 +23,7 @@ async def take(subscription: Subscription, count: int) -> list[BusEvent]:
 async def say(state: StateManager, *numbers: int, target: str | None = None, source: str = "source") -> None:
     """Publish one message for each number."""
     for number in numbers:
-        await state.publish_event(
-            EventType.MESSAGE, source_agent=source, target_agent=target, payload={"n": number}
-        )
+        await state.publish_event(EventType.MESSAGE, source_agent=source, target_agent=target, payload={"n": number})
 
 
 def numbers(events: list[BusEvent]) -> list[int]:
@@ -175,13 +173,13 @@ async def test_without_inotify_the_log_is_looked_at(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(sqlite_log.inotify_simple, "INotify", none_left)
     async with StateManager(tmp_path) as one, StateManager(tmp_path) as two:
-        async with await one.subscribe_events("me") as queue:
-            await say(two, 1)
-            start = time.monotonic()
-            assert numbers(await take(queue, 1)) == [1]
-            assert time.monotonic() - start < 1
-            await say(one, 2)
-            assert numbers(await take(queue, 1)) == [2]
+        queue = await one.subscribe_events("me")
+        await say(two, 1)
+        start = time.monotonic()
+        assert numbers(await take(queue, 1)) == [1]
+        assert time.monotonic() - start < 1
+        await say(one, 2)
+        assert numbers(await take(queue, 1)) == [2]
 
 
 async def test_waiting_for_events_costs_nothing(url: str, tmp_path: Path) -> None:
