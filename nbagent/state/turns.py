@@ -1,9 +1,11 @@
-"""A conversation's place in a checkpointer, such that a turn costs the same however long the conversation is.
+"""A conversation's place in a checkpointer: one checkpoint written a turn, none read, and at most two kept.
 
 LangGraph reads a thread's whole state before each turn, and building hundreds of messages anew takes longer than all
 else. An agent that has the messages in memory needs none of that: each turn runs in an empty thread, with the messages
 as its input. Two threads take turns. That of the turn before is emptied only when the next but one begins, so that a
 process that is killed at any moment leaves the last turn that ended.
+
+What is left grows with the messages that the model is sent, not with the turns there were; compaction bounds it.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -52,7 +53,8 @@ async def test_a_conversation_goes_on_after_its_process_was_killed(url: str, tmp
     await Job(converse, str(tmp_path), url, "three").end(expected=-signal.SIGKILL)
     async with StateManager(tmp_path, url=url) as state:
         agent = make_agent(state.checkpointer)
-        assert await agent.ask("four") == "4 questions: one, two, three, four"
+        assert await agent.ask("f\0ur") == "4 questions: one, two, three, f\0ur"
+        assert await agent.ask("five") == "5 questions: one, two, three, f\0ur, five"
 
 
 async def test_a_long_conversation_keeps_one_checkpoint(backend: Backend) -> None:
@@ -308,3 +310,11 @@ async def test_a_database_that_others_hold_is_told(tmp_path: Path, monkeypatch: 
         other.close()
         await state.set_state(agent_id="a", task_id="t", data={"x": 1})
         assert await state.get_state("a", "t") == {"x": 1}
+
+
+def test_importing_the_state_imports_no_back_end() -> None:
+    """LangGraph and the drivers come with the back end that is opened."""
+    report = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = f"from nbagent.state import StateManager; {report}"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"langgraph", "langchain_core", "pydantic", "psycopg", "redis", "aiosqlite"} & set(names) == set()
