@@ -306,11 +306,15 @@ class StateManager:
         Raises:
             StoreError: It can't be written.
         """
-        now, removed = time.time(), 0
-        while page := await self.store.asearch((ROOT,), filter={"expires": {"$lt": now}}, limit=_PAGE):
+        now, removed, others = time.time(), 0, 0
+        expired = {"expires": {"$lt": now}}
+        while page := await self.store.asearch((ROOT,), filter=expired, limit=_PAGE, offset=others):
             for item in page:
-                await self.store.adelete(item.namespace, item.key)
-            removed += len(page)
+                if item.namespace[0] == ROOT:
+                    await self.store.adelete(item.namespace, item.key)
+                    removed += 1
+                else:  # as in `list_states`: somebody else's, whose name begins like ours
+                    others += 1
         await self.artifacts.sweep()
         await self.bus.trim(now=now)
         return removed

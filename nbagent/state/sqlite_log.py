@@ -8,6 +8,7 @@ memory.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -65,7 +66,8 @@ class SqliteLog:
             )
             number = cursor.lastrowid
             await cursor.close()
-        os.utime(self._bell)
+        with contextlib.suppress(FileNotFoundError):  # somebody cleared the folder; the event is written all the same
+            os.utime(self._bell)
         self._rung.set()
         return int(number or 0)
 
@@ -85,8 +87,10 @@ class SqliteLog:
 
     async def grown(self, seconds: float) -> None:
         """See `EventLog`."""
-        if self._watch is None and not self._listen():
-            return await self._poll(seconds)
+        if self._watch is None:
+            if not self._listen():
+                await self._poll(seconds)
+            return  # what was told before it listened
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()

@@ -113,7 +113,9 @@ async def test_a_state_ends_with_its_time_to_live(url: str, tmp_path: Path) -> N
         assert [await state.get_state("a", task) for task in ("scope", "own")] == [None, None]
         assert {entry.task_id for entry in await state.list_states(StateScope.TASK)} == {"never", "later"}
         assert len(await state.store.asearch(("nbagent", "state"), limit=10)) == 4
+        await state.store.aput(("nbagents",), "theirs", {"expires": 1.0})
         assert await state.sweep() == 2
+        assert await state.store.aget(("nbagents",), "theirs") is not None
         assert len(await state.store.asearch(("nbagent", "state"), limit=10)) == 2
         assert not await state.delete_state("a", "scope")
         assert await state.delete_state("a", "never")
