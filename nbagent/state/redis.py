@@ -7,6 +7,7 @@ uses core commands only (Redis 5 and later), through redis-py.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from contextlib import AsyncExitStack
 from typing import Any
@@ -15,6 +16,8 @@ import redis.asyncio
 import redis.exceptions
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
 
 from nbagent.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
@@ -28,10 +31,15 @@ POOL_SIZE = 16
 _OPTIONS = {"socket_connect_timeout": CONNECT_SECONDS, "health_check_interval": 30}
 _EVENTS = f"{PREFIX}events"
 _LAST = f"{PREFIX}events:last"
-# Numbers without gaps, given in the order in which the events become visible.
+_TOLD = f"{PREFIX}events:told:"
+# Numbers without gaps, given in the order in which the events become visible. What is sent again, since the connection
+# broke before the answer came, gets the number that it has.
 _APPEND = """
+local known = redis.call('GET', KEYS[3])
+if known then return tonumber(known) end
 local number = redis.call('INCR', KEYS[2])
 redis.call('XADD', KEYS[1], number .. '-0', unpack(ARGV))
+redis.call('SET', KEYS[3], number, 'EX', 60)
 return number
 """
 
@@ -54,7 +62,11 @@ async def open_parts(
         return sentence(place, error) if isinstance(error, redis.exceptions.RedisError) else None
 
     try:
-        pool = redis.asyncio.BlockingConnectionPool.from_url(url, max_connections=POOL_SIZE, timeout=30, **_OPTIONS)
+        # Connections of a server that was restarted are noticed when they are used; whatever is sent may be sent again.
+        again = Retry(ExponentialBackoff(base=0.05, cap=0.5), retries=4)
+        pool = redis.asyncio.BlockingConnectionPool.from_url(
+            url, max_connections=POOL_SIZE, timeout=30, retry=again, **_OPTIONS
+        )
     except ValueError:
         raise StoreError(f"{place} is no URL that Redis's client takes.") from None
     client = redis.asyncio.Redis.from_pool(pool)
@@ -105,7 +117,8 @@ class RedisLog:
         }
         words = [word for field in fields.items() for word in field]
         with told(self._translate):
-            return int(await self._client.eval(_APPEND, 2, _EVENTS, _LAST, *words))
+            told_key = _TOLD + secrets.token_hex(12)
+            return int(await self._client.eval(_APPEND, 3, _EVENTS, _LAST, told_key, *words))
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
         """See `EventLog`."""

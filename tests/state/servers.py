@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import redis
+import redis.exceptions
+
 PASSWORD = "hunter2/with:odd@characters"  # noqa: S105 - of servers that live as long as a test
 QUOTED = "hunter2%2Fwith%3Aodd%40characters"
 
@@ -40,13 +43,22 @@ class Redis:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it listens."""
+        """Start it, and wait until it answers: it listens while it still loads its data."""
         program = shutil.which("redis-server")
         assert program, "redis-server is not installed; run: .ci/setup tests"
         command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
         command += ["--requirepass", PASSWORD, "--loglevel", "warning", *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_for_port(self.port, self.process)
+        with redis.Redis.from_url(self.url) as client:
+            until = time.monotonic() + 30
+            while True:
+                try:
+                    client.ping()
+                    return
+                except redis.exceptions.BusyLoadingError:
+                    assert time.monotonic() < until
+                    time.sleep(0.02)
 
     def stop(self) -> None:
         """Kill it, as a machine that fails does."""
