@@ -1,0 +1,237 @@
+"""Postgres: LangGraph's own checkpointer and store over one pool, and an event log with LISTEN and NOTIFY."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import psycopg
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.store.base import BaseStore
+from langgraph.store.postgres.aio import AsyncPostgresStore
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from nbagent.errors import StoreError
+from nbagent.state.bus import BusEvent, event_of
+from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, end_batches, told
+from nbagent.state.scopes import from_json
+
+CONNECT_SECONDS = 5
+WAIT_SECONDS = 10.0
+"""How long a request waits for a connection of the pool, while others use them or the server is gone."""
+POOL_SIZE = 8
+_CHANNEL = "nbagent_events"
+_SETUP_LOCK = 0x6E626167
+"""The advisory lock (`nbag`) under which tables are made."""
+
+_TABLES = (
+    """
+    CREATE TABLE IF NOT EXISTS nbagent_events (
+        id BIGINT PRIMARY KEY,
+        created DOUBLE PRECISION NOT NULL,
+        type TEXT NOT NULL,
+        source TEXT NOT NULL,
+        target TEXT,
+        task TEXT,
+        payload TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS nbagent_events_last (
+        one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one),
+        last BIGINT NOT NULL
+    )
+    """,
+    "INSERT INTO nbagent_events_last (last) VALUES (0) ON CONFLICT DO NOTHING",
+)
+# The row of the last number is locked until the event is visible: were the numbers a sequence's, a reader could see 7
+# before 6, go on from 7, and never see 6.
+_APPEND = f"""
+WITH next AS (UPDATE nbagent_events_last SET last = last + 1 RETURNING last),
+     event AS (
+        INSERT INTO nbagent_events (id, created, type, source, target, task, payload)
+        SELECT last, %s, %s, %s, %s, %s, %s FROM next RETURNING id
+     )
+SELECT id, pg_notify('{_CHANNEL}', '') FROM event
+"""  # noqa: S608 - a constant of this module
+
+Connection = psycopg.AsyncConnection[DictRow]
+Pool = AsyncConnectionPool[Connection]
+_OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+
+
+async def open_parts(
+    stack: AsyncExitStack, url: str, *, place: str
+) -> tuple[BaseCheckpointSaver[Any], BaseStore, PostgresLog]:
+    """The checkpointer, the store and the event log in a database.
+
+    Args:
+        stack: What closes them.
+        url: Of the database, with its password.
+        place: The same as it may be shown.
+
+    Raises:
+        StoreError: The server can't be reached, or doesn't let us in, or make tables.
+    """
+
+    def translate(error: BaseException) -> StoreError | None:
+        return sentence(place, error) if isinstance(error, psycopg.Error | PoolTimeout) else None
+
+    # By itself first: a pool tries for long, and keeps the reason to itself.
+    try:
+        first = await psycopg.AsyncConnection.connect(url, connect_timeout=CONNECT_SECONDS, autocommit=True)
+    except psycopg.Error as error:
+        raise refused(place, error) from None  # the driver's own words may quote the address
+    async with first:
+        pool: Pool = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=POOL_SIZE,
+            timeout=WAIT_SECONDS,
+            kwargs=_OPTIONS,
+            open=False,
+            check=AsyncConnectionPool.check_connection,  # a server that was restarted is not noticed otherwise
+        )
+        stack.push_async_callback(pool.close)
+        with told(translate):
+            await pool.open(wait=True, timeout=CONNECT_SECONDS)
+            async with _alone(first):
+                saver = PostgresSaver(pool, serde=PlainSerializer())
+                saver.translate = translate
+                await saver.setup()
+                store = PostgresStore(pool)
+                stack.callback(end_batches, store)
+                store.translate = translate
+                await store.setup()
+                log = PostgresLog(pool, url, place=place, translate=translate)
+                await log.setup()
+    stack.push_async_callback(log.close)
+    return saver, store, log
+
+
+@contextlib.asynccontextmanager
+async def _alone(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
+    """One process at a time makes the tables.
+
+    It is asked for again and again: LangGraph makes indexes CONCURRENTLY, which waits for every transaction, and one
+    that waits for a lock is a transaction too.
+    """
+    while True:
+        row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (_SETUP_LOCK,))).fetchone()
+        if row and row[0]:
+            break
+        await asyncio.sleep(0.05)
+    yield  # closing the connection lets go of the lock
+
+
+class PostgresSaver(Guarded, AsyncPostgresSaver):
+    """LangGraph's checkpointer for Postgres, guarded."""
+
+
+class PostgresStore(GuardedStore, AsyncPostgresStore):
+    """LangGraph's store for Postgres, guarded."""
+
+
+class PostgresLog:
+    """An `EventLog` in a table.
+
+    Args:
+        pool: For reading and writing.
+        url: For a connection of its own, on which it listens.
+        place: The URL as it may be shown.
+        translate: See `guard`.
+    """
+
+    def __init__(self, pool: Pool, url: str, *, place: str, translate: Translate) -> None:
+        self._pool = pool
+        self._url = url
+        self._place = place
+        self._translate = translate
+        self._listening: psycopg.AsyncConnection[Any] | None = None
+
+    async def setup(self) -> None:
+        """Make the tables."""
+        async with self._pool.connection() as connection:
+            for statement in _TABLES:
+                await connection.execute(statement)
+
+    async def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[DictRow]:
+        with told(self._translate):
+            async with self._pool.connection() as connection:
+                cursor = await connection.execute(query.encode(), values)
+                return await cursor.fetchall() if cursor.description else []
+
+    async def append(self, event: BusEvent, *, payload: str) -> int:
+        """See `EventLog`."""
+        told_by = (event.type.value, event.source_agent, event.target_agent, event.task_id)
+        return int((await self._rows(_APPEND, (time.time(), *told_by, payload)))[0]["id"])
+
+    async def read(self, after: int, *, limit: int) -> list[BusEvent]:
+        """See `EventLog`."""
+        rows = await self._rows("SELECT * FROM nbagent_events WHERE id > %s ORDER BY id LIMIT %s", (after, limit))
+        return [event_of(row, from_json(row["payload"], what="An event")) for row in rows]
+
+    async def last(self) -> int:
+        """See `EventLog`."""
+        return int((await self._rows("SELECT last FROM nbagent_events_last"))[0]["last"])
+
+    async def grown(self, seconds: float) -> None:
+        """See `EventLog`."""
+        with told(self._translate):
+            if self._listening is None or self._listening.closed:
+                self._listening = await psycopg.AsyncConnection.connect(
+                    self._url, connect_timeout=CONNECT_SECONDS, autocommit=True
+                )
+                await self._listening.execute(f"LISTEN {_CHANNEL}".encode())
+                return  # what was told before it listened
+            try:
+                async for _ in self._listening.notifies(timeout=seconds, stop_after=1):
+                    return
+            except psycopg.Error:
+                await self.close()
+                raise
+
+    async def trim(self, *, keep: int, before: float) -> None:
+        """See `EventLog`."""
+        query = (
+            "DELETE FROM nbagent_events WHERE id <= greatest((SELECT last FROM nbagent_events_last) - %s, "
+            "(SELECT coalesce(max(id), 0) FROM nbagent_events WHERE created < %s))"
+        )
+        await self._rows(query, (keep, before))
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._listening is not None:
+            await self._listening.close()
+            self._listening = None
+
+
+def refused(place: str, error: psycopg.Error) -> StoreError:
+    """Why there is no connection, without the driver's own words."""
+    words = str(error)
+    if "password" in words or "authentication" in words:
+        return StoreError(f"{place} refuses the user or the password.", mend="Look at the URL of the state.")
+    if "does not exist" in words:
+        return StoreError(f"{place} has no such database or user.", mend="Look at the URL of the state.")
+    return StoreError(f"{place} can't be reached ({type(error).__name__}).", mend="Is the server running?")
+
+
+def sentence(place: str, error: BaseException) -> StoreError:
+    """What the server has said, in words."""
+    match error:
+        case psycopg.errors.DiskFull() | psycopg.errors.OutOfMemory():
+            return StoreError(f"{place} has no room left.", mend="Make room on the server.")
+        case psycopg.errors.InsufficientPrivilege() | psycopg.errors.ReadOnlySqlTransaction():
+            return StoreError(f"{place} doesn't let this user write.", mend="Grant it CREATE and its tables.")
+        case psycopg.OperationalError() | psycopg.InterfaceError() | PoolTimeout():
+            return StoreError(f"{place} doesn't answer ({type(error).__name__}).", mend="Is the server running?")
+        case psycopg.DataError():
+            return StoreError(f"{place} doesn't take this data ({type(error).__name__}).")
+        case _:
+            return StoreError(f"{place} refused a request ({type(error).__name__}).")

@@ -1,0 +1,186 @@
+"""Redis or Valkey, without any module: a checkpointer and a store of our own, and the event log in a stream.
+
+LangGraph's package for Redis needs RediSearch and RedisJSON, which Debian's and most managed servers lack. What is here
+uses core commands only (Redis 5 and later), through redis-py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+import redis.asyncio
+import redis.exceptions
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+from nbagent.errors import StoreError
+from nbagent.state.bus import BusEvent, event_of
+from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, told
+from nbagent.state.redis_saver import PREFIX, PlainRedisSaver
+from nbagent.state.redis_store import PlainRedisStore
+from nbagent.state.scopes import from_json
+
+CONNECT_SECONDS = 5.0
+POOL_SIZE = 16
+_OPTIONS = {"socket_connect_timeout": CONNECT_SECONDS, "health_check_interval": 30}
+_EVENTS = f"{PREFIX}events"
+_LAST = f"{PREFIX}events:last"
+_TOLD = f"{PREFIX}events:told:"
+# Numbers without gaps, given in the order in which the events become visible. What is sent again, since the connection
+# broke before the answer came, gets the number that it has.
+_APPEND = """
+local known = redis.call('GET', KEYS[3])
+if known then return tonumber(known) end
+local number = redis.call('INCR', KEYS[2])
+redis.call('XADD', KEYS[1], number .. '-0', unpack(ARGV))
+redis.call('SET', KEYS[3], number, 'EX', 60)
+return number
+"""
+
+
+async def open_parts(
+    stack: AsyncExitStack, url: str, *, place: str
+) -> tuple[BaseCheckpointSaver[Any], BaseStore, RedisLog]:
+    """The checkpointer, the store and the event log on a server.
+
+    Args:
+        stack: What closes them.
+        url: Of the server, with its password.
+        place: The same as it may be shown.
+
+    Raises:
+        StoreError: The server can't be reached, or doesn't let us in.
+    """
+
+    def translate(error: BaseException) -> StoreError | None:
+        return sentence(place, error) if isinstance(error, redis.exceptions.RedisError) else None
+
+    try:
+        # Connections of a server that was restarted are noticed when they are used; whatever is sent may be sent again.
+        again = Retry(ExponentialBackoff(base=0.05, cap=0.5), retries=4)
+        pool = redis.asyncio.BlockingConnectionPool.from_url(
+            url, max_connections=POOL_SIZE, timeout=30, retry=again, **_OPTIONS
+        )
+    except ValueError:
+        raise StoreError(f"{place} is no URL that Redis's client takes.") from None
+    client = redis.asyncio.Redis.from_pool(pool)
+    stack.push_async_callback(client.aclose)
+    try:
+        await client.ping()
+    except (redis.exceptions.RedisError, OSError) as error:
+        raise sentence(place, error) from None
+    except TypeError:  # an option in the URL that redis-py hands on, and then doesn't know
+        raise StoreError(f"{place} has options that Redis's client doesn't know.") from None
+    saver = RedisSaver(client, serde=PlainSerializer())
+    saver.translate = translate
+    store = RedisStore(client)
+    store.translate = translate
+    return saver, store, RedisLog(client, translate=translate)
+
+
+class RedisSaver(Guarded, PlainRedisSaver):
+    """Our checkpointer for Redis, guarded."""
+
+
+class RedisStore(GuardedStore, PlainRedisStore):
+    """Our store for Redis, guarded."""
+
+
+class RedisLog:
+    """An `EventLog` in a stream, whose ids are `NUMBER-0`.
+
+    Args:
+        client: The server's.
+        translate: See `guard`.
+    """
+
+    def __init__(self, client: redis.asyncio.Redis, *, translate: Translate) -> None:
+        self._client = client
+        self._translate = translate
+        self._seen: int | None = None
+
+    async def append(self, event: BusEvent, *, payload: str) -> int:
+        """See `EventLog`."""
+        fields = {
+            "created": repr(time.time()),
+            "type": event.type.value,
+            "source": event.source_agent,
+            "target": event.target_agent or "",
+            "task": event.task_id or "",
+            "payload": payload,
+        }
+        words = [word for field in fields.items() for word in field]
+        with told(self._translate):
+            told_key = _TOLD + secrets.token_hex(12)
+            return int(await self._client.eval(_APPEND, 3, _EVENTS, _LAST, told_key, *words))
+
+    async def read(self, after: int, *, limit: int) -> list[BusEvent]:
+        """See `EventLog`."""
+        with told(self._translate):
+            found: Any = await self._client.xrange(_EVENTS, min=f"{after + 1}-0", count=limit)
+        rows = [{"id": key.split(b"-")[0], **{k.decode(): v.decode() for k, v in row.items()}} for key, row in found]
+        return [event_of(row, from_json(row["payload"], what="An event")) for row in rows]
+
+    async def last(self) -> int:
+        """See `EventLog`."""
+        with told(self._translate):
+            return int(await self._client.get(_LAST) or 0)
+
+    async def grown(self, seconds: float) -> None:
+        """See `EventLog`."""
+        with told(self._translate):
+            if self._seen is None:
+                self._seen = await self.last()
+                return  # what came before
+            reply: Any = await self._client.xread({_EVENTS: f"{self._seen}-0"}, count=1, block=int(seconds * 1000))
+            if reply:
+                # One is enough to wake the readers, who read it themselves; the others that came are skipped here.
+                self._seen = await self.last()
+                return
+            if await self.last() < self._seen:
+                self._seen = None  # the server came back without its data
+
+    async def trim(self, *, keep: int, before: float) -> None:
+        """See `EventLog`."""
+        newest = await self.last()
+        cut = max(newest - keep, await self._last_before(before, newest=newest))
+        # By number, and not with MINID, which Redis 5 lacks.
+        if cut > 0:
+            with told(self._translate):
+                await self._client.xtrim(_EVENTS, maxlen=newest - cut, approximate=False)
+
+    async def _last_before(self, before: float, *, newest: int) -> int:
+        """The number of the last event from before a time, found by halves: clocks go forward."""
+        low, high = 0, newest
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = await self.read(middle - 1, limit=1)
+            if found and found[0].id <= newest and found[0].created >= before:
+                high = middle - 1
+            else:
+                low = middle
+            await asyncio.sleep(0)
+        return low
+
+
+def sentence(place: str, error: BaseException) -> StoreError:
+    """What the server has said, in words."""
+    match error:
+        case redis.exceptions.AuthenticationError() | redis.exceptions.NoPermissionError():
+            return StoreError(f"{place} refuses the user or the password.", mend="Look at the URL of the state.")
+        case redis.exceptions.ConnectionError() | redis.exceptions.TimeoutError() | OSError():
+            return StoreError(f"{place} doesn't answer ({type(error).__name__}).", mend="Is the server running?")
+        case redis.exceptions.OutOfMemoryError():
+            return StoreError(f"{place} has no room left.", mend="Raise its maxmemory.")
+        case redis.exceptions.ResponseError() if "NOAUTH" in str(error) or "WRONGPASS" in str(error):
+            return StoreError(f"{place} refuses the user or the password.", mend="Look at the URL of the state.")
+        case redis.exceptions.ResponseError() if "MISCONF" in str(error):
+            return StoreError(f"{place} can't write to its disk.", mend="Look at the server's log.")
+        case _:
+            return StoreError(f"{place} refused a request ({type(error).__name__}).")
