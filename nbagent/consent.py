@@ -77,8 +77,10 @@ class Action:
         what: What it is about, in one line: the command, the packages with their versions, `server: tool`.
         code: The code that will run, or the arguments; what an answer may edit.
         packages: For an install, each package with its version.
+        note: What else a person should know, such as what a tool says of itself.
         commands: For a cell, what it hands to a shell, line by line.
         turn: The question that it belongs to.
+        anyway: Whether it is asked about in any mode and by any rule.
     """
 
     kind: Kind
@@ -86,8 +88,10 @@ class Action:
     what: str
     code: str = ""
     packages: tuple[str, ...] = ()
+    note: str = ""
     commands: tuple[str, ...] = ()
     turn: int = 0
+    anyway: bool = False
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -177,6 +181,8 @@ class Consent:
 
     def policy(self, action: Action) -> str:
         """The policy that lets an action happen without a question, as the log names it; empty if there is none."""
+        if action.anyway:
+            return ""
         if action.kind in FREE[self.mode]:
             return f"policy:{self.mode.value}"
         if all(any(_allows(rule, each) for rule in self._rules) for each in action.subjects):
@@ -200,6 +206,7 @@ class Consent:
             what=action.what,
             code=action.code,
             packages=list(action.packages),
+            note=action.note,
         )
         self._emit(told)
         if not self._attended:

@@ -7,12 +7,12 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbagent.cells import Cells, Work
 from nbagent.consent import Consent
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answered, Asked, Claim, Event, ModelReplied, Package, Record, Usage
+from nbagent.events import Answered, Asked, Claim, Event, McpToolCalled, ModelReplied, Package, Record, Usage
 from nbagent.files import SessionFiles
 from nbagent.inputs import clean_question
 from nbagent.kernel.cell import Cell
@@ -22,8 +22,11 @@ from nbagent.notebook.record import Recording
 from nbagent.policy import Network, Trust
 
 if TYPE_CHECKING:
+    from langchain.agents.middleware import AgentMiddleware
+
     from nbagent.agent.build import Agent
     from nbagent.agent.opener import ModelOpener
+    from nbagent.mcp.client import McpClient
 
 LAST_WORDS = 1.0
 """Seconds that a question which is stopped has to tell its end."""
@@ -74,6 +77,7 @@ class Conversation:
         hosts: What of the network the model is told of: rules, or None for all of it.
         note: What has become of the kernel since those questions, for the model to know.
         consent: Who lets the model's tools do something.
+        tools: MCP servers, whose tools the model is offered besides.
 
     Attributes:
         turns: Questions asked so far.
@@ -93,6 +97,7 @@ class Conversation:
         hosts: tuple[str, ...] | None = (),
         note: str = "",
         consent: Consent,
+        tools: McpClient | None = None,
     ) -> None:
         self._kernel = kernel
         self._cells = cells
@@ -102,6 +107,8 @@ class Conversation:
         self._emit = emit
         self._hosts = hosts
         self._consent = consent
+        self._tools = tools
+        self._heard: list[str] = []
         self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
         self._note = note
         self._agent: Agent | None = None
@@ -186,6 +193,7 @@ class Conversation:
                 versions=self._kernel.pins,
                 images=model.images != "no",
                 hosts=self._hosts,
+                outside=self._tools is not None,
             )
             programs = self._kernel.spec.trust.allow_subprocess
             self._told = prompts.data_section(seen)
@@ -196,16 +204,31 @@ class Conversation:
                 programs=programs,
                 claims=self._claims,
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
+                middleware=self._outside(images=model.images != "no"),
             )
             self._agent.history = build.remember(self._past, note=self._note)
         return self._agent
+
+    def _outside(self, *, images: bool) -> list[AgentMiddleware[Any, Any, Any]]:
+        """What offers the model tools that are not the sandbox's."""
+        if self._tools is None:
+            return []
+        from nbagent.agent.mcp_tools import McpTools
+
+        return [McpTools(self._tools, notify=self._hear, images=images, consent=self._consent, turn=lambda: self.turns)]
+
+    def _hear(self, event: Event) -> None:
+        """Keep what other programs told the model: numbers in it are not of its making."""
+        if isinstance(event, McpToolCalled):
+            self._heard.append(event.text)
+        self._emit(event)
 
     def _claims(self, text: str) -> list[Claim]:
         """The numbers of an answer; what the questions, the code and the data's description say is not the model's."""
         from nbagent.agent.claims import claims
 
         cells, turns = self._recording.cells, self._recording.turns
-        given = [self._told, *(turn.question for turn in turns), *(cell.code for cell in cells)]
+        given = [self._told, *self._heard, *(turn.question for turn in turns), *(cell.code for cell in cells)]
         return claims(text, {cell.cell: cell.outputs for cell in cells}, given=given)
 
     # -- what the agent's tools call (`agent.tools.Runs`) -------------------------------------------------------

@@ -238,6 +238,8 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     """What will run, whole."""
     packages: list[str] = []
     """For an install, each package with its version."""
+    note: str = ""
+    """What else a person should know, such as what a tool of an MCP server says of itself."""
 
 
 class ApprovalGiven(Fact, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ from typing import Any, get_args
 from nbagent.errors import DataError, UsageError
 from nbagent.kernel.files import safe_name
 from nbagent.kernel.kernel import Restore
+from nbagent.mcp import servers
+from nbagent.mcp.servers import Server
 from nbagent.policy import Limits, Network, Trust, TrustLevel, asking, trust_for
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.sandbox.registry import engines
@@ -170,6 +172,21 @@ def check_asking(trust: Trust) -> None:
             f"This session's code reaches {reach}, so it will not ask for any.",
             mend="Start a session with --ask-hosts, or with security options that permit a network.",
         )
+
+
+def mcp_servers(given: str | Path | bool, *, default: Path | None) -> list[Server]:
+    """The MCP servers of a session.
+
+    Args:
+        given: Their file, or whether those of the person are wanted.
+        default: The person's file, if it isn't where it usually is.
+
+    Raises:
+        UsageError: The file can't be read or is wrong.
+    """
+    if given is False:
+        return []
+    return servers.load(default if given is True else Path(given).expanduser())
 
 
 def known_restore(way: str) -> Restore:

@@ -22,10 +22,11 @@ from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, SessionEnded
 from nbagent.files import Listing, SessionFiles, Uploaded
-from nbagent.inputs import Data, check_asking, known_engine, known_restore, sandbox_spec
+from nbagent.inputs import Data, check_asking, known_engine, known_restore, mcp_servers, sandbox_spec
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
+from nbagent.mcp.client import McpClient
 from nbagent.notebook.record import Recording
 from nbagent.policy import Limits
 from nbagent.sandbox import registry
@@ -64,6 +65,8 @@ class Session:
         allow: Rules of what nobody is asked about, such as `install:polars`, besides those of the settings.
         attended: Whether somebody follows the events and answers `ApprovalAsked` with `approve`; otherwise the setting
             `unattended` does, by default with no.
+        mcp: A file of MCP servers whose tools the model is offered, outside of the sandbox; True for the person's own
+            `mcp.json`, False for none.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
         session: An id for a new session; made up by default.
@@ -99,6 +102,7 @@ class Session:
         approvals: str | None = None,
         allow: Sequence[str] = (),
         attended: bool = False,
+        mcp: str | Path | bool = True,
         record: str | Path | None = None,
         restore: Restore | None = None,
         session: str | None = None,
@@ -125,6 +129,8 @@ class Session:
             ask_hosts=ask_hosts,
         )
         self.ask_hosts = ask_hosts
+        self._servers = mcp_servers(mcp, default=chosen.mcp_config)
+        self._tools: McpClient | None = None
         self.consent = Consent(
             Mode.parse(chosen.approvals if approvals is None else approvals),
             lambda event: self._running_journal().emit(event),
@@ -305,6 +311,8 @@ class Session:
         emit, alone = journal.emit, asyncio.Lock()
         files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
+        if self._servers:
+            self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
         self._conversation = Conversation(
             kernel,
             cells,
@@ -315,6 +323,7 @@ class Session:
             hosts=hosts_told(self._spec.trust, ask_hosts=self.ask_hosts),
             note=note,
             consent=self.consent,
+            tools=self._tools,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
@@ -341,6 +350,8 @@ class Session:
         was, self.status = self.status, "stopped"
         if self._conversation is not None:
             await self._conversation.stop()
+        if self._tools is not None:
+            await self._tools.close()
         if self._kernel is not None:
             await self._kernel.stop()
         await self._model.aclose()

@@ -67,6 +67,9 @@ class Settings(BaseSettings):
     unattended: Literal["reject", "approve"] = Field(
         default="reject", description="What becomes of such a question where nobody is there to answer."
     )
+    mcp_config: Path | None = Field(
+        default=None, description="The MCP servers' file; mcp.json in the folder of the settings by default."
+    )
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
     install_allow: list[str] = Field(default_factory=list, description="If not empty, only these distributions.")

@@ -5,6 +5,7 @@ A tool that fails is text that the model can act on, never the end of the turn.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,7 @@ from langchain_core.tools import BaseTool
 
 from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.view import cut
+from nbagent.consent import Action, Consent
 from nbagent.errors import McpError
 from nbagent.events import Event, McpToolCalled, McpToolsSelected
 from nbagent.mcp.catalog import DIVIDER, McpTool
@@ -43,16 +45,20 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         images: Whether the model takes images.
         explicit: Capabilities that every question needs.
         constraints: What a tool must meet, see `select.Constraints`.
+        consent: Asked before a call, if there is one.
+        turn: Tells the number of the question that is being answered.
     """
 
     def __init__(
         self,
         client: McpClient,
         *,
-        notify: Callable[[Event], None],
+        notify: Callable[[Event], object],
         images: bool = False,
         explicit: Iterable[str] = (),
         constraints: Constraints | Mapping[str, Any] | None = None,
+        consent: Consent | None = None,
+        turn: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__()
         self._client = client
@@ -60,6 +66,8 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         self._images = images
         self._explicit = tuple(explicit)
         self._constraints = Constraints.of(constraints)
+        self._consent = consent
+        self._turn = turn
         self._offered: dict[str, McpTool] = {}
         self._question = ""
         self._revision = -1
@@ -131,10 +139,19 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         return _Tool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
 
     async def _call(self, tool: McpTool, arguments: dict[str, Any]) -> tuple[Any, Any]:
-        """Call the tool; its content for the model, and the artifact."""
+        """Call the tool, if that is allowed; its content for the model, and the artifact."""
         artifact: dict[str, Any] = {"server": tool.server, "tool": tool.tool}
         content: Any
         seconds = 0.0
+        if self._consent is not None:
+            verdict = await self._consent.ask(_action(tool, arguments, turn=self._turn()))
+            wanted = _arguments(verdict.code) if verdict.decision == "edit" else arguments
+            if not verdict.granted or wanted is None:
+                reason = verdict.reason if wanted is not None else "The edited arguments are no JSON object."
+                return f"Not called: this was not approved. {reason}".strip(), {**artifact, "status": "failed"}
+            arguments = wanted
+            if tool.changed and verdict.by == "person":
+                self._client.accept(tool)
         try:
             called = await self._client.call(tool, arguments)
         except McpError as error:
@@ -155,6 +172,27 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
             )
         )
         return content, artifact
+
+
+def _action(tool: McpTool, arguments: dict[str, Any], *, turn: int) -> Action:
+    """What a call does, as a person is asked about it; its arguments may be edited.
+
+    A tool that says something else of itself than when it was accepted is asked about in any mode: what was approved is
+    not what it is now.
+    """
+    shown = json.dumps(arguments, ensure_ascii=False, indent=1)
+    return Action(
+        kind="mcp", tool=tool.name, what=tool.name, code=shown, note=tool.shown, turn=turn, anyway=tool.changed
+    )
+
+
+def _arguments(edited: str) -> dict[str, Any] | None:
+    """The arguments that a person wrote, if they are any."""
+    try:
+        given = json.loads(edited)
+    except ValueError:
+        return None
+    return given if isinstance(given, dict) else None
 
 
 class _Tool(BaseTool):

@@ -55,7 +55,9 @@ class McpClient:
         StoreError: `seen` can't be read.
     """
 
-    def __init__(self, servers: Sequence[Server], *, notify: Callable[[Event], None], seen: Path | None = None) -> None:
+    def __init__(
+        self, servers: Sequence[Server], *, notify: Callable[[Event], object], seen: Path | None = None
+    ) -> None:
         if servers and importlib.util.find_spec("mcp") is None:
             raise UsageError(
                 "MCP servers need a package that is not installed.", mend="Run: pip install 'nbagent[mcp]'"

@@ -77,7 +77,7 @@ class Connection:
         self,
         server: Server,
         *,
-        notify: Callable[[Event], None],
+        notify: Callable[[Event], object],
         seconds: float = SECONDS,
         start_seconds: float = START_SECONDS,
     ) -> None:
