@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from agent.stub import Kernel, Provider
 
-from nbagent.agent import models
+from nbagent.agent import failures
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
     """A running stub that `openai:…` reaches; its client gives up after one retry."""
     stub = Provider()
     monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
-    monkeypatch.setattr(models, "RETRIES", 1)
+    monkeypatch.setattr(failures, "RETRIES", 1)
     yield stub
     stub.close()
 
