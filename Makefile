@@ -21,6 +21,7 @@ SOURCES := pyproject.toml LICENSE $(wildcard README.md) \
 	$(shell find nbagent kernels -name __pycache__ -prune -o -print)
 
 # One resolution for every Python from 3.11 on, so that a result doesn't depend on which one runs it.
+EXTRAS := anthropic google groq ollama openrouter local
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --upgrade \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins'
 
@@ -63,7 +64,7 @@ dev: $(DONE)/tests  ## nbagent editable in .venv
 pins: $(DONE)/uv  ## newest versions, with hashes and without addresses, into the three requirements.txt
 	@$(COMPILE) kernels/requirements.in --output-file kernels/requirements.txt > /dev/null
 	$(COMPILE) pyproject.toml --group build --output-file requirements.txt > /dev/null
-	$(COMPILE) pyproject.toml --extra test --extra anthropic --extra local --constraints requirements.txt \
+	$(COMPILE) pyproject.toml --extra test $(EXTRAS:%=--extra %) --constraints requirements.txt \
 		--output-file tests/requirements.txt > /dev/null
 
 clean:  ## undo everything but the cache of the kernels' packages

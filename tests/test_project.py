@@ -68,8 +68,9 @@ def test_pins_of_the_runtime_are_within_the_ranges() -> None:
 
 
 def test_pins_of_the_tests_are_within_the_ranges() -> None:
-    """What `make test` installs is what pyproject.toml allows, with its extra `test`."""
-    assert_pinned([*runtime(), *extra("test"), *extra("anthropic")], "tests/requirements.txt")
+    """What `make test` installs is what pyproject.toml allows, with its extra `test` and every provider."""
+    providers = [each for name in ("anthropic", "google", "groq", "ollama", "openrouter") for each in extra(name)]
+    assert_pinned([*runtime(), *extra("test"), *providers], "tests/requirements.txt")
 
 
 def test_pins_of_the_kernel_are_within_the_ranges() -> None:

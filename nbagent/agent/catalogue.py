@@ -66,8 +66,11 @@ def models_of(name: str) -> list[Listed]:
         UnlistedError: It can't be asked, or answers with something else.
     """
     provider = PROVIDERS[name]
-    path, headers = _question(name, provider)
-    found = _get(path, headers)
+    try:
+        url, headers = _question(name, provider)
+    except ValueError as error:
+        raise UnlistedError(f"{provider.address} is no address") from error
+    found = _get(url, headers)
     try:
         rows = found.get("models" if name in ("ollama", "google_genai") else "data") or []
         listed = [_row(row) for row in rows if _talks(row)]
@@ -108,7 +111,11 @@ def ollama_can(model: str) -> frozenset[str]:
     Raises:
         UnlistedError: Ollama can't be asked, or hasn't got the model.
     """
-    address = ollama_address(PROVIDERS["ollama"].address)
+    given = PROVIDERS["ollama"].address
+    try:
+        address = ollama_address(given)
+    except ValueError as error:
+        raise UnlistedError(f"{given} is no address") from error
     body = json.dumps({"model": model}).encode()
     found = _get(f"{address}/api/show", {**_ollamas_key(), "Content-Type": "application/json"}, body=body)
     capabilities = found.get("capabilities")
@@ -139,14 +146,14 @@ def _ollamas_key() -> dict[str, str]:
 def _get(url: str, headers: dict[str, str], *, body: bytes | None = None) -> dict[str, Any]:
     if not url.startswith(("http://", "https://")):
         raise UnlistedError(f"{url} is no address")
-    request = urllib.request.Request(url, data=body, headers={"User-Agent": "nbagent", **headers})  # noqa: S310 - checked
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as response:  # noqa: S310 - as above
+        request = urllib.request.Request(url, data=body, headers={"User-Agent": "nbagent", **headers})  # noqa: S310
+        with urllib.request.urlopen(request, timeout=SECONDS) as response:  # noqa: S310 - HTTP
             found = json.loads(response.read(LIMIT))
     except urllib.error.HTTPError as error:
         error.close()
-        refused = " the key" if error.code in (401, 403) else ""
-        raise UnlistedError(f"it refuses{refused or ' the request'} ({error.code})") from error
+        refused = "the key" if error.code in (401, 403) else "the request"
+        raise UnlistedError(f"it refuses {refused} ({error.code})") from error
     except ValueError as error:
         raise UnlistedError("it answers with something else than a list of models") from error
     except (OSError, urllib.error.URLError) as error:

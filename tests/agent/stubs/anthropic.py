@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from agent.stubs.transport import Say, ids, parts, sse, words
+from agent.stubs.transport import Say, ids, parts, sse, unique, words
 
 BASE = ""
 END = b""
@@ -35,12 +35,7 @@ def streamed(path: str, asked: dict[str, Any]) -> bool:
 def pieces(say: Say, asked: dict[str, Any]) -> Iterator[bytes]:
     """Typed events: the input's usage first, the output's last, arguments in pieces between."""
     into, out = say.usage
-    begun = {
-        **whole(say, asked),
-        "content": [],
-        "stop_reason": None,
-        "usage": {"input_tokens": into, "output_tokens": 1},
-    }
+    begun = {**_head(asked), "usage": {"input_tokens": into, "output_tokens": 1}}
     yield _event({"type": "message_start", "message": begun})
     yield _event({"type": "ping"})
     for index, block in enumerate(_blocks(say)):
@@ -73,30 +68,15 @@ def _blocks(say: Say) -> list[dict[str, Any]]:
 
 def whole(say: Say, asked: dict[str, Any]) -> dict[str, Any]:
     """A message."""
-    into, out = say.usage
-    content = (
-        [{**block, "input": json.loads(block["input"])} if "input" in block else block for block in _blocks(say)]
-        if _is_json(say)
-        else []
-    )
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": asked["model"],
-        "content": content,
-        "stop_reason": _stop(say),
-        "stop_sequence": None,
-        "usage": {"input_tokens": into, "output_tokens": out},
-    }
+    blocks = _blocks(say)
+    content = [{**block, "input": json.loads(block["input"])} if "input" in block else block for block in blocks]
+    usage = {"input_tokens": say.usage[0], "output_tokens": say.usage[1]}
+    return {**_head(asked), "content": content, "stop_reason": _stop(say), "usage": usage}
 
 
-def _is_json(say: Say) -> bool:
-    try:
-        [json.loads(arguments) for _, arguments in say.calls]
-    except ValueError:
-        return False
-    return True
+def _head(asked: dict[str, Any]) -> dict[str, Any]:
+    head = {"id": unique("msg_"), "type": "message", "role": "assistant", "model": asked["model"]}
+    return {**head, "content": [], "stop_reason": None, "stop_sequence": None}
 
 
 def _stop(say: Say) -> str:

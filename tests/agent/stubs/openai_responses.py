@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.stubs.openai_chat import failed, listed
-from agent.stubs.transport import Say, ids, parts, sse, words
+from agent.stubs.transport import Say, ids, parts, sse, unique, words
 
 __all__ = ["BASE", "END", "broken", "failed", "images", "listed", "pieces", "results", "streamed", "whole"]
 
@@ -30,16 +30,16 @@ def pieces(say: Say, asked: dict[str, Any]) -> Iterator[bytes]:
 
 
 def _events(say: Say, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    begun = {**whole(say, asked), "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+    ended = whole(say, asked)
+    begun = {**ended, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
-    for index, item in enumerate(_items(say)):
+    for index, item in enumerate(ended["output"]):
         place = {"output_index": index, "item_id": item["id"]}
         if item["type"] == "message":
             yield from _text(item, place, say.text)
         else:
             yield from _call(item, place)
-    ended = whole(say, asked)
     yield {"type": f"response.{ended['status']}", "response": ended}
 
 
@@ -74,10 +74,12 @@ def _items(say: Say) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if say.text:
         content = [{"type": "output_text", "text": say.text, "annotations": [], "logprobs": []}]
-        items.append({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content})
-    for number, (each, (name, arguments)) in enumerate(zip(ids(say, "call_"), say.calls, strict=True)):
+        items.append(
+            {"id": unique("msg_"), "type": "message", "role": "assistant", "status": "completed", "content": content}
+        )
+    for each, (name, arguments) in zip(ids(say, "call_"), say.calls, strict=True):
         call = {"call_id": each, "name": name, "arguments": arguments, "status": "completed"}
-        items.append({"id": f"fc_{number}", "type": "function_call", **call})
+        items.append({"id": unique("fc_"), "type": "function_call", **call})
     return items
 
 
@@ -97,7 +99,7 @@ def whole(say: Say, asked: dict[str, Any]) -> dict[str, Any]:
         else {"status": "completed"}
     )
     return {
-        "id": "resp_1",
+        "id": unique("resp_"),
         "object": "response",
         "created_at": 1_700_000_000,
         "model": asked["model"],

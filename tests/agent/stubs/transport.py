@@ -4,13 +4,15 @@
         monkeypatch.setenv("ANTHROPIC_BASE_URL", stub.url)
         stub.say(Say(status=429, headers=(("Retry-After", "1"),)), Say(text="Hello"))
 
-Each request takes the next `Say`; the requests are kept. Connections stay open between requests, as a provider's do.
+Each request takes the next `Say`; the requests are kept. Connections stay open between requests, as a provider's do,
+unless a test whose models are never closed wants it otherwise.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.server
+import itertools
 import json
 import threading
 import time
@@ -18,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+_NUMBERS = itertools.count(1)
 Cut = Literal["", "closed", "broken"]
 
 
@@ -95,17 +98,20 @@ class Stub:
         script: What is still to be answered.
         requests: The bodies that came.
         headers: Their headers, in lower case.
+        streams: Whether each wanted a stream.
         paths: All paths that were asked for, lists of models included.
         times: When they came, on the monotonic clock.
         models: What the list of models has.
         abilities: What an Ollama says that all of them can.
     """
 
-    def __init__(self, wire: Any) -> None:
+    def __init__(self, wire: Any, *, keeps_alive: bool = True) -> None:
         self.wire: Format = wire
+        self.keeps_alive = keeps_alive
         self.script: list[Say] = []
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.streams: list[bool] = []
         self.paths: list[str] = []
         self.times: list[float] = []
         self.models: list[str] = []
@@ -141,6 +147,16 @@ def _handler(stub: Stub) -> type[http.server.BaseHTTPRequestHandler]:
         # A reply's headers and body are two writes, which Nagle's algorithm would hold apart for 40 ms.
         disable_nagle_algorithm = True
 
+        def end_headers(self) -> None:
+            if not stub.keeps_alive:
+                self.send_header("Connection", "close")
+            super().end_headers()
+
+        def handle_one_request(self) -> None:
+            # Whoever asked may have been cancelled meanwhile.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                super().handle_one_request()
+
         def do_GET(self) -> None:
             stub.paths.append(self.path)
             if stub.refuses:
@@ -158,16 +174,15 @@ def _handler(stub: Stub) -> type[http.server.BaseHTTPRequestHandler]:
             stub.requests.append(asked)
             stub.headers.append({name.lower(): value for name, value in self.headers.items()})
             stub.times.append(time.monotonic())
+            stub.streams.append(stub.wire.streamed(self.path, asked))
             say = stub.script.pop(0) if stub.script else Say(status=418)
             time.sleep(say.pause)
-            # Whoever asked may have been cancelled meanwhile.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._answer(say, asked)
+            self._answer(say, asked)
 
         def _answer(self, say: Say, asked: dict[str, Any]) -> None:
             if say.status != 200:
                 _send(self, stub.wire.failed(say), status=say.status, headers=say.headers)
-            elif stub.wire.streamed(self.path, asked):
+            elif stub.streams[-1]:
                 _stream(self, say, stub.wire, asked)
             else:
                 _send(self, stub.wire.whole(say, asked))
@@ -242,6 +257,11 @@ def parts(arguments: str, number: int = 3) -> list[str]:
     return [arguments[start : start + size] for start in range(0, len(arguments), size)]
 
 
+def unique(prefix: str) -> str:
+    """An id that nothing else has."""
+    return f"{prefix}{next(_NUMBERS)}"
+
+
 def ids(say: Say, prefix: str) -> tuple[str, ...]:
     """The ids of a reply's calls."""
-    return say.ids or tuple(f"{prefix}{id(say):x}{number}" for number in range(len(say.calls)))
+    return say.ids or tuple(f"{prefix}{next(_NUMBERS)}" for _ in say.calls)
