@@ -240,9 +240,12 @@ def _ollamas_images(model: str) -> Images:
         able = ollama_can(model)
     except UnlistedError:
         try:
-            names = some(models_of("ollama"), like=model)
+            listed = models_of("ollama")
         except UnlistedError:
             return "no"  # it isn't there; the first call says so, if it still isn't
+        if {model, f"{model}:latest"} & {each.name for each in listed}:
+            return "no"  # a server that is like Ollama, but doesn't tell what its models can
+        names = some(listed, like=model)
         has = f"It has: {names}. " if names else ""
         raise ModelError(f"Ollama has no model {model!r}.", mend=f"{has}Run: ollama pull {model}") from None
     if able and "tools" not in able:

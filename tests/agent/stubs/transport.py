@@ -102,7 +102,7 @@ class Stub:
         paths: All paths that were asked for, lists of models included.
         times: When they came, on the monotonic clock.
         models: What the list of models has.
-        abilities: What an Ollama says that all of them can.
+        abilities: What an Ollama says that all of them can; one with none doesn't know the question.
     """
 
     def __init__(self, wire: Any, *, keeps_alive: bool = True) -> None:
@@ -168,7 +168,7 @@ def _handler(stub: Stub) -> type[http.server.BaseHTTPRequestHandler]:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             stub.paths.append(self.path)
             if self.path == "/api/show":
-                has = asked["model"] in stub.models
+                has = asked["model"] in stub.models and bool(stub.abilities)
                 _send(self, {"capabilities": stub.abilities} if has else {"error": "no"}, status=200 if has else 404)
                 return
             stub.requests.append(asked)
