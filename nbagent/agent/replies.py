@@ -103,6 +103,8 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
             request = request.override(messages=images_after_results(request.messages))
         elif model.images == "no" and first.images != "no":
             request = request.override(messages=without_images(request.messages))
+        if model.provider == "google_genai":
+            request = request.override(messages=refusals_in_words(request.messages))
         response = await handler(request)
         if (reply := _reply_of(response)) is not None:
             _check_whole(reply, model.provider)
@@ -202,3 +204,27 @@ def without_images(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             message = message.model_copy(update={"content": f"{message.text}{note if figures else ''}"})
         told.append(message)
     return told
+
+
+def refusals_in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The same conversation with calls that were not readable, and what was said of them, as plain text.
+
+    langchain-google-genai would send such a call as if it were one, and nothing of its result, which Gemini refuses.
+    """
+    moved: list[AnyMessage] = []
+    held: list[AnyMessage] = []
+    refused: set[str | None] = set()
+    for message in [*messages, None]:
+        if held and not isinstance(message, ToolMessage):
+            moved += held
+            held = []
+        if isinstance(message, ToolMessage) and message.tool_call_id in refused:
+            held.append(HumanMessage(message.text))
+            continue
+        if isinstance(message, AIMessage):
+            refused = {call["id"] for call in message.invalid_tool_calls}
+            if refused and not message.tool_calls:
+                message = AIMessage(message.text or "[A call that can't be read.]")
+        if message is not None:
+            moved.append(message)
+    return moved

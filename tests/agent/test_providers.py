@@ -182,6 +182,8 @@ async def test_a_call_that_was_cut_does_not_run(case: Case, agent: Agent, stub: 
     """Neither one at the limit of tokens, nor one whose arguments are no JSON: LangChain would complete both."""
     stub.say(Say(calls=(python("print('a long text')"),), finish=case.cut), Say(text="again"))
     assert (await ask(agent))[0].text == "again"
+    assert "reached its token limit" in json.dumps(stub.requests[1])
+    assert case.wire is not google or "functionCall" not in json.dumps(stub.requests[1])
     if case.has_pieces:
         stub.say(Say(calls=(python("x = 1"), ("python", '{"code": "x = 2'))), Say(text="sorry"))
         assert (await ask(agent))[0].text == "sorry"
