@@ -21,6 +21,7 @@ SOURCES := pyproject.toml LICENSE $(wildcard README.md) \
 	$(shell find nbagent kernels -name __pycache__ -prune -o -print)
 
 # One resolution for every Python from 3.11 on, so that a result doesn't depend on which one runs it.
+EXTRAS := anthropic google groq ollama openrouter local mcp
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --upgrade \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins'
 
@@ -62,9 +63,9 @@ dev: $(DONE)/tests  ## nbagent editable in .venv
 
 pins: $(DONE)/uv  ## newest versions, with hashes and without addresses, into the three requirements.txt
 	@$(COMPILE) kernels/requirements.in --output-file kernels/requirements.txt > /dev/null
-	$(COMPILE) pyproject.toml --group build --output-file requirements.txt > /dev/null
-	$(COMPILE) pyproject.toml --extra test --extra anthropic --extra local --extra mcp --constraints requirements.txt \
-		--output-file tests/requirements.txt > /dev/null
+	# First what the tests install, which is more, so that the few versions in which all of it agrees are found.
+	$(COMPILE) pyproject.toml --extra test $(EXTRAS:%=--extra %) --output-file tests/requirements.txt > /dev/null
+	$(COMPILE) pyproject.toml --group build --constraints tests/requirements.txt --output-file requirements.txt > /dev/null
 
 clean:  ## undo everything but the cache of the kernels' packages
 	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .benchmarks

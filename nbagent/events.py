@@ -139,6 +139,21 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     text: str
     tools: list[str] = []
     usage: Usage = Usage()
+    model: str = ""
+    """Which one, if it was a fallback; empty for the model that was asked."""
+
+
+class ModelFailed(Fact, frozen=True, kw_only=True):
+    """A model was asked and gave no whole reply; it is asked again after `wait`, or not at all."""
+
+    turn: int
+    model: str
+    reason: str
+    """One sentence, as a person is told it."""
+    usage: Usage = Usage()
+    """What the attempt has cost, as far as the provider told it; `calls` is 0 if it told nothing."""
+    wait: float | None = None
+    """Seconds until the same model is asked again; None if it isn't in this question."""
 
 
 class CellStarted(Fact, frozen=True, kw_only=True):
@@ -455,6 +470,7 @@ Event = (
     SessionStarted
     | Asked
     | ModelReplied
+    | ModelFailed
     | CellStarted
     | CommandRun
     | OutputAdded

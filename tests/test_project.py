@@ -68,8 +68,10 @@ def test_pins_of_the_runtime_are_within_the_ranges() -> None:
 
 
 def test_pins_of_the_tests_are_within_the_ranges() -> None:
-    """What `make test` installs is what pyproject.toml allows, with its extra `test`."""
-    assert_pinned([*runtime(), *extra("test"), *extra("anthropic"), *extra("mcp")], "tests/requirements.txt")
+    """What `make test` installs is what pyproject.toml allows, with its extra `test`, MCP and every provider."""
+    extras = ("anthropic", "google", "groq", "ollama", "openrouter", "mcp")
+    asked = [each for name in extras for each in extra(name)]
+    assert_pinned([*runtime(), *extra("test"), *asked], "tests/requirements.txt")
 
 
 def test_pins_of_the_kernel_are_within_the_ranges() -> None:

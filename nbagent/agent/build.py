@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ModelCallLimitMiddleware, ModelRetryMiddleware
+from langchain.agents.middleware import AgentMiddleware, ModelCallLimitMiddleware, ModelFallbackMiddleware
 from langchain.agents.middleware.model_call_limit import ModelCallLimitExceededError
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -20,21 +20,18 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Interrupt
 
 from nbagent.agent.approve import Approvals
+from nbagent.agent.attempts import Attempts, Failed
 from nbagent.agent.evaluate import Evaluation
-from nbagent.agent.failures import is_worth_retrying
 from nbagent.agent.models import Model
 from nbagent.agent.replay import text_of
-from nbagent.agent.replies import ASKED, Replies, Wire, told
+from nbagent.agent.replies import ANSWERED, ASKED, Replies, Wire, told
 from nbagent.agent.tools import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
-from nbagent.errors import UsageError
-from nbagent.events import Claim, ModelReplied, Usage
+from nbagent.errors import ModelError, UsageError
+from nbagent.events import Claim, ModelFailed, ModelReplied, Usage
 
 CALLS = 30
 """Model calls that one question may take."""
-BROKEN_RETRIES = 2
-FIRST_DELAY = 1.0
-"""Seconds before the first retry; doubled for each further one."""
 THREAD: RunnableConfig = {"configurable": {"thread_id": "session"}}
 """A graph has a checkpointer of its own, so its one conversation needs no other name."""
 
@@ -51,6 +48,7 @@ class Agent:
     Attributes:
         graph: LangChain's agent graph, with a checkpointer in memory.
         model: The model in it.
+        attempts: What tries the model's calls, and tells of those that failed.
         max_calls: Model calls that one question may take.
         finished: Results of the last reply's calls, by the ids of the reply and the call.
         history: The conversation up to the last question.
@@ -59,6 +57,7 @@ class Agent:
 
     graph: Any
     model: Model
+    attempts: Attempts
     max_calls: int = CALLS
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
     history: list[AnyMessage] = field(default_factory=list)
@@ -86,6 +85,7 @@ def build_agent(
     *,
     system_prompt: str,
     middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+    fallback: Sequence[Model] = (),
     max_calls: int = CALLS,
     programs: bool = True,
     claims: Callable[[str], Sequence[Claim]] | None = None,
@@ -97,21 +97,23 @@ def build_agent(
         model: An opened model.
         runs: The session's side of the tools.
         system_prompt: What `prompts.system_prompt` wrote.
-        middleware: Further LangChain middleware, such as approvals or a fallback model.
+        middleware: Further LangChain middleware, such as approvals.
+        fallback: Models that are asked in this order for a reply that the first one does not give.
         max_calls: Model calls that one question may take.
         programs: Whether the sandbox runs programs.
         claims: Finds where the numbers of an answer stand; without it no answer is sent back.
         approvals: Asks before calls run.
+
+    Raises:
+        ModelError: A recording has a fallback, or is one: it can't go on where another model left off.
     """
-    retry = ModelRetryMiddleware(
-        max_retries=BROKEN_RETRIES,
-        retry_on=lambda error: is_worth_retrying(error, chat=model.chat),
-        on_failure="error",
-        initial_delay=FIRST_DELAY,
-    )
-    in_order = InOrder()
+    models = (model, *fallback)
+    if fallback and any(each.is_replay for each in models):
+        raise ModelError("A recorded model neither has nor is a fallback.", mend="Leave the fallback out.")
+    in_order, attempts = InOrder(), Attempts(models)
     # The order matters. `after_model` runs from the last to the first: the limit has counted the call when `Replies`
-    # sends it back. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is retried.
+    # sends it back. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is retried,
+    # and a model is tried again before the next one is asked.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
         Replies(model),
         *([Evaluation(model, claims)] if claims else []),
@@ -119,8 +121,9 @@ def build_agent(
         *([approvals] if approvals else []),
         *middleware,
         ModelCallLimitMiddleware(run_limit=max_calls, exit_behavior="error"),
-        retry,
-        Wire(model),
+        *([ModelFallbackMiddleware(*(each.chat for each in fallback))] if fallback else []),
+        attempts,
+        Wire(models),
     ]
     graph = create_agent(
         model.chat,
@@ -129,10 +132,24 @@ def build_agent(
         middleware=stack,
         checkpointer=InMemorySaver(),
     )
-    return Agent(graph=graph, model=model, max_calls=max_calls, finished=in_order.finished, approvals=approvals)
+    return Agent(
+        graph=graph,
+        model=model,
+        attempts=attempts,
+        max_calls=max_calls,
+        finished=in_order.finished,
+        approvals=approvals,
+    )
 
 
-async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplied], None], turn: int) -> Answer:
+async def answer(
+    agent: Agent,
+    question: str,
+    *,
+    on_reply: Callable[[ModelReplied], None],
+    on_failure: Callable[[ModelFailed], None] = lambda _: None,
+    turn: int,
+) -> Answer:
     """Answer one question.
 
     It may be cancelled at any point: the next question continues the conversation and knows that this one was stopped.
@@ -141,6 +158,7 @@ async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplie
         agent: What `build_agent` made. One question at a time.
         question: The person's words.
         on_reply: Called with each reply of the model, before its tools run.
+        on_failure: Called with each attempt that failed; its usage is part of the answer's.
         turn: The question's number, for the events.
 
     Raises:
@@ -149,6 +167,13 @@ async def answer(agent: Agent, question: str, *, on_reply: Callable[[ModelReplie
         SandboxError: A tool could not run.
     """
     text, usage = "", Usage()
+
+    def failed(attempt: Failed) -> None:
+        nonlocal usage
+        usage += attempt.usage
+        on_failure(ModelFailed(turn=turn, **attempt._asdict()))
+
+    agent.attempts.tell = failed
     await _resume(agent)
     messages = [*agent.history, HumanMessage(question.encode("utf-8", "replace").decode())]
     # `exit`: one checkpoint a turn, also of one that fails or is cancelled. Each holds the whole conversation with its
@@ -205,6 +230,7 @@ def _event(message: AIMessage, *, turn: int) -> ModelReplied:
     given: Any = message.usage_metadata or {}
     return ModelReplied(
         turn=turn,
+        model=message.response_metadata.get(ANSWERED, ""),
         text=text_of(message),
         tools=[str(call["name"]) for call in [*message.tool_calls, *message.invalid_tool_calls]],
         usage=Usage(

@@ -5,14 +5,15 @@ Checking a name costs no import of LangChain; opening the model does.
 
 from __future__ import annotations
 
-import http.client
-import importlib.util
-import json
+import inspect
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
+from nbagent.agent.catalogue import UnlistedError, default_of, models_of, ollama_can, some
+from nbagent.agent.providers import PROVIDERS, Provider, options, settle
 from nbagent.errors import ModelError
 
 if TYPE_CHECKING:
@@ -21,59 +22,6 @@ if TYPE_CHECKING:
     from nbagent.agent.replay import Recorder
 
 REPLAY = "replay"
-RETRIES = 4
-"""Retries in a provider's own client, which waits as long as the server asks (Retry-After): 7 s of backoff in all."""
-OLLAMA = ("127.0.0.1", 11434)
-PROBE_SECONDS = 0.5
-
-
-class Provider(NamedTuple):
-    """What must be known of a provider before LangChain is imported."""
-
-    module: str
-    keys: tuple[str, ...] = ()
-    """Environment variables of which one holds the key."""
-    urls: tuple[str, ...] = ()
-    """Environment variables of a base URL that makes a key needless."""
-    extra: str = ""
-    """The extra of nbagent that brings the module; without one, its own distribution is named."""
-    default: str = ""
-    """The model that is taken when only a key was found."""
-
-    @property
-    def installed(self) -> bool:
-        """Whether the integration can be imported."""
-        return importlib.util.find_spec(self.module) is not None
-
-    @property
-    def install(self) -> str:
-        """The command that makes it so."""
-        return f"pip install 'nbagent[{self.extra}]'" if self.extra else f"pip install {self.module.replace('_', '-')}"
-
-    @property
-    def key(self) -> str:
-        """The name of the variable that holds a key now, or an empty string."""
-        return next((name for name in self.keys if os.environ.get(name)), "")
-
-    @property
-    def url(self) -> str:
-        """The base URL from the environment, or an empty string."""
-        return next((os.environ[name] for name in self.urls if os.environ.get(name)), "")
-
-
-# In the order in which a key in the environment is taken. The others that LangChain knows are looked up there.
-PROVIDERS = {
-    "anthropic": Provider(
-        "langchain_anthropic", ("ANTHROPIC_API_KEY",), ("ANTHROPIC_BASE_URL",), "anthropic", "claude-sonnet-4-5"
-    ),
-    "openai": Provider("langchain_openai", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "", "gpt-5.1"),
-    "google_genai": Provider(
-        "langchain_google_genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), (), "google", "gemini-flash-latest"
-    ),
-    "groq": Provider("langchain_groq", ("GROQ_API_KEY",), (), "groq", "openai/gpt-oss-120b"),
-    "openrouter": Provider("langchain_openrouter", ("OPENROUTER_API_KEY",), (), "openrouter", "openrouter/auto"),
-    "ollama": Provider("langchain_ollama", extra="ollama"),
-}
 
 Images = Literal["no", "in results", "after results"]
 """Where a model takes images: nowhere, in a tool's message, or only in a message that follows it."""
@@ -97,12 +45,20 @@ class Model:
     images: Images = "no"
     recorder: Recorder | None = None
 
+    @property
+    def provider(self) -> str:
+        """The first half of its name."""
+        return self.name.partition(":")[0]
+
     async def aclose(self) -> None:
-        """Close the connections to the provider, where they are this model's own."""
-        # LangChain's chat models have no `close`. The client of the others is shared within the process.
-        client = getattr(self.chat, "root_async_client", None)
-        if client is not None:
-            await client.close()
+        """Close the connections to the provider."""
+        # LangChain's chat models have no `close`; each keeps its client under a name of its own.
+        known = PROVIDERS.get(self.provider)
+        close: Any = self.chat if known and known.close else None
+        for attribute in known.close.split(".") if known else ():
+            close = getattr(close, attribute, None)
+        if close is not None and inspect.isawaitable(closing := close()):
+            await closing
 
 
 def check_name(name: str) -> tuple[str, str]:
@@ -122,13 +78,13 @@ def check_name(name: str) -> tuple[str, str]:
     if not known.installed:
         raise ModelError(f"Models of {provider} need a package that is not installed.", mend=f"Run: {known.install}")
     gateway = os.environ.get("LANGSMITH_GATEWAY", "").lower() not in ("", "0", "false", "no")
-    if known.keys and not known.key and not known.url and not gateway:
+    if provider != "ollama" and known.keys and not known.key and not known.url and not gateway:
         raise ModelError(f"There is no key for {provider}.", mend=f"Set {' or '.join(known.keys)}.")
     return provider, model
 
 
 def open_model(name: str, *, record: Path | None = None) -> Model:
-    """Open a model by name.
+    """Open a model by name. An Ollama is asked what the model can, which takes milliseconds.
 
     Args:
         name: `provider:model`, or `replay:FILE`.
@@ -151,27 +107,22 @@ def open_model(name: str, *, record: Path | None = None) -> Model:
         # Of a recording only the file's name: notebooks carry this, and folders are nobody's business.
         name=f"{provider}:{Path(model).name if provider == REPLAY else model}",
         is_replay=provider == REPLAY,
-        images=images_of(chat),
+        images=_ollamas_images(model) if provider == "ollama" else images_of(chat),
         recorder=Recorder(record) if record else None,
     )
 
 
 def find_model() -> str:
-    """The name of a model, when the person named none: by a key in the environment, then a local Ollama.
+    """The name of a model, when the person named none: by a key in the environment, then by what an Ollama has.
 
-    Blocks for up to half a second.
+    The provider itself is asked what it has, since any name that stood here would age. Blocks for some seconds at most.
 
     Raises:
         ModelError: There is none; the message says the three ways out.
     """
     for name, provider in PROVIDERS.items():
-        if provider.url and provider.urls and name == "openai":
-            raise ModelError(
-                f"There is an address for models, {provider.url}, but no model was named.",
-                mend="Name one that it has, as openai:MODEL.",
-            )
-        if provider.key and provider.installed:
-            return f"{name}:{provider.default}"
+        if name != "ollama" and (provider.key or provider.url) and provider.installed:
+            return _default(name, provider)
     if model := _ollama_model():
         return f"ollama:{model}"
     without = [provider for provider in PROVIDERS.values() if provider.key]
@@ -183,51 +134,47 @@ def find_model() -> str:
     )
 
 
+def model_of(chat: BaseChatModel, models: Sequence[Model]) -> Model:
+    """The model that a request is for, of those that an agent may use; the first if it is none of them."""
+    return next((model for model in models if model.chat is chat), models[0])
+
+
 def images_of(chat: BaseChatModel) -> Images:
     """Where a model takes images, by the profile that LangChain has of it; an unknown model gets none."""
     profile: dict[str, Any] = dict(getattr(chat, "profile", None) or {})
     if not profile.get("image_inputs"):
         return "no"
     # The profiles of OpenAI's models tell of the Responses API; in chat completions a tool's message is only text.
-    by_completions = any(base.__name__ == "BaseChatOpenAI" for base in type(chat).__mro__) and not getattr(
-        chat, "use_responses_api", None
-    )
-    return "in results" if profile.get("image_tool_message") and not by_completions else "after results"
+    kinds = {base.__name__ for base in type(chat).__mro__}
+    by_completions = "BaseChatOpenAI" in kinds and not _by_responses(chat)
+    # langchain-google-genai puts an image beside the result, and makes the result's text a list in a list.
+    plain = by_completions or "ChatGoogleGenerativeAI" in kinds
+    return "in results" if profile.get("image_tool_message") and not plain else "after results"
+
+
+def _by_responses(chat: Any) -> bool:
+    """Whether this ChatOpenAI will use the Responses API with tools of ours; its own rule, where it lets us ask."""
+    if isinstance(chat.use_responses_api, bool):
+        return chat.use_responses_api
+    rule = getattr(chat, "_use_responses_api", None)
+    return bool(rule and rule({"tools": [{"type": "function", "function": {"name": "python"}}]}))
 
 
 def _open(provider: str, model: str) -> BaseChatModel:
     from langchain.chat_models import init_chat_model
 
+    from nbagent.agent.watch import WATCH
+
     try:
-        chat: BaseChatModel = init_chat_model(model, model_provider=provider, **_options(provider))
+        chat: BaseChatModel = init_chat_model(model, model_provider=provider, callbacks=[WATCH], **options(provider))
     except ImportError as error:
         raise ModelError(f"Models of {provider} can't be opened: {error}.") from error
     except Exception as error:
         # Each integration has its own errors here (pydantic's, its SDK's, ValueError), all of them about settings.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise ModelError(f"{provider}:{model} can't be opened: {' '.join(lines)[:300]}") from error
+    settle(provider, chat)
     return chat
-
-
-def _options(provider: str) -> dict[str, Any]:
-    """Settings of a chat model that don't depend on the model."""
-    if provider not in ("openai", "anthropic"):
-        return {}
-    # A reply may take minutes: streamed, no proxy between takes the silence for a dead connection.
-    options: dict[str, Any] = {"max_retries": RETRIES, "streaming": True, "stream_usage": True}
-    known = PROVIDERS[provider]
-    if known.url:
-        options["base_url"] = known.url
-        if provider == "openai":
-            options["use_responses_api"] = False
-        if not known.key:
-            options["api_key"] = "none"  # the client insists on one, the server doesn't
-    if provider == "openai":
-        from openai import Timeout
-
-        # Given as an object, it also keeps langchain-openai from sharing one HTTP client between event loops.
-        options["timeout"] = Timeout(600.0, connect=10.0)
-    return options
 
 
 def _known() -> str:
@@ -250,15 +197,59 @@ def _from_langchain(name: str) -> Provider:
     return Provider(registry[name][0].partition(".")[0])
 
 
-def _ollama_model() -> str:
-    """The model that a local Ollama used or fetched last, embedding models aside; empty if none answers."""
-    connection = http.client.HTTPConnection(*OLLAMA, timeout=PROBE_SECONDS)
+def _default(name: str, provider: Provider) -> str:
+    """The name of the model that is taken of a provider.
+
+    Raises:
+        ModelError: It can't be asked, or it has no obvious one.
+    """
+    seen = provider.key if provider.key and not provider.url else f"the address {provider.address}"
     try:
-        connection.request("GET", "/api/tags")
-        models = json.loads(connection.getresponse().read(1 << 20))["models"]
-        named = [(str(model.get("modified_at", "")), str(model["name"])) for model in models]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, http.client.HTTPException):
+        if model := default_of(name):
+            return f"{name}:{model}"
+        has = some(models_of(name))
+    except UnlistedError as error:
+        raise ModelError(
+            f"No model was named; by {seen}, {name} was asked what it has, but {error}.",
+            mend=f"Name a model yourself, as {name}:MODEL, or check {seen}.",
+        ) from error
+    raise ModelError(
+        f"No model was named, and {seen} leads to {'several' if has else 'none'}.",
+        mend=f"Name one, as {name}:MODEL" + (f": {has}." if has else "."),
+    )
+
+
+def _ollama_model() -> str:
+    """The model that an Ollama changed last, of those that call tools; empty if none answers."""
+    try:
+        names = [model.name for model in models_of("ollama")]
+        can = {name: ollama_can(name) for name in names[:10]}
+    except UnlistedError:
         return ""
-    finally:
-        connection.close()
-    return max((pair for pair in named if "embed" not in pair[1]), default=("", ""))[1]
+    # An Ollama from before 2025 doesn't tell what its models can.
+    return next((name for name, able in can.items() if not able or "tools" in able), "")
+
+
+def _ollamas_images(model: str) -> Images:
+    """Where an Ollama's model takes images.
+
+    Raises:
+        ModelError: Ollama answers, but hasn't got the model, or the model can't call tools.
+    """
+    try:
+        able = ollama_can(model)
+    except UnlistedError:
+        try:
+            listed = models_of("ollama")
+        except UnlistedError:
+            return "no"  # it isn't there; the first call says so, if it still isn't
+        if {model, f"{model}:latest"} & {each.name for each in listed}:
+            return "no"  # a server that is like Ollama, but doesn't tell what its models can
+        names = some(listed, like=model)
+        has = f"It has: {names}. " if names else ""
+        raise ModelError(f"Ollama has no model {model!r}.", mend=f"{has}Run: ollama pull {model}") from None
+    if able and "tools" not in able:
+        raise ModelError(
+            f"The model {model!r} can't call tools, says Ollama.", mend="Use one that can, such as a qwen3 or gpt-oss."
+        )
+    return "after results" if "vision" in able else "no"

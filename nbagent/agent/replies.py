@@ -9,18 +9,21 @@ from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse, hook_config
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
 from langchain_core.messages.ai import add_usage
-from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
 from nbagent.agent.evaluate import is_own
-from nbagent.agent.failures import BrokenReplyError, failure
-from nbagent.agent.models import Model
+from nbagent.agent.failures import BrokenReplyError
+from nbagent.agent.models import Model, model_of
+from nbagent.agent.providers import PROVIDERS
 from nbagent.agent.replay import text_of
-from nbagent.errors import ModelCallError, NbagentError
+from nbagent.agent.watch import current
+from nbagent.errors import ModelCallError
 
 Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 ASKED = "nbagent_calls"
 """In a reply's metadata: the calls that it took, if it took more than one."""
+ANSWERED = "nbagent_model"
+"""In a reply's metadata: the model that gave it, if that was a fallback."""
 AGAIN = "Your last reply was empty. Call a tool, or reply with your answer as text."
 
 
@@ -37,30 +40,26 @@ class Replies(AgentMiddleware[AgentState[Any], Any, Any]):
         self._model = model
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        """Call the model, twice if it says nothing; a provider's failure becomes a sentence.
+        """Call the model, twice if it says nothing.
 
         Raises:
-            ModelCallError: The provider failed, or both replies were empty.
+            ModelCallError: Both replies were empty.
         """
-        try:
-            response = await handler(request)
-            first = _reply_of(response)
-            if first is not None and _is_empty(first):
-                again: list[AnyMessage] = [*request.messages, HumanMessage(AGAIN)]
-                response = await handler(request.override(messages=again))
-                self._count(first, _reply_of(response))
-        except (NbagentError, GraphBubbleUp):
-            raise
-        except Exception as error:
-            # Whatever a provider's client raises: each has its own tree, and all of them end here.
-            raise failure(error, model=self._model.name) from error
+        response = await handler(request)
+        first = _reply_of(response)
+        if first is not None and _is_empty(first):
+            again: list[AnyMessage] = [*request.messages, HumanMessage(AGAIN)]
+            response = await handler(request.override(messages=again))
+            self._count(first, _reply_of(response))
         return response
 
     def _count(self, first: AIMessage, second: AIMessage | None) -> None:
         if second is None or _is_empty(second):
-            reason = (second or first).response_metadata.get("finish_reason", "")
-            why = f" (it ended for: {reason})" if reason not in ("", "stop") else ""
-            raise ModelCallError(f"{self._model.name} replied twice with nothing{why}.", mend="Ask in other words.")
+            last = second or first
+            reason = _finish(last)
+            why = f" (it ended for: {reason})" if reason.lower() not in _ORDINARY else ""
+            name = last.response_metadata.get(ANSWERED, self._model.name)
+            raise ModelCallError(f"{name} replied twice with nothing{why}.", mend="Ask in other words.")
         second.usage_metadata = add_usage(first.usage_metadata, second.usage_metadata)
         second.response_metadata[ASKED] = 2
 
@@ -83,11 +82,15 @@ def _unreadable(call: InvalidToolCall) -> str:
 
 
 class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Next to the model: what goes out fits the provider, what comes in is whole, and is recorded."""
+    """Next to the model: what goes out fits the provider, what comes in is whole, and is recorded.
 
-    def __init__(self, model: Model) -> None:
+    Args:
+        models: The session's model, then its fallbacks.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
-        self._model = model
+        self._models = models
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """Call the model.
@@ -95,15 +98,22 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
         Raises:
             BrokenReplyError: The stream ended early.
         """
-        if self._model.images == "after results":
+        model, first = model_of(request.model, self._models), self._models[0]
+        if model.images == "after results":
             request = request.override(messages=images_after_results(request.messages))
+        elif model.images == "no" and first.images != "no":
+            request = request.override(messages=without_images(request.messages))
+        if model.provider == "google_genai":
+            request = request.override(messages=refusals_in_words(request.messages))
         response = await handler(request)
         if (reply := _reply_of(response)) is not None:
-            _check_whole(reply)
+            _check_whole(reply, model.provider)
             _distrust_cut(reply)
             _give_ids(reply)
-            if self._model.recorder:
-                self._model.recorder.write(reply, again=bool(request.messages) and is_own(request.messages[-1]))
+            if model is not first:
+                reply.response_metadata[ANSWERED] = model.name
+            if first.recorder:
+                first.recorder.write(reply, again=bool(request.messages) and is_own(request.messages[-1]))
         return response
 
 
@@ -117,28 +127,44 @@ def _is_empty(reply: AIMessage) -> bool:
 
 def _finish(reply: AIMessage) -> str:
     found = reply.response_metadata
-    return str(found.get("finish_reason") or found.get("stop_reason") or found.get("status") or "")
+    return str(next((found[name] for name in _REASONS if found.get(name)), ""))
 
 
-def _check_whole(reply: AIMessage) -> None:
-    """Refuse a stream that just stopped: both providers end one with a reason, and with the usage after it."""
-    if reply.response_metadata.get("model_provider") in ("openai", "anthropic"):
-        counted = reply.usage_metadata is not None and reply.usage_metadata["output_tokens"] > 0
-        if not _finish(reply) and not counted:
-            raise BrokenReplyError
+_REASONS = ("finish_reason", "stop_reason", "done_reason", "status")
+# How a reply ends that has nothing to explain.
+_ORDINARY = frozenset({"", "stop", "end_turn", "completed", "tool_calls", "tool_use"})
+
+
+def _check_whole(reply: AIMessage, provider: str) -> None:
+    """Refuse a stream that just stopped: a whole one ends with a reason, and with most providers with the usage too.
+
+    Google's counts from the first piece on, so there the reason decides alone.
+    """
+    counted = reply.usage_metadata is not None and reply.usage_metadata["output_tokens"] > 0
+    ended = bool(_finish(reply)) or (counted and provider != "google_genai")
+    # `error` is what OpenRouter ends a stream with when the provider behind it fails.
+    if provider in PROVIDERS and (not ended or _finish(reply) == "error"):
+        raise BrokenReplyError
 
 
 def _distrust_cut(reply: AIMessage) -> None:
-    """Keep the last call of a reply that hit its token limit from running.
+    """Keep calls from running that LangChain has completed: half of the code would look like all of it.
 
-    LangChain completes JSON that was cut in a stream, so half of the code would look like all of it.
+    They are those whose arguments were no JSON as they came, and the last one of a reply that hit its token limit.
     """
+    attempt = current()
+    unreadable = attempt.unreadable() if attempt else set()
+    for call in [call for call in reply.tool_calls if call["id"] in unreadable]:
+        _refuse(reply, call, "")
     if reply.tool_calls and _finish(reply).lower().startswith(("length", "max_tokens", "incomplete")):
-        call = reply.tool_calls.pop()
-        error = "the reply reached its token limit, and the call was cut"
-        reply.invalid_tool_calls.append(
-            InvalidToolCall(type="invalid_tool_call", name=call["name"], args="", id=call["id"], error=error)
-        )
+        _refuse(reply, reply.tool_calls[-1], "the reply reached its token limit, and the call was cut")
+
+
+def _refuse(reply: AIMessage, call: ToolCall, error: str) -> None:
+    reply.tool_calls.remove(call)
+    reply.invalid_tool_calls.append(
+        InvalidToolCall(type="invalid_tool_call", name=call["name"], args="", id=call["id"], error=error)
+    )
 
 
 def _give_ids(reply: AIMessage) -> None:
@@ -163,6 +189,42 @@ def images_after_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             images = [block for block in message.content if isinstance(block, dict) and block.get("type") == "image"]
             held += images
             message = message.model_copy(update={"content": message.text}) if images else message
+        if message is not None:
+            moved.append(message)
+    return moved
+
+
+def without_images(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The same conversation for a model without eyes, which is told where figures were."""
+    told: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and isinstance(message.content, list):
+            figures = sum(isinstance(block, dict) and block.get("type") == "image" for block in message.content)
+            note = f"\n[{figures} figure{'s' if figures > 1 else ''} not shown: this model takes no images]"
+            message = message.model_copy(update={"content": f"{message.text}{note if figures else ''}"})
+        told.append(message)
+    return told
+
+
+def refusals_in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The same conversation with calls that were not readable, and what was said of them, as plain text.
+
+    langchain-google-genai would send such a call as if it were one, and nothing of its result, which Gemini refuses.
+    """
+    moved: list[AnyMessage] = []
+    held: list[AnyMessage] = []
+    refused: set[str | None] = set()
+    for message in [*messages, None]:
+        if held and not isinstance(message, ToolMessage):
+            moved += held
+            held = []
+        if isinstance(message, ToolMessage) and message.tool_call_id in refused:
+            held.append(HumanMessage(message.text))
+            continue
+        if isinstance(message, AIMessage):
+            refused = {call["id"] for call in message.invalid_tool_calls}
+            if refused and not message.tool_calls:
+                message = AIMessage(message.text or "[A call that can't be read.]")
         if message is not None:
             moved.append(message)
     return moved

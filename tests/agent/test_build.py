@@ -13,7 +13,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from nbagent.agent import build
+from nbagent.agent import build, failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent, mend
 from nbagent.agent.models import Model, open_model
 from nbagent.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
@@ -22,7 +22,7 @@ from nbagent.events import ModelReplied, Usage
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(failures, "FIRST_DELAY", 0.01)
 
 
 @pytest.fixture

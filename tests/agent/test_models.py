@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import json
 import subprocess
 import sys
 import threading
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from agent.stub import Kernel, Provider, Say
+from agent.stubs import ollama as ollama_format
+from agent.stubs.transport import Stub
 
 from nbagent.agent import models
 from nbagent.agent.build import answer, build_agent
@@ -19,34 +20,12 @@ from nbagent.agent.models import PROVIDERS, check_name, find_model, open_model
 from nbagent.errors import ModelError, ReplayError, StoreError
 
 
-@pytest.fixture(autouse=True)
-def _no_ollama(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An Ollama on the machine that runs the tests must not decide them."""
-    monkeypatch.setattr(models, "OLLAMA", ("127.0.0.1", 9))
-
-
 @pytest.fixture
-def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """Something that answers where Ollama would, with what stands in the list."""
-    answers: list[bytes] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/api/tags" else 404)
-            self.end_headers()
-            self.wfile.write(answers[0])
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    monkeypatch.setattr(models, "OLLAMA", ("127.0.0.1", server.server_port))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield answers
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    """An Ollama on loopback."""
+    with Stub(ollama_format) as stub:
+        monkeypatch.setenv("OLLAMA_HOST", stub.url.removeprefix("http://"))
+        yield stub
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "", "openai:", ":gpt", "  "])
@@ -125,15 +104,15 @@ def test_each_model_has_connections_of_its_own(provider: Provider) -> None:
 def test_anthropic_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a key, Claude is opened without a call, streams, and takes figures in results."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    model = open_model("anthropic:claude-sonnet-4-5")
-    assert (model.name, model.images) == ("anthropic:claude-sonnet-4-5", "in results")
+    model = open_model("anthropic:claude-sonnet-5")
+    assert (model.name, model.images) == ("anthropic:claude-sonnet-5", "in results")
     assert getattr(model.chat, "streaming", None) is True
 
 
 def test_settings_that_a_provider_rejects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the integration raises becomes one line."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    monkeypatch.setattr(models, "_options", lambda _: {"temperature": "hot"})
+    monkeypatch.setattr(models, "options", lambda _: {"temperature": "hot"})
     with pytest.raises(ModelError, match=r"openai:m can't be opened: .*temperature") as caught:
         open_model("openai:m")
     assert "\n" not in str(caught.value)
@@ -162,35 +141,78 @@ def test_a_replay_is_not_recorded_over(tmp_path: Path) -> None:
     assert file.read_text() == '{"content": "hi"}\n'
 
 
-@pytest.mark.parametrize(("key", "provider"), [("OPENAI_API_KEY", "openai"), ("ANTHROPIC_API_KEY", "anthropic")])
-def test_found_by_a_key(key: str, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key in the environment names the provider, and the name that is found can be opened."""
-    monkeypatch.setenv(key, "k")
-    name = find_model()
-    assert name.startswith(f"{provider}:")
-    assert open_model(name).images != "no"
-
-
-def test_an_address_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No default fits a server of one's own, so the person is asked to name its model."""
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    with pytest.raises(ModelError, match=r"http://127\.0\.0\.1:1/v1.*openai:MODEL"):
+def test_an_address_without_a_model(provider: Provider) -> None:
+    """A server of one's own is asked: what it serves alone is taken, of several the person names one."""
+    provider.models = ["acme-8b", "text-embedding-acme"]
+    assert find_model() == "openai:acme-8b"
+    provider.models = ["acme-8b", "acme-70b"]
+    with pytest.raises(ModelError, match=r"http://127\.0\.0\.1:\d+/v1 leads to several\. Name one.*acme-8b, acme-70b"):
+        find_model()
+    provider.models = []
+    with pytest.raises(ModelError, match="leads to none"):
         find_model()
 
 
-def test_found_in_ollama(ollama: list[bytes]) -> None:
+def test_an_address_where_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what was tried, and that a name would do."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    with pytest.raises(ModelError, match=r"127\.0\.0\.1:9/v1, openai was asked.*can't be reached.*as openai:MODEL"):
+        find_model()
+
+
+def test_found_in_ollama(ollama: Stub) -> None:
     """Without a key, the model that a local Ollama changed last is taken, but none for embeddings."""
-    tags = [("old", "2025-01-01"), ("qwen3:8b", "2026-01-01"), ("nomic-embed-text", "2026-06-01")]
-    ollama.append(json.dumps({"models": [{"name": name, "modified_at": at} for name, at in tags]}).encode())
+    ollama.models = ["nomic-embed-text", "qwen3:8b", "old"]
     assert find_model() == "ollama:qwen3:8b"
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"models": null}', b'{"models": [1]}', b'{"models": []}'])
-def test_something_else_on_ollamas_port(ollama: list[bytes], body: bytes) -> None:
-    """It is taken for no Ollama."""
-    ollama.append(body)
+def test_an_ollama_whose_models_call_no_tools(ollama: Stub) -> None:
+    """None is taken, and one that is named is refused before a question is asked in vain."""
+    ollama.models, ollama.abilities = ["poet"], ["completion"]
     with pytest.raises(ModelError, match="none was found"):
         find_model()
+    with pytest.raises(ModelError, match=r"'poet' can't call tools"):
+        open_model("ollama:poet")
+
+
+def test_a_model_that_ollama_has_not(ollama: Stub) -> None:
+    """The error names those that it has, and how to fetch this one."""
+    ollama.models = ["qwen3:8b", "gpt-oss:20b"]
+    with pytest.raises(
+        ModelError, match=r"no model 'qwen3:32b'\. It has: qwen3:8b, gpt-oss:20b\. Run: ollama pull qwen3:32b"
+    ):
+        open_model("ollama:qwen3:32b")
+
+
+def test_an_ollama_without_eyes(ollama: Stub) -> None:
+    """Ollama itself says what its models can, also of those that nobody else has heard of."""
+    ollama.models = ["acme"]
+    assert open_model("ollama:acme").images == "after results"
+    for ollama.abilities in (["completion", "tools"], []):
+        assert open_model("ollama:acme").images == "no"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"models": null}', b'{"models": [1]}', b'{"models": []}'])
+def test_something_else_on_ollamas_port(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    """It is taken for no Ollama."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{server.server_port}")
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        with pytest.raises(ModelError, match="none was found"):
+            find_model()
+        server.shutdown()
+        thread.join()
 
 
 def test_none_found() -> None:

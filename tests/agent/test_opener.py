@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from agent.stub import Provider
 
 from nbagent.agent.opener import ModelOpener
 from nbagent.errors import ModelError
@@ -26,18 +27,18 @@ async def test_a_model_is_opened_once(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_was_not_named_is_looked_for_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is nothing to complain of before; then it is found by its key, and has a name."""
+    """There is nothing to complain of before; then it is found where it is served, and has a name."""
     opener = ModelOpener(None)
     opener.check()
     assert not opener.is_replay
     with pytest.raises(ModelError):
         await opener.open()
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    model = await opener.open()
-    assert opener.name is not None
-    assert opener.name.startswith("openai:")
+    with Provider() as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+        stub.models = ["acme-8b"]
+        model = await opener.open()
+    assert opener.name == model.name == "openai:acme-8b"
     await opener.aclose()
-    assert model.name == opener.name
 
 
 def test_a_wrong_name_is_told_at_once() -> None:

@@ -1,0 +1,100 @@
+"""Watches one request to a model while its reply is streamed: that it goes on, its cost, and how its calls are written.
+
+LangChain tells a callback of each piece, whatever the provider. `Attempt.follow` says which request the pieces belong
+to, by a context variable, so that one callback without a state serves all models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.messages import AIMessageChunk
+from langchain_core.messages.ai import UsageMetadata, add_usage
+from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
+
+from nbagent.agent import providers
+
+Reply = TypeVar("Reply")
+
+
+class Attempt:
+    """One request and its reply.
+
+    Attributes:
+        usage: What the provider has told of it so far.
+    """
+
+    def __init__(self) -> None:
+        self.usage: UsageMetadata | None = None
+        self._arguments: dict[Any, tuple[str | None, str]] = {}  # each call's id and arguments so far, by its index
+        self._timeout: asyncio.Timeout | None = None
+
+    async def follow(self, reply: Awaitable[Reply]) -> Reply:
+        """Wait for the reply, for as long as pieces of it come.
+
+        Raises:
+            TimeoutError: Nothing came for `providers.SILENCE`.
+        """
+        token = _CURRENT.set(self)
+        try:
+            async with asyncio.timeout(providers.SILENCE) as self._timeout:
+                return await reply
+        finally:
+            _CURRENT.reset(token)
+
+    def heard(self, message: AIMessageChunk) -> None:
+        """A piece came: begin to wait anew."""
+        if self._timeout and not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time() + providers.SILENCE)
+        if message.usage_metadata:
+            self.usage = add_usage(self.usage, message.usage_metadata)
+        for piece in message.tool_call_chunks:
+            # A piece without an index is a call by itself, as LangChain has it.
+            index = len(self._arguments) if piece["index"] is None else piece["index"]
+            had = self._arguments.get(index, (None, ""))
+            self._arguments[index] = (had[0] or piece["id"], had[1] + (piece["args"] or ""))
+
+    def unreadable(self) -> set[str | None]:
+        """The ids of the calls whose arguments are not JSON as they came.
+
+        LangChain completes JSON that was cut, and takes the result for what the model has sent.
+        """
+        return {name for name, arguments in self._arguments.values() if not _is_json(arguments)}
+
+
+def current() -> Attempt | None:
+    """The attempt that is followed here, if any."""
+    return _CURRENT.get()
+
+
+class _Watch(AsyncCallbackHandler):
+    async def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],  # noqa: ARG002 - LangChain's signature
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        **_: Any,
+    ) -> None:
+        """Tell the attempt that a piece came."""
+        message = getattr(chunk, "message", None)
+        if (attempt := _CURRENT.get()) and isinstance(message, AIMessageChunk):
+            attempt.heard(message)
+
+
+WATCH = _Watch()
+"""Every model that `models.open_model` opens calls it."""
+
+_CURRENT: ContextVar[Attempt | None] = ContextVar("nbagent_attempt", default=None)
+
+
+def _is_json(arguments: str) -> bool:
+    try:
+        json.loads(arguments or "{}", strict=False)
+    except ValueError:
+        return False
+    return True
