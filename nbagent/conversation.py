@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 from nbagent.cells import Cells, Work
 from nbagent.consent import Consent
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answered, Asked, Claim, Event, McpToolCalled, ModelReplied, Package, Record, Usage
+from nbagent.events import (
+    Answered,
+    Asked,
+    Claim,
+    Event,
+    McpToolCalled,
+    ModelFailed,
+    ModelReplied,
+    Package,
+    Record,
+    Usage,
+)
 from nbagent.files import SessionFiles
 from nbagent.inputs import clean_question
 from nbagent.kernel.cell import Cell
@@ -161,8 +172,13 @@ class Conversation:
             usage += reply.usage
             self._emit(reply)
 
+        def failed(attempt: ModelFailed) -> None:
+            nonlocal usage
+            usage += attempt.usage
+            self._emit(attempt)
+
         try:
-            found = await build.answer(agent, question, on_reply=heard, turn=turn)
+            found = await build.answer(agent, question, on_reply=heard, on_failure=failed, turn=turn)
             text, usage, ended = found.text, found.usage, not found.stopped
         except asyncio.CancelledError:
             text = "Stopped."
@@ -204,6 +220,7 @@ class Conversation:
                 programs=programs,
                 claims=self._claims,
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
+                fallback=self._model.fallback,
                 middleware=self._outside(images=model.images != "no"),
             )
             self._agent.history = build.remember(self._past, note=self._note)

@@ -48,6 +48,7 @@ class Session:
 
     Args:
         model: `provider:model` or `replay:FILE`; found by itself when the first question comes, if it isn't named.
+        fallback: Models that are asked, in this order, where the one before them fails.
         data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`; as a dict, by names of your own.
         engine: `docker`, `bubblewrap` or `local`; the best that works here by default.
         trust: `isolated`, `sandboxed`, `untrusted` or `trusted`.
@@ -89,6 +90,7 @@ class Session:
         self,
         *,
         model: str | None = None,
+        fallback: Sequence[str] | None = None,
         data: Data = (),
         engine: str | None = None,
         trust: str | None = None,
@@ -112,7 +114,8 @@ class Session:
     ) -> None:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
-        self._model = ModelOpener(model or chosen.model, record=Path(record) if record else None)
+        others = chosen.fallback if fallback is None else fallback
+        self._model = ModelOpener(model or chosen.model, record=Path(record) if record else None, fallback=others)
         self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
         self._spec = sandbox_spec(

@@ -58,6 +58,7 @@ class Settings(BaseSettings):
     restore: Literal["replay", "nothing"] = Field(
         default="nothing", description="What is done for a kernel that was lost: replay runs its cells again."
     )
+    fallback: list[str] = Field(default_factory=list, description="Models that are asked where the first one fails.")
     approvals: str = Field(
         default="never-ask", description="What a person is asked about: ask, auto-edit, allow-list or never-ask."
     )

@@ -28,6 +28,10 @@ from nbagent.events import (
     HostDecided,
     InstallFailed,
     LateOutput,
+    McpServerChanged,
+    McpToolCalled,
+    McpToolsChanged,
+    ModelFailed,
     ModelReplied,
     Output,
     OutputAdded,
@@ -182,6 +186,16 @@ class View:
                 if self._show_code:
                     self._code(cell, code)
                 self.wait(f"cell {cell} runs")
+            case ModelFailed(reason=reason, wait=seconds):
+                later = f" Asking again in {seconds:.0f} s." if seconds else ""
+                self._say(f"{safe(reason, colours=False)}{later}", style="yellow")
+            case McpServerChanged(server=server, state="failed", reason=reason):
+                self._say(f"MCP server {safe(server, colours=False)}: {safe(reason, colours=False)}", style="yellow")
+            case McpToolsChanged(server=server, changed=changed) if changed:
+                named = safe(f"{server}: {', '.join(changed)}", colours=False)
+                self._say(f"MCP tools that say something else of themselves than before: {named}", style="yellow")
+            case McpToolCalled(server=server, tool=tool, status=status):
+                self._say(safe(f"called {tool} of {server}: {status}", colours=False))
             case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
                 self._output(cell, output)
                 self.wait(f"cell {cell} runs")

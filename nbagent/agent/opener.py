@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,14 @@ class ModelOpener:
     Args:
         name: `provider:model` or `replay:FILE`; None if it is to be found.
         record: A file to which the model's replies are written.
+        fallback: Names of models that are asked, in this order, where the one before them fails.
     """
 
-    def __init__(self, name: str | None, *, record: Path | None = None) -> None:
+    def __init__(self, name: str | None, *, record: Path | None = None, fallback: Sequence[str] = ()) -> None:
         self.name = name
+        self.fallback: list[Model] = []
         self._record = record
+        self._others = tuple(fallback)
         self._model: Model | None = None
 
     @property
@@ -34,10 +38,12 @@ class ModelOpener:
         Raises:
             ModelError: The name is in another form, or its provider can't be had.
         """
-        if self.name:
+        names = [*([self.name] if self.name else []), *self._others]
+        if names:
             from nbagent.agent.models import check_name
 
-            check_name(self.name)
+            for name in names:
+                check_name(name)
 
     async def open(self) -> Model:
         """The model; opened in a thread, since what it imports takes seconds.
@@ -55,6 +61,7 @@ class ModelOpener:
 
         self.name = self.name or models.find_model()
         model = models.open_model(self.name, record=self._record)
+        self.fallback = [models.open_model(name) for name in self._others]
         # What the first question needs takes seconds to import, and now there is time.
         from nbagent.agent import build  # noqa: F401
 
@@ -62,6 +69,7 @@ class ModelOpener:
 
     async def aclose(self) -> None:
         """Let go of the model's connections."""
-        model, self._model = self._model, None
-        if model is not None:
+        opened = [*([self._model] if self._model else []), *self.fallback]
+        self._model, self.fallback = None, []
+        for model in opened:
             await model.aclose()
