@@ -10,6 +10,8 @@ import pytest
 from nbagent import events
 from nbagent.events import (
     Answered,
+    ApprovalAsked,
+    ApprovalGiven,
     Asked,
     CellFinished,
     CellStarted,
@@ -30,6 +32,7 @@ from nbagent.events import (
     McpToolCalled,
     McpToolsChanged,
     McpToolsSelected,
+    ModelFailed,
     ModelReplied,
     OutputAdded,
     OutputsCleared,
@@ -68,6 +71,11 @@ EVENTS: list[Any] = [
     PackagesInstalled(cell=1, packages=[Package("humanize", "4.17.0", "0" * 64, False)], reason="why"),
     InstallFailed(cell=1, requirements=["leftpad"], reason=TEXT, refused=True),
     HostAsked(id="h1", host="example.org", port=443),
+    ApprovalAsked(
+        id="a1", turn=1, kind="install", tool="install", what=TEXT, code=TEXT, packages=["polars==1.2"], note=TEXT
+    ),
+    ApprovalGiven(id="a1", turn=1, decision="edit", by="person", code=TEXT, reason=TEXT),
+    ModelFailed(turn=1, model="openai:m", reason=TEXT, usage=Usage(input_tokens=1, output_tokens=2, calls=1), wait=0.5),
     HostDecided(host="example.org", port=443, allowed=False, by="person", reason=TEXT, address="93.184.216.34"),
     CellFinished(cell=1, status="died", outputs=[OUTPUT], execution_count=None, duration=0.5, note=TEXT),
     LateOutput(cell=1, output=OUTPUT),
