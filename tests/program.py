@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(sys.executable).with_name("nbagent")
-KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
-ANSWER_KEYS = "success answer notebook cells installed files attempts usage engine trust replay".split()
+KEYS = (
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    *("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GROQ_API_KEY", "GROQ_BASE_URL"),
+    *("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL", "OLLAMA_HOST"),
+)
+ANSWER_KEYS = "success answer claims notebook cells installed files attempts usage engine trust replay".split()
 TABLE = (
     "species,bill,mass\nAdelie,38.1,3700\nAdelie,39.5,3800\nGentoo,46.1,5100\nGentoo,47.3,5200\nChinstrap,48.9,3700\n"
 )
