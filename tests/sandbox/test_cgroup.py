@@ -79,10 +79,11 @@ def test_removal_kills_what_is_in_it(hierarchy: Hierarchy, group: Group) -> None
     assert group.usage.oom_kills() == 0
 
 
-def test_what_linux_refuses_leaves_no_group(hierarchy: Hierarchy) -> None:
-    """A quota below a millisecond is refused, and the folders that were made are gone."""
+def test_what_linux_refuses_leaves_no_group(hierarchy: Hierarchy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A period below a millisecond is refused, and the folders that were made are gone."""
+    monkeypatch.setattr(cgroup, "PERIOD", 50)
     with pytest.raises(OSError, match="Invalid argument"):
-        Group(hierarchy, NAME, Limits(cpus=0.0001))
+        Group(hierarchy, NAME, Limits(cpus=0.5))
     assert not any(each.exists() for each in folders(hierarchy))
 
 
