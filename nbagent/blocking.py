@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from nbagent.attachments import Given
 from nbagent.conversation import Answer
 from nbagent.errors import UsageError
 from nbagent.events import Package, Record
@@ -54,17 +55,17 @@ class BlockingSession:
             self._end_loop()
             raise
 
-    def ask(self, question: str) -> Answer:
+    def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
         """See `Session.ask`."""
-        return self._wait(self._session.ask(question))
+        return self._wait(self._session.ask(question, files=files))
 
     def run(self, code: str, *, timeout: float | None = None) -> Cell:
         """See `Session.run`."""
         return self._wait(self._session.run(code, timeout=timeout))
 
-    def stream(self, question: str) -> Iterator[Record]:
+    def stream(self, question: str, *, files: Sequence[Given] = ()) -> Iterator[Record]:
         """See `Session.stream`."""
-        events = self._session.stream(question)
+        events = self._session.stream(question, files=files)
         try:
             while True:
                 try:

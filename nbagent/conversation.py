@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.attachments import Given, Picture, pictures, told
 from nbagent.cells import Cells, Work
 from nbagent.consent import Consent
 from nbagent.errors import NbagentError, UsageError
@@ -24,7 +25,7 @@ from nbagent.events import (
     Record,
     Usage,
 )
-from nbagent.files import SessionFiles
+from nbagent.files import SessionFiles, Uploaded
 from nbagent.inputs import clean_question
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
@@ -68,6 +69,11 @@ class Answer:
     installed: list[Package] = field(default_factory=list)
     turn: int = 1
     claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """The pictures that its cells showed."""
+        return list(pictures(self.cells))
 
     @property
     def unsupported(self) -> list[str]:
@@ -130,12 +136,12 @@ class Conversation:
         self.history: list[Answer] = []
         self.unfinished: Answer | None = None
 
-    async def ask(self, question: str) -> Answer:
+    async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
         """Ask a question, and wait for the answer; see `Session.ask`."""
         text = clean_question(question)
         if self._asking is not None:
             raise UsageError("Another question is being answered.", mend="Wait for it, or interrupt it.")
-        self._asking = asyncio.create_task(self._ask(text))
+        self._asking = asyncio.create_task(self._ask(text, files))
         try:
             return await self._asking
         except asyncio.CancelledError:
@@ -156,10 +162,11 @@ class Conversation:
             asking.cancel()
             await asyncio.wait([asking], timeout=LAST_WORDS)
 
-    async def _ask(self, question: str) -> Answer:
+    async def _ask(self, question: str, files: Sequence[Given]) -> Answer:
         from nbagent.agent import build
 
         agent = await self._ready_agent()
+        given = told([await self._upload(each) for each in files])
         self.turns += 1
         turn, started = self.turns, time.monotonic()
         work = self._work = Work(turn=turn)
@@ -178,7 +185,7 @@ class Conversation:
             self._emit(attempt)
 
         try:
-            found = await build.answer(agent, question, on_reply=heard, on_failure=failed, turn=turn)
+            found = await build.answer(agent, question + given, on_reply=heard, on_failure=failed, turn=turn)
             text, usage, ended = found.text, found.usage, not found.stopped
         except asyncio.CancelledError:
             text = "Stopped."
@@ -193,6 +200,10 @@ class Conversation:
         self.unfinished = None
         self.history.append(answer)
         return answer
+
+    async def _upload(self, given: Given) -> Uploaded:
+        name, source = given if isinstance(given, tuple) else (None, given)
+        return await self._files.upload(source, name, to="/workspace", unpack=False)
 
     async def _ready_agent(self) -> Agent:
         """The agent, made for the first question: only then the data's description is paid for."""

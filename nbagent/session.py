@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from nbagent import audit, sessions, settings, startup, store
 from nbagent.agent.opener import ModelOpener
+from nbagent.attachments import Given
 from nbagent.cells import Cells
 from nbagent.consent import Consent, Decision, Mode
 from nbagent.conversation import Answer, Conversation, hosts_told, streamed
@@ -397,18 +398,25 @@ class Session:
         """What a turn that failed or was stopped had done; None after one that ended."""
         return self._conversation.unfinished if self._conversation else None
 
-    async def ask(self, question: str) -> Answer:
+    async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
         """Ask a question, and wait for the answer.
 
+        Args:
+            question: In the person's words.
+            files: What goes along with it: each is uploaded to /workspace first, and the model is told of it. Paths,
+                open files, or pairs of a name and the bytes.
+
         Raises:
+            DataError: A file can't be read.
+            TransferError: A file can't be put into the sandbox.
             UsageError: There is no question, another one is being answered, or there is no model.
             ModelCallError: The model's provider failed; the cells that ran are kept.
             ReplayError: The recorded replies ran out.
             SandboxError: The sandbox failed.
         """
-        return await self._running(self._conversation).ask(question)
+        return await self._running(self._conversation).ask(question, files=files)
 
-    def stream(self, question: str) -> AsyncGenerator[Record, None]:
+    def stream(self, question: str, *, files: Sequence[Given] = ()) -> AsyncGenerator[Record, None]:
         """Ask a question, and yield each event as it happens; the last one is `Answered`.
 
         Who leaves early should close it (`contextlib.aclosing`), which stops the question.
@@ -416,7 +424,7 @@ class Session:
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
-        return streamed(partial(self.ask, question), follow=self.follow)
+        return streamed(partial(self.ask, question, files=files), follow=self.follow)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
