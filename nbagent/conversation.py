@@ -23,6 +23,7 @@ from nbagent.events import (
     ModelReplied,
     Package,
     Record,
+    Reflected,
     Usage,
 )
 from nbagent.files import SessionFiles, Uploaded
@@ -95,6 +96,7 @@ class Conversation:
         note: What has become of the kernel since those questions, for the model to know.
         consent: Who lets the model's tools do something.
         tools: MCP servers, whose tools the model is offered besides.
+        max_attempts: Replies in a row whose code may fail.
 
     Attributes:
         turns: Questions asked so far.
@@ -115,6 +117,7 @@ class Conversation:
         note: str = "",
         consent: Consent,
         tools: McpClient | None = None,
+        max_attempts: int = 6,
     ) -> None:
         self._kernel = kernel
         self._cells = cells
@@ -125,7 +128,9 @@ class Conversation:
         self._hosts = hosts
         self._consent = consent
         self._tools = tools
+        self._max_attempts = max_attempts
         self._heard: list[str] = []
+        self._used = Usage()
         self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
         self._note = note
         self._agent: Agent | None = None
@@ -173,6 +178,7 @@ class Conversation:
         self._emit(Asked(turn=turn, question=question, model=agent.model.name, replay=agent.model.is_replay))
         self.unfinished = None
         text, usage, ended = "", Usage(), False
+        self._used = Usage()
 
         def heard(reply: ModelReplied) -> None:
             nonlocal usage
@@ -195,7 +201,7 @@ class Conversation:
             raise
         finally:
             claims = self._claims(text) if ended else []
-            self.unfinished = answer = _answer(work, text, usage, ended=ended, claims=claims)
+            self.unfinished = answer = _answer(work, text, usage + self._used, ended=ended, claims=claims)
             self._emit(_answered(answer, seconds=time.monotonic() - started))
         self.unfinished = None
         self.history.append(answer)
@@ -232,10 +238,20 @@ class Conversation:
                 claims=self._claims,
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
                 fallback=self._model.fallback,
-                middleware=self._outside(images=model.images != "no"),
+                middleware=[self._reflexion(), *self._outside(images=model.images != "no")],
             )
             self._agent.history = build.remember(self._past, note=self._note)
         return self._agent
+
+    def _reflexion(self) -> AgentMiddleware[Any, Any, Any]:
+        from nbagent.agent.reflexion import Reflexion
+
+        return Reflexion(
+            notify=self._hear,
+            turn=lambda: self.turns,
+            critic=self._model.critic,
+            max_attempts=self._max_attempts,
+        )
 
     def _outside(self, *, images: bool) -> list[AgentMiddleware[Any, Any, Any]]:
         """What offers the model tools that are not the sandbox's."""
@@ -246,9 +262,11 @@ class Conversation:
         return [McpTools(self._tools, notify=self._hear, images=images, consent=self._consent, turn=lambda: self.turns)]
 
     def _hear(self, event: Event) -> None:
-        """Keep what other programs told the model: numbers in it are not of its making."""
+        """Keep what other programs told the model, whose numbers are not of its making, and what a critic used."""
         if isinstance(event, McpToolCalled):
             self._heard.append(event.text)
+        elif isinstance(event, Reflected):
+            self._used += event.usage
         self._emit(event)
 
     def _claims(self, text: str) -> list[Claim]:

@@ -156,6 +156,20 @@ class ModelFailed(Fact, frozen=True, kw_only=True):
     """Seconds until the same model is asked again; None if it isn't in this question."""
 
 
+class Reflected(Fact, frozen=True, kw_only=True):
+    """The code of a reply failed, and this is what is done about it."""
+
+    turn: int
+    attempt: int
+    """Replies in a row whose code failed."""
+    state: Literal["critique", "retry", "gave up"]
+    error: str
+    """The end of what the code said."""
+    critique: str = ""
+    usage: Usage = Usage()
+    """Of the critic's model."""
+
+
 class CellStarted(Fact, frozen=True, kw_only=True):
     """A cell began to run; `cell` counts from 1 within the session, `turn` is 0 for a cell a person ran."""
 
@@ -470,6 +484,7 @@ Event = (
     SessionStarted
     | Asked
     | ModelReplied
+    | Reflected
     | ModelFailed
     | CellStarted
     | CommandRun

@@ -23,7 +23,7 @@ from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, SessionEnded
 from nbagent.files import Listing, SessionFiles, Uploaded
-from nbagent.inputs import Data, check_asking, known_engine, known_restore, mcp_servers, sandbox_spec
+from nbagent.inputs import Data, at_least_one, check_asking, known_engine, known_restore, mcp_servers, sandbox_spec
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
@@ -50,6 +50,9 @@ class Session:
     Args:
         model: `provider:model` or `replay:FILE`; found by itself when the first question comes, if it isn't named.
         fallback: Models that are asked, in this order, where the one before them fails.
+        critic: A model that criticises code that failed before it is tried again, or `same` for the model itself; each
+            critique is a call. None by default.
+        max_attempts: Replies in a row whose code may fail before the model must answer in words.
         data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`; as a dict, by names of your own.
         engine: `docker`, `bubblewrap` or `local`; the best that works here by default.
         trust: `isolated`, `sandboxed`, `untrusted` or `trusted`.
@@ -92,6 +95,8 @@ class Session:
         *,
         model: str | None = None,
         fallback: Sequence[str] | None = None,
+        critic: str | None = None,
+        max_attempts: int | None = None,
         data: Data = (),
         engine: str | None = None,
         trust: str | None = None,
@@ -116,7 +121,13 @@ class Session:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
         others = chosen.fallback if fallback is None else fallback
-        self._model = ModelOpener(model or chosen.model, record=Path(record) if record else None, fallback=others)
+        self._model = ModelOpener(
+            model or chosen.model,
+            record=Path(record) if record else None,
+            fallback=others,
+            critic=chosen.critic if critic is None else critic,
+        )
+        self._max_attempts = at_least_one(chosen.max_attempts if max_attempts is None else max_attempts)
         self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
         self._spec = sandbox_spec(
@@ -328,6 +339,7 @@ class Session:
             note=note,
             consent=self.consent,
             tools=self._tools,
+            max_attempts=self._max_attempts,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 

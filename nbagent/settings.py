@@ -59,6 +59,10 @@ class Settings(BaseSettings):
         default="nothing", description="What is done for a kernel that was lost: replay runs its cells again."
     )
     fallback: list[str] = Field(default_factory=list, description="Models that are asked where the first one fails.")
+    critic: str | None = Field(
+        default=None, description="A model that criticises code that failed before it is tried again, or same."
+    )
+    max_attempts: int = Field(default=6, ge=1, description="Replies in a row whose code may fail.")
     approvals: str = Field(
         default="never-ask", description="What a person is asked about: ask, auto-edit, allow-list or never-ask."
     )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
-from uuid import uuid4
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, hook_config
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
+from nbagent.agent.asides import aside, is_aside, is_question
 from nbagent.agent.models import Model
 from nbagent.agent.replay import ReplayModel, text_of
 from nbagent.events import Claim
@@ -22,8 +22,6 @@ ROUNDS: Final = 1
 """How often one answer is sent back."""
 NAMED: Final = 12
 """Numbers that are named."""
-MARK: Final = "nbagent-evaluation-"
-"""How the ids of messages begin that are not the person's but this module's."""
 ASK = (
     "[nbagent, before the person sees your answer] These numbers stand in no output of a cell: {numbers}. Run a cell "
     "that shows them and answer again; or, if they are wrong or can't be found out, answer without them. Reply with "
@@ -57,21 +55,15 @@ class Evaluation(AgentMiddleware[AgentState[Any], Any, Any]):
         if not missing:
             return None
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-        asked = HumanMessage(ASK.format(numbers=", ".join(missing[:NAMED]) + more), id=f"{MARK}{uuid4()}")
+        asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
         return {"messages": [asked], "jump_to": "model"}
-
-
-def is_own(message: AnyMessage) -> bool:
-    """Whether a message is this module's, and no person's."""
-    return isinstance(message, HumanMessage) and str(message.id).startswith(MARK)
 
 
 def _rounds(messages: Sequence[AnyMessage]) -> int:
     """How often this turn's answer was sent back."""
     rounds = 0
     for message in reversed(messages):
-        if isinstance(message, HumanMessage):
-            if not is_own(message):
-                break
-            rounds += 1
+        if is_question(message):
+            break
+        rounds += is_aside(message, "evaluation")
     return rounds

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nbagent.agent.models import Model
 
+SAME = "same"
+"""The name of the critic that is the model itself."""
+
 
 class ModelOpener:
     """Opens the model that was named, or finds one. Nothing of LangChain is imported before that.
@@ -18,11 +21,21 @@ class ModelOpener:
         name: `provider:model` or `replay:FILE`; None if it is to be found.
         record: A file to which the model's replies are written.
         fallback: Names of models that are asked, in this order, where the one before them fails.
+        critic: The name of the model that criticises code that failed; `same` for the model itself.
     """
 
-    def __init__(self, name: str | None, *, record: Path | None = None, fallback: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        record: Path | None = None,
+        fallback: Sequence[str] = (),
+        critic: str | None = None,
+    ) -> None:
         self.name = name
         self.fallback: list[Model] = []
+        self.critic: Model | None = None
+        self._critic = critic
         self._record = record
         self._others = tuple(fallback)
         self._model: Model | None = None
@@ -38,7 +51,8 @@ class ModelOpener:
         Raises:
             ModelError: The name is in another form, or its provider can't be had.
         """
-        names = [*([self.name] if self.name else []), *self._others]
+        critic = [self._critic] if self._critic and self._critic != SAME else []
+        names = [*([self.name] if self.name else []), *self._others, *critic]
         if names:
             from nbagent.agent.models import check_name
 
@@ -62,6 +76,8 @@ class ModelOpener:
         self.name = self.name or models.find_model()
         model = models.open_model(self.name, record=self._record)
         self.fallback = [models.open_model(name) for name in self._others]
+        if self._critic:
+            self.critic = model if self._critic == SAME else models.open_model(self._critic)
         # What the first question needs takes seconds to import, and now there is time.
         from nbagent.agent import build  # noqa: F401
 
@@ -69,7 +85,7 @@ class ModelOpener:
 
     async def aclose(self) -> None:
         """Let go of the model's connections."""
-        opened = [*([self._model] if self._model else []), *self.fallback]
-        self._model, self.fallback = None, []
-        for model in opened:
+        opened = {id(each): each for each in (self._model, self.critic, *self.fallback) if each is not None}
+        self._model, self.critic, self.fallback = None, None, []
+        for model in opened.values():
             await model.aclose()

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, Invalid
 from langchain_core.messages.ai import add_usage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.evaluate import is_own
+from nbagent.agent.asides import is_aside
 from nbagent.agent.failures import BrokenReplyError
 from nbagent.agent.models import Model, model_of
 from nbagent.agent.providers import PROVIDERS
@@ -113,7 +113,8 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
             if model is not first:
                 reply.response_metadata[ANSWERED] = model.name
             if first.recorder:
-                first.recorder.write(reply, again=bool(request.messages) and is_own(request.messages[-1]))
+                sent_back = bool(request.messages) and is_aside(request.messages[-1], "evaluation")
+                first.recorder.write(reply, again=sent_back)
         return response
 
 

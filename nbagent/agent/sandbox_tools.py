@@ -176,12 +176,12 @@ def make_sandbox_tools(runs: Runs) -> list[BaseTool]:
         runs: The session's side.
     """
 
-    @tool
+    @tool(response_format="content_and_artifact")
     async def sandbox_exec(
         command: Annotated[list[str], "The program and its words, such as ['python', '/tmp/analysis.py']."],
         timeout: Annotated[int, "Seconds that it may run, at most 300."] = SECONDS,  # noqa: ASYNC109
         reasoning_trace: Why = "",
-    ) -> str:
+    ) -> tuple[str, Any]:
         """Run a program in the sandbox: a script that you wrote, or a Unix command such as head, grep, wc or ls.
 
         Returns its exit code, what it printed (10 KB a stream, with a flag where it was cut), and the files in
@@ -191,27 +191,29 @@ def make_sandbox_tools(runs: Runs) -> list[BaseTool]:
         """
         return _told(await execute(runs, command, timeout=timeout, why=reasoning_trace))
 
-    @tool
+    @tool(response_format="content_and_artifact")
     async def sandbox_write_file(
         file_path: Path,
         content: Annotated[str, "All of its text, at most 5 MB."],
         reasoning_trace: Why = "",
-    ) -> str:
+    ) -> tuple[str, Any]:
         """Create or overwrite a text file in the sandbox, such as a script for sandbox_exec."""
         return _told(await write_file(runs, file_path, content, why=reasoning_trace))
 
-    @tool
+    @tool(response_format="content_and_artifact")
     async def sandbox_edit_file(
         file_path: Path,
         old_string: Annotated[str, "What stands there now, exactly, and only once in the file."],
         new_string: Annotated[str, "What is to stand there."],
         reasoning_trace: Why = "",
-    ) -> str:
+    ) -> tuple[str, Any]:
         """Change a file in the sandbox by replacing a text that stands exactly once in it."""
         return _told(await edit_file(runs, file_path, old_string, new_string, why=reasoning_trace))
 
     return [sandbox_exec, sandbox_write_file, sandbox_edit_file]
 
 
-def _told(response: Response) -> str:
-    return json.dumps(response, ensure_ascii=False)
+def _told(response: Response) -> tuple[str, dict[str, str]]:
+    """What the model reads, and whether it went well."""
+    failed = response.get("exit_code", 0) != 0 or not response.get("success", True)
+    return json.dumps(response, ensure_ascii=False), {"status": "error" if failed else "ok"}

@@ -1,0 +1,119 @@
+"""Reflexion, against a provider that speaks the real protocol: what fails is criticised, bounded, and never spins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.stub import Kernel, Provider, Say, python
+
+from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.models import Model, open_model
+from nbagent.agent.reflexion import Reflexion
+from nbagent.events import Reflected, Usage
+
+WRONG = Say(calls=(python("open('users.json')"),))
+
+
+def agent_of(kernel: Kernel, *, critic: Model | None = None, attempts: int = 6) -> tuple[Agent, list[Any]]:
+    """An agent with reflexion, and what it told."""
+    told: list[Any] = []
+    reflexion = Reflexion(notify=told.append, turn=lambda: 1, critic=critic, max_attempts=attempts)
+    model = open_model("openai:gpt-4.1")
+    return build_agent(model, kernel, system_prompt="You test.", max_calls=20, middleware=[reflexion]), told
+
+
+async def ask(agent: Agent) -> str:
+    """Ask, for the answer's text."""
+    return (await answer(agent, "Print the user names", on_reply=lambda _: None, turn=1)).text
+
+
+def steps(told: list[Any]) -> list[tuple[int, str]]:
+    """Each step by its attempt and state."""
+    return [(each.attempt, each.state) for each in told if isinstance(each, Reflected)]
+
+
+async def test_code_that_works_costs_nothing(provider: Provider, kernel: Kernel) -> None:
+    """No event, no further call, nothing added to the conversation."""
+    provider.say(Say(calls=(python("55"),)), Say(text="55"))
+    agent, told = agent_of(kernel, critic=open_model("openai:gpt-4.1-mini"))
+    assert await ask(agent) == "55"
+    assert (told, len(provider.requests)) == ([], 2)
+    assert [message["role"] for message in provider.sent()] == ["user", "assistant", "tool"]
+
+
+async def test_without_a_critic_the_error_speaks(provider: Provider, kernel: Kernel) -> None:
+    """The state is told, and no call is paid for."""
+    provider.say(WRONG, Say(calls=(python("['alice', 'bob']"),)), Say(text="alice, bob"))
+    agent, told = agent_of(kernel)
+    assert await ask(agent) == "alice, bob"
+    assert steps(told) == [(1, "retry")]
+    assert "FileNotFoundError" in told[0].error
+    assert len(provider.requests) == 3
+
+
+async def test_a_critic_sees_all_attempts_and_is_heard(provider: Provider, kernel: Kernel) -> None:
+    """The second critique knows of the first attempt; the model reads each before it tries again; usage is told."""
+    provider.say(
+        WRONG,
+        Say(text="There is no such file. Make the data inline."),
+        Say(calls=(python("open('other.json')"),)),
+        Say(text="Again a file."),
+        Say(calls=(python("['alice']"),)),
+        Say(text="alice"),
+    )
+    agent, told = agent_of(kernel, critic=open_model("openai:gpt-4.1-mini"))
+    assert await ask(agent) == "alice"
+    assert steps(told) == [(1, "critique"), (2, "critique")]
+    assert told[0].critique == "There is no such file. Make the data inline."
+    assert told[0].usage == Usage(input_tokens=100, output_tokens=10, calls=1)
+    first, second = (provider.requests[at] for at in (1, 3))
+    assert first["model"] == "gpt-4.1-mini"
+    assert "Print the user names" in first["messages"][-1]["content"]
+    assert all(each in second["messages"][-1]["content"] for each in ("users.json", "other.json", "Attempt 2"))
+    assert "Make the data inline." in provider.requests[2]["messages"][-1]["content"]
+
+
+async def test_enough_was_tried(provider: Provider, kernel: Kernel) -> None:
+    """The model has no tools any more, is told so, and answers in words."""
+    provider.say(*[Say(calls=(python(f"open('{each}.json')"),)) for each in range(3)], Say(text="It can't be done."))
+    agent, told = agent_of(kernel, attempts=3)
+    assert await ask(agent) == "It can't be done."
+    assert steps(told) == [(1, "retry"), (2, "retry"), (3, "gave up")]
+    assert "tools" not in provider.requests[-1]
+    assert "3 replies in a row have failed" in provider.requests[-1]["messages"][-1]["content"]
+
+
+async def test_the_same_failure_three_times(provider: Provider, kernel: Kernel) -> None:
+    """Ends it sooner: trying it once more would be no correction."""
+    provider.say(WRONG, WRONG, WRONG, Say(text="There is no file."))
+    agent, told = agent_of(kernel)
+    assert await ask(agent) == "There is no file."
+    assert steps(told)[-1] == (3, "gave up")
+    assert "same code and the same error" in provider.requests[-1]["messages"][-1]["content"]
+    assert len(kernel.codes) == 3
+
+
+async def test_a_success_in_between_begins_anew(provider: Provider, kernel: Kernel) -> None:
+    """Only what fails in a row counts, and a new question has its own count."""
+    works = Say(calls=(python("1"),))
+    provider.say(WRONG, WRONG, works, WRONG, Say(text="ok"), WRONG, Say(text="ok"))
+    agent, told = agent_of(kernel, attempts=3)
+    await ask(agent)
+    await ask(agent)
+    assert steps(told) == [(1, "retry"), (2, "retry"), (1, "retry"), (1, "retry")]
+
+
+async def test_a_critic_that_fails(provider: Provider, kernel: Kernel) -> None:
+    """Costs the turn nothing: the model reads the error, as without one."""
+    provider.say(WRONG, Say(status=400), Say(text="ok"))
+    agent, told = agent_of(kernel, critic=open_model("openai:gpt-4.1-mini"))
+    assert await ask(agent) == "ok"
+    assert [(each.state, each.critique) for each in told] == [("critique", "")]
+
+
+async def test_several_calls_are_one_attempt(provider: Provider, kernel: Kernel) -> None:
+    """It has failed if the last of them has."""
+    provider.say(Say(calls=(python("1"), python("1 / 0"))), Say(calls=(python("1 / 0"), python("2"))), Say(text="ok"))
+    agent, told = agent_of(kernel)
+    await ask(agent)
+    assert steps(told) == [(1, "retry")]
