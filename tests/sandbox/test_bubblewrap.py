@@ -225,10 +225,11 @@ class TestOrdinaryUser:
         assert "MemoryError" in found["memory"][2]
 
 
-async def test_a_limit_that_linux_refuses_is_an_error() -> None:
+async def test_a_limit_that_linux_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux's reason is told, and no group stays."""
+    monkeypatch.setattr("nbagent.sandbox.cgroup.PERIOD", 50)  # microseconds: too short
     with pytest.raises(SandboxError, match="limits can't be set"):
-        await Kernel(works("bubblewrap"), SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.00001))).start()
+        await Kernel(works("bubblewrap"), SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.5))).start()
 
 
 async def test_nothing_is_left_open() -> None:
