@@ -162,7 +162,20 @@ def _answer(entry: Entry) -> tuple[str, list[str]]:
     return f"{entry['turn']}, {how}, {entry['attempts']} attempts, {tokens}", []
 
 
+def _approval_asked(entry: Entry) -> tuple[str, list[str]]:
+    lines = [f"| {line}" for line in entry["code"].splitlines()]
+    return f"{entry['id']}, {entry['kind']} by {entry['tool']}: {entry['what']}", [*entry["packages"], *lines]
+
+
+def _approval_given(entry: Entry) -> tuple[str, list[str]]:
+    why = f": {entry['reason']}" if entry["reason"] else ""
+    lines = [f"| {line}" for line in entry["code"].splitlines()]
+    return f"{entry['id']}, {entry['decision']} by {entry['by']}{why}", lines
+
+
 _FORMS = {
+    "approval_asked": _approval_asked,
+    "approval_given": _approval_given,
     "session_start": _start,
     "question": _question,
     "cell_begun": _begun,

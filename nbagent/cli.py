@@ -61,6 +61,26 @@ Hosts = Annotated[
     ),
 ]
 AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
+Approvals = Annotated[
+    str | None,
+    typer.Option(
+        "--approvals",
+        metavar="MODE",
+        help="What you are asked about before the model does it: ask, auto-edit, allow-list or never-ask.",
+    ),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", metavar="RULE", help="What you aren't asked about: cell, shell:git *, install:polars. Repeatable."
+    ),
+]
+Unattended = Annotated[
+    str | None,
+    typer.Option(
+        "--unattended", metavar="ANSWER", help="What holds where nobody can be asked: reject (default) or approve."
+    ),
+]
 UploadMb = Annotated[
     int | None, typer.Option("--upload-mb", metavar="MB", help="MB that may go to hosts in all; 256 by default.")
 ]
@@ -127,6 +147,9 @@ def run(
     ask_hosts: AskHosts = False,
     upload_mb: UploadMb = None,
     download_mb: DownloadMb = None,
+    approvals: Approvals = None,
+    allow: Allow = None,
+    unattended: Unattended = None,
     restore: Restore = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
@@ -141,6 +164,7 @@ def run(
 
     arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
+    arguments |= _consent(approvals, allow, unattended, as_json=as_json)
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -196,7 +220,7 @@ def demo(
     from nbagent import commands
 
     def make(**arguments: Any) -> Session:
-        return _session(**arguments, log_level=_log_level(verbose))
+        return _session(**arguments, log_level=_log_level(verbose), attended=not as_json)
 
     raise typer.Exit(
         _finish(commands.demo(make, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
@@ -220,6 +244,9 @@ def resume(
     ] = None,
     model: Model = None,
     ask_hosts: AskHosts = False,
+    approvals: Approvals = None,
+    allow: Allow = None,
+    unattended: Unattended = None,
     restore: Restore = None,
     out: Out = None,
     keep: Keep = False,
@@ -233,7 +260,8 @@ def resume(
     def make() -> Session:
         from nbagent.session import Session
 
-        own: Any = {"ask_hosts": ask_hosts, "restore": restore}
+        own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore}
+        own |= _consent(approvals, allow, unattended, as_json=as_json)
         return Session.resumed(session, model=model, log_level=_log_level(verbose), **own)
 
     raise typer.Exit(
@@ -353,6 +381,13 @@ def _reach(hosts: list[str] | None, ask: bool, upload: int | None, download: int
     """What the options about hosts are to a session."""
     options = {"allowed_hosts": hosts or None, "upload_mb": upload, "download_mb": download}
     return {"security": {name: value for name, value in options.items() if value is not None}, "ask_hosts": ask}
+
+
+def _consent(
+    approvals: str | None, allow: list[str] | None, unattended: str | None, *, as_json: bool
+) -> dict[str, Any]:
+    """What the options about approvals are to a session. A program that reads JSON is nobody who answers."""
+    return {"approvals": approvals, "allow": allow or (), "unattended": unattended, "attended": not as_json}
 
 
 def _log_level(verbose: int) -> str | None:

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
-from nbagent.approvals import HostQuestions
+from nbagent.approvals import Asker
 from nbagent.conversation import Answer
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Output, Package
@@ -30,6 +30,11 @@ MAX_SOURCE = 20 * 1024 * 1024
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
 NO_TERMINAL = "There is no terminal to ask at: hosts that are not listed are denied. List them with --allow-host."
+UNATTENDED = {
+    "reject": "Nobody is asked here: what needs approval is rejected. See --allow and --unattended.",
+    "approve": "Nobody is asked here: what needs approval is approved, as --unattended says.",
+}
+"""By policy, what is told where nobody can be asked for approval."""
 PATIENCE = 1.0
 """Seconds that a running cell has to stop once all is to end."""
 
@@ -223,7 +228,8 @@ async def shown(
     if session.ask_hosts and not keyboard.is_there:
         session.ask_hosts = False
         print(NO_TERMINAL, file=sys.stderr)
-    questions = HostQuestions(session, view, keyboard)
+    _attend(session, keyboard, told=results is None)
+    asker = Asker(session, view, keyboard)
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     pressed = 0
@@ -231,9 +237,11 @@ async def shown(
 
     def stop() -> None:
         nonlocal pressed
+        if asker.is_away:
+            return
         pressed += 1
         # Who stops the code doesn't allow it anything.
-        questions.deny()
+        asker.refuse()
         if pressed == 1 and session.interrupt_cell():
             return
         give_up()
@@ -251,18 +259,26 @@ async def shown(
         for record in session.news:
             view.show(record)
         session.follow(view.show)
-        session.follow(questions.hear)
+        session.follow(asker.hear)
         yield view
     finally:
         # Whoever goes on pressing Ctrl-C must not keep the sandbox from being put away.
         ending = True
-        questions.close()
+        asker.close()
         view.idle()
         if keep and session.is_running:
             await session.detach()
             print(f"Its kernel waits to be resumed: nbagent resume {session.id}", file=sys.stderr)
         await session.stop()
         loop.remove_signal_handler(signal.SIGINT)
+
+
+def _attend(session: Session, keyboard: Keyboard, *, told: bool) -> None:
+    """Have the person asked for approvals if they are there; if nobody is, that is told where a model is to work."""
+    consent = session.consent
+    consent.attended = consent.attended and keyboard.is_there
+    if told and consent.asks and not consent.attended:
+        print(UNATTENDED[consent.unattended], file=sys.stderr)
 
 
 def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]:

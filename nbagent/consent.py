@@ -11,18 +11,19 @@ Hosts are asked about by the code itself while it runs, which is another path: `
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
-import fnmatch
-import re
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
+from nbagent.actions import Action, Kind, allows, of_cell, parse_rule
 from nbagent.errors import InstallRefused, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, Event, Package
 
-Kind = Literal["cell", "shell", "edit", "install", "mcp", "budget"]
-"""Of an action. `shell` is a program, and a cell that calls one by `!` or a cell magic; `edit` writes a file."""
+__all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cell"]
+
 Decision = Literal["approve", "edit", "reject"]
 Unattended = Literal["reject", "approve"]
 """What becomes of a question that nobody is there to answer."""
@@ -34,7 +35,10 @@ class Mode(enum.StrEnum):
     ASK = "ask"
     """All of them."""
     AUTO_EDIT = "auto-edit"
-    """Programs, installs, and tools of MCP servers; cells of Python run, and files inside are written."""
+    """Programs, installs, and tools of MCP servers; cells of Python run, and files inside are written.
+
+    What a cell starts is found by reading it (`programs.py`), which an honest model makes easy.
+    """
     ALLOW_LIST = "allow-list"
     """What isn't listed."""
     NEVER_ASK = "never-ask"
@@ -61,59 +65,8 @@ FREE: dict[Mode, frozenset[Kind]] = {
     Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp"}),
 }
 """By mode, what nobody is asked about. More money or time than was granted is always asked for."""
-_SHELL = re.compile(r"^[ \t]*(?:[\w, \t]+=[ \t]*)?(!.*|%%?(?:bash|sh|script|sx|system)\b.*)$", re.MULTILINE)
-"""Lines that hand something to a shell, as IPython has them."""
-_SEVERAL = re.compile(r"[;&|`$<>\n]|^%%|^!!")
-"""What makes more of a command than one program with its words: no pattern speaks for that."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    """Something that needs consent.
-
-    Attributes:
-        kind: Of what kind it is.
-        tool: What does it: the model's tool by its name.
-        what: What it is about, in one line: the command, the packages with their versions, `server: tool`.
-        code: The code that will run, or the arguments; what an answer may edit.
-        packages: For an install, each package with its version.
-        note: What else a person should know, such as what a tool says of itself.
-        commands: For a cell, what it hands to a shell, line by line.
-        turn: The question that it belongs to.
-        anyway: Whether it is asked about in any mode and by any rule.
-    """
-
-    kind: Kind
-    tool: str
-    what: str
-    code: str = ""
-    packages: tuple[str, ...] = ()
-    note: str = ""
-    commands: tuple[str, ...] = ()
-    turn: int = 0
-    anyway: bool = False
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """What rules of an allow list must allow, all of it."""
-        if self.packages:
-            return tuple(f"install:{each.partition('==')[0]}" for each in self.packages)
-        if self.commands:
-            return ("cell:", *(f"shell:{each}" for each in self.commands))
-        return (f"{self.kind}:{'' if self.kind in ('cell', 'budget') else self.what}",)
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """What a person allows who allows this for the session: all cells, this program, these packages, this tool."""
-        if self.kind in ("cell", "edit"):
-            return (f"{self.kind}:*",)
-        if self.kind != "shell":
-            return tuple(map(_literal, self.subjects))
-        allowed = ["cell:*"] if self.commands else []
-        for command in self.commands or (self.what,):
-            program = _literal(command if _SEVERAL.search(command) else command.split(" ")[0])
-            allowed += [f"shell:{program}", f"shell:{program} *"]
-        return tuple(allowed)
+MAX_WHAT = 500
+"""Characters of the one line that says what is asked about; the code is whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +88,24 @@ class Verdict:
     @property
     def granted(self) -> bool:
         """Whether it may happen, in one form or another."""
-        return self.decision != "reject"
+        return self.decision in ("approve", "edit")
+
+
+STOPPED = Verdict(decision="reject", by="policy:stopped", reason="It was stopped before it was answered.")
+APPROVED = Verdict(decision="approve", by="policy:unattended")
+REJECTED = Verdict(decision="reject", by="policy:unattended", reason="Nobody is there who could approve it.")
 
 
 @dataclass
 class _Question:
     action: Action
-    answer: asyncio.Future[Verdict] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    verdict: Verdict | None = None
+
+    def wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(self.answered.set)
 
 
 class Consent:
@@ -157,9 +121,11 @@ class Consent:
 
     Attributes:
         mode: What is asked about; it may be changed while the session runs.
+        attended: As given; it may be changed too.
+        unattended: As given.
 
     Raises:
-        UsageError: A rule has not that form.
+        UsageError: A rule has not that form, or there is no such policy.
     """
 
     def __init__(
@@ -171,13 +137,22 @@ class Consent:
         attended: bool = False,
         unattended: Unattended = "reject",
     ) -> None:
+        if unattended not in get_args(Unattended):
+            known = " or ".join(get_args(Unattended))
+            raise UsageError(f"Where nobody is there to answer, {unattended!r} is no policy.", mend=f"Use {known}.")
         self.mode = mode
         self._emit = emit
-        self._rules = [_rule(each) for each in allow]
-        self._attended = attended
-        self._unattended = unattended
+        self._rules = [parse_rule(each) for each in allow]
+        self.attended = attended
+        self.unattended = unattended
         self._open: dict[str, _Question] = {}
         self._asked = 0
+        self._lock = threading.Lock()
+
+    @property
+    def asks(self) -> bool:
+        """Whether any call of a tool is asked about."""
+        return bool(FREE[Mode.NEVER_ASK] - FREE[self.mode])
 
     def policy(self, action: Action) -> str:
         """The policy that lets an action happen without a question, as the log names it; empty if there is none."""
@@ -185,7 +160,8 @@ class Consent:
             return ""
         if action.kind in FREE[self.mode]:
             return f"policy:{self.mode.value}"
-        if all(any(_allows(rule, each) for rule in self._rules) for each in action.subjects):
+        listed = [f"{kind}:*" for kind in FREE[self.mode]] + self._rules
+        if all(any(allows(rule, each) for rule in listed) for each in action.subjects):
             return "policy:allow-list"
         return ""
 
@@ -198,32 +174,23 @@ class Consent:
             return Verdict(decision="approve", by=policy)
         self._asked += 1
         name = f"a{self._asked}"
-        told = ApprovalAsked(
-            id=name,
-            turn=action.turn,
-            kind=action.kind,
-            tool=action.tool,
-            what=action.what,
-            code=action.code,
-            packages=list(action.packages),
-            note=action.note,
-        )
-        self._emit(told)
-        if not self._attended:
-            granted = self._unattended == "approve"
-            verdict = Verdict(
-                decision="approve" if granted else "reject",
-                by="policy:unattended",
-                reason="" if granted else "Nobody is there who could approve it.",
-            )
-            return self._told(name, action, verdict)
-        question = self._open[name] = _Question(action)
-        verdict = Verdict(decision="reject", by="policy:stopped", reason="It was stopped before it was answered.")
+        # It can be answered by who is told of it, while it is told.
+        question = _Question(action)
+        with self._lock:
+            self._open |= {name: question} if self.attended else {}
+        verdict = STOPPED
         try:
-            verdict = await question.answer
+            self._emit(_asked(name, action))
+            if self.attended:
+                await question.answered.wait()
+                verdict = question.verdict or STOPPED
+            else:
+                verdict = APPROVED if self.unattended == "approve" else REJECTED
         finally:
-            del self._open[name]
-            self._told(name, action, verdict)
+            with self._lock:
+                self._open.pop(name, None)
+            # A person's answer is told even if the turn was stopped at that very moment.
+            self._emit(_given(name, action, question.verdict or verdict))
         return verdict
 
     async def install(self, packages: Iterable[Package], *, turn: int) -> None:
@@ -239,7 +206,7 @@ class Consent:
             raise InstallRefused(f"{', '.join(named)} is not approved. {verdict.reason}".strip())
 
     def answer(self, name: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
-        """Answer a question by the id in its event.
+        """Answer a question by the id in its event; may be called from any thread.
 
         Args:
             name: The id.
@@ -252,57 +219,48 @@ class Consent:
             Whether the question was still open.
 
         Raises:
-            UsageError: An edit has no code, or is of something that has none.
+            UsageError: There is no such decision, or an edit has no code, or is of something that has none.
         """
-        question = self._open.get(name)
-        if question is None or question.answer.done():
-            return False
-        if decision == "edit" and not (code.strip() and question.action.code):
-            raise UsageError("There is no code to edit to." if question.action.code else "This can't be edited.")
-        if always and decision == "approve":
-            self._rules += question.action.rules
-        question.answer.set_result(Verdict(decision=decision, by="person", code=code, reason=reason))
+        if decision not in get_args(Decision):
+            raise UsageError(f"{decision!r} is no decision.", mend=f"Use one of: {', '.join(get_args(Decision))}.")
+        with self._lock:
+            question = self._open.get(name)
+            if question is None or question.verdict is not None:
+                return False
+            if decision == "edit" and not (code.strip() and question.action.code):
+                raise UsageError("There is no code to edit to." if question.action.code else "This can't be edited.")
+            if always and decision == "approve":
+                self._rules = [*self._rules, *question.action.rules]
+            question.verdict = Verdict(decision=decision, by="person", code=code, reason=reason)
+        question.wake()
         return True
 
-    def _told(self, name: str, action: Action, verdict: Verdict) -> Verdict:
-        self._emit(
-            ApprovalGiven(
-                id=name,
-                turn=action.turn,
-                decision=verdict.decision,
-                by=verdict.by,
-                code=verdict.code,
-                reason=verdict.reason,
-            )
-        )
-        return verdict
+    def close(self) -> None:
+        """End the questions that are open, as stopped: what they are about has ended."""
+        with self._lock:
+            questions = [each for each in self._open.values() if each.verdict is None]
+            for each in questions:
+                each.verdict = STOPPED
+        for each in questions:
+            each.wake()
 
 
-def of_cell(code: str, *, tool: str, turn: int) -> Action:
-    """The action of running a cell."""
-    commands = tuple(found.strip() for found in _SHELL.findall(code))
-    # A program by the name that it is called by anywhere else; what is more than that stays as it is.
-    commands = tuple(each if _SEVERAL.search(each) else each.removeprefix("!").strip() for each in commands)
-    first = next((line.strip() for line in code.splitlines() if line.strip()), "")
-    what = (commands[0] if commands else first)[:200]
-    kind: Kind = "shell" if commands else "cell"
-    return Action(kind=kind, tool=tool, what=what, code=code, commands=commands, turn=turn)
+def _asked(name: str, action: Action) -> ApprovalAsked:
+    cut = len(action.what) > MAX_WHAT
+    return ApprovalAsked(
+        id=name,
+        turn=action.turn,
+        kind=action.kind,
+        tool=action.tool,
+        what=action.what[: MAX_WHAT - 1] + "…" if cut else action.what,
+        code=action.code,
+        packages=list(action.packages),
+        rules=[] if action.anyway else list(action.rules),
+        note=action.note,
+    )
 
 
-def _allows(rule: str, subject: str) -> bool:
-    """Whether a rule speaks for a subject; for several programs in one line only one that names them all, or any."""
-    if subject.startswith("shell:") and _SEVERAL.search(subject.removeprefix("shell:")):
-        return rule in ("shell:*", _literal(subject))
-    return fnmatch.fnmatchcase(subject, rule)
-
-
-def _rule(text: str) -> str:
-    """A rule in the form in which subjects are matched."""
-    kind, colon, pattern = text.strip().partition(":")
-    if kind not in ("cell", "shell", "edit", "install", "mcp"):
-        raise UsageError(f"{text!r} is no rule of an allow list.", mend="Write KIND:PATTERN, such as install:polars.")
-    return f"{kind}:{pattern if colon else '*'}"
-
-
-def _literal(subject: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", subject)
+def _given(name: str, action: Action, verdict: Verdict) -> ApprovalGiven:
+    return ApprovalGiven(
+        id=name, turn=action.turn, decision=verdict.decision, by=verdict.by, code=verdict.code, reason=verdict.reason
+    )

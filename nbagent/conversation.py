@@ -162,6 +162,7 @@ class Conversation:
 
     async def stop(self) -> None:
         """Stop the question, and wait a moment for its end to be told; a turn that stops its own session goes on."""
+        self._consent.close()
         asking = self._asking
         if asking is not None and asking is not asyncio.current_task():
             asking.cancel()
@@ -200,6 +201,7 @@ class Conversation:
             text = str(error)
             raise
         finally:
+            self._consent.close()  # also what the turn's code asked for behind its back, by `%pip install`
             claims = self._claims(text) if ended else []
             self.unfinished = answer = _answer(work, text, usage + self._used, ended=ended, claims=claims)
             self._emit(_answered(answer, seconds=time.monotonic() - started))
@@ -295,13 +297,17 @@ class Conversation:
         """Install distributions for the session."""
         return await self._kernel.install(requirements)
 
-    async def confirm(self, packages: list[Package]) -> None:
-        """Ask about packages that the model's code needs; a person who works alone asks nobody.
+    async def confirm(self, packages: list[Package], *, own: bool) -> None:
+        """Ask about packages that the model's code needs, also once its turn is over: it may have left a thread.
+
+        Args:
+            packages: In exactly these versions.
+            own: Whether a person's own work runs, which asks nobody.
 
         Raises:
             InstallRefused: They are not approved.
         """
-        if self._asking is not None:
+        if self._asking is not None or not own:
             await self._consent.install(packages, turn=self.turns)
 
     async def install_module(self, module: str) -> list[Package]:

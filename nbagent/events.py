@@ -269,6 +269,8 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     """For an install, each package with its version."""
     note: str = ""
     """What else a person should know, such as what a tool of an MCP server says of itself."""
+    rules: list[str] = []
+    """What is allowed for the rest of the session by who allows this for it; empty where that can't be."""
 
 
 class ApprovalGiven(Fact, frozen=True, kw_only=True):

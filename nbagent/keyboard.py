@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import termios
+from collections.abc import Iterator
 
 
 class Keyboard:
@@ -48,6 +50,17 @@ class Keyboard:
             self._waiting.remove(wanted)
             if not self._waiting:
                 loop.remove_reader(terminal)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """While another program reads the terminal; who waits for a line goes on waiting afterwards."""
+        loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
+        loop.remove_reader(terminal)
+        try:
+            yield
+        finally:
+            if self._waiting:
+                loop.add_reader(terminal, self._read, terminal)
 
     def _read(self, terminal: int) -> None:
         open_ones = [each for each in self._waiting if not each.done()]

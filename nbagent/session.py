@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from nbagent import audit, sessions, settings, startup, store
 from nbagent.agent.opener import ModelOpener
 from nbagent.attachments import Given
 from nbagent.cells import Cells
-from nbagent.consent import Consent, Decision, Mode
+from nbagent.consent import Consent, Decision, Mode, Unattended
 from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, SessionEnded
@@ -68,8 +68,8 @@ class Session:
         approvals: What a person is asked about before the model does it: `never-ask` (default), `auto-edit` (programs,
             installs, tools of MCP servers), `allow-list` (what no rule allows), or `ask` (everything).
         allow: Rules of what nobody is asked about, such as `install:polars`, besides those of the settings.
-        attended: Whether somebody follows the events and answers `ApprovalAsked` with `approve`; otherwise the setting
-            `unattended` does, by default with no.
+        attended: Whether somebody follows the events and answers `ApprovalAsked` with `approve`.
+        unattended: What becomes of such a question otherwise, `reject` (default) or `approve`.
         mcp: A file of MCP servers whose tools the model is offered, outside of the sandbox; True for the person's own
             `mcp.json`, False for none.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
@@ -110,6 +110,7 @@ class Session:
         approvals: str | None = None,
         allow: Sequence[str] = (),
         attended: bool = False,
+        unattended: Unattended | None = None,
         mcp: str | Path | bool = True,
         record: str | Path | None = None,
         restore: Restore | None = None,
@@ -151,7 +152,7 @@ class Session:
             lambda event: self._running_journal().emit(event),
             allow=[*chosen.approvals_allow, *allow],
             attended=attended,
-            unattended=chosen.unattended,
+            unattended=chosen.unattended if unattended is None else unattended,
         )
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self._audit_key = audit.read_key(chosen.audit_key_file)
@@ -168,6 +169,7 @@ class Session:
         self._conversation: Conversation | None = None
         self._found: sessions.Known | None = None
         self._pins: dict[str, str] = {}
+        self._own = 0
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -251,6 +253,7 @@ class Session:
         approvals: str | None = None,
         allow: Sequence[str] = (),
         attended: bool = False,
+        unattended: Unattended | None = None,
         record: str | Path | None = None,
         restore: Restore | None = None,
         state_dir: str | Path | None = None,
@@ -268,6 +271,7 @@ class Session:
             approvals: As for a new session.
             allow: As for a new session.
             attended: As for a new session.
+            unattended: As for a new session.
             record: As for a new session.
             restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
                 kernel that is gone already is not brought back.
@@ -286,6 +290,7 @@ class Session:
             approvals=approvals,
             allow=allow,
             attended=attended,
+            unattended=unattended,
             session=found.id,
             record=record,
             restore=restore,
@@ -345,7 +350,7 @@ class Session:
 
     async def _confirm_install(self, packages: list[Package]) -> None:
         if self._conversation is not None:
-            await self._conversation.confirm(packages)
+            await self._conversation.confirm(packages, own=self._own > 0)
 
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
@@ -391,7 +396,10 @@ class Session:
 
     def interrupt_cell(self) -> bool:
         """Stop the running cell only: the model is told, and goes on. Returns whether one was running."""
-        return self._kernel is not None and self._kernel.interrupt()
+        stopped = self._kernel is not None and self._kernel.interrupt()
+        if stopped:
+            self.consent.close()  # it may be waiting for one
+        return stopped
 
     # -- questions ----------------------------------------------------------------------------------------------
 
@@ -447,7 +455,8 @@ class Session:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
-        return await self._running(self._cells).run(code, timeout=timeout)
+        with self._own_work():
+            return await self._running(self._cells).run(code, timeout=timeout)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for this session.
@@ -456,7 +465,17 @@ class Session:
             InstallRefused: Policy or the form of the request forbids it.
             InstallError: It failed; the environment is as it was.
         """
-        return await self._running_kernel().install(requirements)
+        with self._own_work():
+            return await self._running_kernel().install(requirements)
+
+    @contextlib.contextmanager
+    def _own_work(self) -> Iterator[None]:
+        """While it runs, packages are a person's wish and need no approval."""
+        self._own += 1
+        try:
+            yield
+        finally:
+            self._own -= 1
 
     async def upload(
         self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
@@ -511,7 +530,7 @@ class Session:
     def approve(
         self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
     ) -> bool:
-        """Answer an `ApprovalAsked`; the turn goes on with the answer, and the model is told of a no.
+        """Answer an `ApprovalAsked`, from any thread; the turn goes on, and the model is told of a no.
 
         Args:
             name: The id of the `ApprovalAsked`.
@@ -524,7 +543,7 @@ class Session:
             Whether the question was still open.
 
         Raises:
-            UsageError: An edit has no code, or is of something that has none.
+            UsageError: There is no such decision, or an edit has no code, or is of something that has none.
         """
         return self.consent.answer(name, decision, code=code, reason=reason, always=always)
 

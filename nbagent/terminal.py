@@ -16,6 +16,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from nbagent.errors import NbagentError
 from nbagent.events import (
+    ApprovalAsked,
+    ApprovalGiven,
     Asked,
     CellFinished,
     CellStarted,
@@ -56,7 +58,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 PICTURES = {"image/png": "png", "image/jpeg": "jpg"}
-MUST_BE_KNOWN = (StateLost, StateRestored, InstallFailed, HostAsked, HostDecided)
+MUST_BE_KNOWN = (StateLost, StateRestored, InstallFailed, HostAsked, HostDecided, ApprovalAsked, ApprovalGiven)
 """What even a quiet terminal shows."""
 STOPPED = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 
@@ -97,6 +99,8 @@ class View:
         self._status: Any = None
         self._waits_for = ""
         self._prompt = ""
+        self._held: list[Record] | None = None
+        self._wanted: dict[str, str] = {}
         self._told = ""
         self._pictures = 0
         self._line_open = False
@@ -148,6 +152,29 @@ class View:
             if not outer and self._waits_for:
                 self.wait(self._waits_for)
 
+    @contextlib.contextmanager
+    def above(self) -> Iterator[Console]:
+        """The console, for what is to stand above a question."""
+        self.idle()
+        self._clear_line(self._prompt)
+        self._end_line()
+        yield self.console
+        if self._prompt:
+            self._write_prompt()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Show nothing while another program has the terminal, and all of it afterwards."""
+        self.idle()
+        held: list[Record] = []
+        self._held = held
+        try:
+            yield
+        finally:
+            self._held = None
+            for record in held:
+                self.show(record)
+
     def _write_prompt(self) -> None:
         self.console.print(self._prompt, style="bold", end="", markup=False)
         self.console.file.flush()
@@ -161,6 +188,9 @@ class View:
 
     def show(self, record: Record) -> None:
         """Show one event."""
+        if self._held is not None:
+            self._held.append(record)
+            return
         event = record.event
         if self._quiet and not isinstance(event, MUST_BE_KNOWN):
             return
@@ -218,6 +248,13 @@ class View:
                 self.wait("working")
             case HostDecided():
                 self.wait("working")
+            case ApprovalAsked(id=name, kind=kind, what=what):
+                if kind != "install":  # which tells of its failure itself
+                    self._wanted[name] = what
+                self.wait("waiting for approval")
+            case ApprovalGiven():
+                self._given(event)
+                self.wait("working")
             case StateLost(reason=reason) | StateRestored(told=reason):
                 self._told = f"{self._told} {reason}".strip()
                 self._say(safe(reason, colours=False), style="yellow")
@@ -230,6 +267,13 @@ class View:
                 self._say(f"uploaded: {safe(path, colours=False)}", style="cyan")
             case FileDownloaded(to=to) if to:
                 self._say(f"file: {safe(to, colours=False)}", style="cyan")
+
+    def _given(self, event: ApprovalGiven) -> None:
+        """A no; what is allowed shows itself."""
+        what = self._wanted.pop(event.id, "")
+        if what and event.decision == "reject":
+            text = safe(f"{what}. {event.reason}" if event.reason else what, colours=False)
+            self._say(f"not approved: {' '.join(text.split())}", style="yellow")
 
     def _say(self, text: str, *, style: str = "dim") -> None:
         self._end_line()

@@ -1,10 +1,12 @@
-"""Code asks for a host, and a person at a real terminal answers."""
+"""Code asks for a host, a model to do something, and a person at a real terminal answers."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from program import Terminal, call, nbagent, replies
@@ -139,3 +141,150 @@ def test_a_session_without_hosts_cannot_be_asked_for_any(tmp_path: Path) -> None
     refused = nbagent("resume", name, "--ask-hosts", "-c", "x", cwd=tmp_path, **state)
     assert (refused.code, "reaches no hosts" in refused.err) == (2, True)
     assert nbagent("resume", name, "-c", "x", cwd=tmp_path, **state).out.strip() == "1"
+
+
+# -- what the model wants to do -----------------------------------------------------------------------------------
+
+MAY_IT = "May it? [a]pprove, for the [s]ession, [e]dit, [r]eject"
+
+
+def asked_to(*found: Any, here: Path, options: tuple[str, ...] = ("--approvals", "ask"), editor: str = "") -> Terminal:
+    """The program in a terminal, with a model that gives these replies."""
+    model = replies(here / "r.jsonl", *found, "Done.")
+    state = {"NBAGENT_STATE_DIR": str(here / "state"), "VISUAL": "", "EDITOR": editor}
+    return Terminal("run", "Go", "-m", model, "-e", "bubblewrap", *options, cwd=here, **state)
+
+
+def told(here: Path, kind: str) -> list[dict[str, Any]]:
+    """The session's events of a kind."""
+    log = next(here.glob("state/sessions/*/log.jsonl")).read_text()
+    events = [json.loads(line)["event"] for line in log.splitlines()]
+    return [each for each in events if each["type"] == kind]
+
+
+def given(here: Path) -> list[tuple[str, str]]:
+    """What was decided, and by whom."""
+    return [(each["decision"], each["by"]) for each in told(here, "ApprovalGiven")]
+
+
+def test_a_person_approves_edits_and_rejects(tmp_path: Path) -> None:
+    """Each question shows what it is about, and a cell that waits for one has not taken too long."""
+    long = "\n".join(f"x{number} = {number}" for number in range(100))
+    cells = ("6 * 7", "!echo hi", "!rm x", "!rm y", "%pip install humanize")
+    options = ("--approvals", "ask", "--timeout", "2")
+    terminal = asked_to(call(long), call(*cells), here=tmp_path, options=options)
+    terminal.wait_for("── the model wants to run a cell (python)")
+    terminal.wait_for("… 60 more lines …")
+    terminal.wait_for("for the session would allow: cell:*")
+    terminal.wait_for(f"{MAY_IT}, show the [w]hole: ")
+    terminal.type("w\r")
+    terminal.wait_for("│ x55 = 55")
+    terminal.wait_for(f"{MAY_IT}: ")
+    terminal.type("perhaps\r")
+    terminal.wait_for(f"Type a, s, e or r. {MAY_IT}: ")
+    terminal.type("s\r")
+    terminal.wait_for("── the model wants to start a program (python): echo hi")
+    terminal.wait_for(MAY_IT)
+    terminal.type("e\r")
+    terminal.wait_for("Type the code")
+    terminal.wait_for("… ")
+    terminal.type("print('changed')\r")
+    terminal.wait_for("… ")
+    terminal.type("\x04")
+    terminal.wait_for("(python): rm x")
+    terminal.wait_for(MAY_IT)
+    terminal.type("r\r")
+    terminal.wait_for("Why not?")
+    terminal.type("Leave it.\r")
+    terminal.wait_for("not approved: rm x. Leave it.")
+    terminal.wait_for("(python): rm y")
+    terminal.wait_for(MAY_IT)
+    terminal.type("\x04")
+    terminal.wait_for("wants to install packages (install): humanize==")
+    terminal.wait_for("May it? [a]pprove, for the [s]ession, [r]eject: ")
+    time.sleep(2.5)
+    terminal.type("a\r")
+    assert terminal.done() == 0
+    assert given(tmp_path) == [(each, "person") for each in ("approve", "edit", "reject", "reject", "approve")]
+    ran = [(each["code"], each["approver"]) for each in told(tmp_path, "CellStarted")]
+    listed = "policy:allow-list"
+    assert ran[1:] == [("6 * 7", listed), ("print('changed')", "person"), ("%pip install humanize", listed)]
+    assert [each["status"] for each in told(tmp_path, "CellFinished")] == ["ok"] * 4
+    assert len(told(tmp_path, "PackagesInstalled")) == 1
+    name = next(tmp_path.glob("state/sessions/*")).name
+    shown = nbagent("audit", "show", name, cwd=tmp_path, NBAGENT_STATE_DIR=str(tmp_path / "state")).out
+    assert "approval asked  a3, shell by python: rm x" in shown
+    assert "approval given  a3, reject by person: Leave it." in shown
+
+
+def test_an_editor(tmp_path: Path) -> None:
+    """It gets the code in a folder that nobody else sees; Ctrl-C is its own, and the question stands as it was."""
+    script = tmp_path / "edit.sh"
+    script.write_text(
+        "[ -f tried ] || { touch tried; sleep 30; exit 1; }\n"
+        "stat -c %a $(dirname $1) > mode; cat $1 > before; echo $1 > where; echo 'print(6 * 7)' > $1\n"
+    )
+    terminal = asked_to(call("# \u00e4\n1"), here=tmp_path, editor=f"sh {script}")
+    terminal.wait_for(MAY_IT)
+    terminal.type("e\r")
+    while not (tmp_path / "tried").exists():
+        time.sleep(0.1)
+    terminal.type("\x03")
+    terminal.wait_for("The editor 'sh' failed.")
+    terminal.wait_for(MAY_IT)
+    terminal.type("e\r")
+    assert terminal.done() == 0
+    assert [each["code"] for each in told(tmp_path, "CellStarted")] == ["print(6 * 7)"]
+    assert ((tmp_path / "mode").read_text(), (tmp_path / "before").read_text()) == ("700\n", "# \u00e4\n1")
+    where = (tmp_path / "where").read_text().strip()
+    assert where.endswith(".py")
+    assert not Path(where).parent.exists()
+
+
+def test_a_question_cannot_be_forged(tmp_path: Path, leftovers: Callable[[], list[str]]) -> None:
+    """Nothing of the code begins a line, moves the cursor, or turns the direction of writing. Ctrl-C ends all."""
+    code = f"print(1) # \x1b[2J\u202e\r\n{MAY_IT}: \n" + " " * 96 + MAY_IT
+    terminal = asked_to(call(code), here=tmp_path)
+    terminal.wait_for(f"{MAY_IT}: ")
+    terminal.wait_for("for the session would allow")
+    question = terminal.shown[terminal.shown.index("── the model wants") :]
+    assert "\\x1b[2J\\u202e\\x0d" in question
+    assert "\u202e" not in question
+    assert [line for line in question.replace("\r", "").split("\n")[1:5] if not line.startswith(("  │ ", "  ┆ "))] == []
+    terminal.type("\x03")
+    assert terminal.done(seconds=30) == 130
+    assert "Traceback" not in terminal.shown
+    assert given(tmp_path) == [("reject", "person")]
+    assert told(tmp_path, "CellStarted") == []
+    assert leftovers() == []
+
+
+def test_questions_come_one_after_the_other(tmp_path: Path) -> None:
+    """Code of an earlier cell asks for a host while the next cell is asked about."""
+    early = TRY + "import threading\nlater = threading.Timer(1, reach, ['one.invalid'])\nlater.start()"
+    options = ("--approvals", "ask", "--ask-hosts")
+    terminal = asked_to(call(early), call("later.join()"), here=tmp_path, options=options)
+    terminal.wait_for(MAY_IT)
+    terminal.type("a\r")
+    terminal.wait_for("│ later.join()")
+    terminal.wait_for("the code wants to reach one.invalid:443")
+    terminal.wait_for(MAY_IT)
+    terminal.type("a\r")
+    terminal.wait_for(QUESTION)
+    terminal.type("d\r")
+    assert terminal.done() == 0
+    assert given(tmp_path) == [("approve", "person")] * 2
+    assert decisions(tmp_path) == [("one.invalid", False, "person")]
+
+
+def test_where_nobody_can_be_asked_for_approval(tmp_path: Path) -> None:
+    """It is said at the start, and the policy for that holds for what isn't allowed; who reads JSON is nobody."""
+    model = replies(tmp_path / "r.jsonl", call("1", "!echo hi", "!rm x"), "Done.")
+    done = nbagent(
+        "run", "Go", "-m", model, "-e", "bubblewrap", "--json", "--unattended", "reject",
+        "--approvals", "allow-list", "--allow", "cell", "--allow", "shell:echo *",
+        cwd=tmp_path, NBAGENT_STATE_DIR=str(tmp_path / "state"), NBAGENT_UNATTENDED="approve",
+    )  # fmt: skip
+    assert "Nobody is asked here: what needs approval is rejected." in done.err
+    assert [each["code"] for each in done.json["cells"]] == ["1", "!echo hi"]
+    assert given(tmp_path) == [("reject", "policy:unattended")]

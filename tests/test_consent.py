@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ def action(kind: Kind, what: str = "x", **more: Any) -> Action:
     return Action(kind=kind, tool="t", what=what, **more)
 
 
+ENV = of_cell("!A=1 ls", tool="p", turn=1)
+BASH = of_cell("%%bash\nls", tool="p", turn=1)
 PACKAGE = action("install", packages=("a==1",))
 
 
@@ -41,14 +44,14 @@ def test_what_each_mode_asks_about(mode: str, free: set[Kind]) -> None:
     ("code", "commands"),
     [
         ("1 + 1", ()),
-        ("import os\nos.system('ls')", ()),
+        ("import os\nos.system('ls')", ("python: os.system('ls')",)),
         ("!ls -l", ("ls -l",)),
         ("x = 1\nfiles = !ls /tmp", ("ls /tmp",)),
-        ("!ls; rm -rf /", ("!ls; rm -rf /",)),
-        ("!ls $(rm x)", ("!ls $(rm x)",)),
-        ("%%bash\nls\nrm x", ("%%bash",)),
-        ("%sx ls", ("%sx ls",)),
-        ("!!ls", ("!!ls",)),
+        ("!ls; rm -rf /", ("ls; rm -rf /",)),
+        ("!ls $(rm x)", ("ls $(rm x)",)),
+        ("%%bash\nls\nrm x", ("%%bash\nls\nrm x",)),
+        ("%sx ls", ("ls",)),
+        ("!!ls", ("ls",)),
         ("  !a\n  !b", ("a", "b")),
         ("a != b", ()),
         ("print('!x')", ()),
@@ -66,7 +69,9 @@ def test_a_cell_that_hands_something_to_a_shell(code: str, commands: tuple[str, 
     [
         (["cell"], ["1 + 1"], ["!ls"]),
         (["cell", "shell:ls *", "shell:ls"], ["!ls -l", "!ls", "x = !ls a"], ["!lsof", "!ls; rm", "!rm", "%%sh\nls"]),
-        (["shell:*"], [], ["!ls"]),
+        (["shell:*"], ["!ls"], ["x = 1\n!ls"]),
+        (["cell", "shell:ls *"], [], ["!ls {'; rm x'}", "!ls \\\n ; rm x", "!ls $X", "import os; os.system('ls -l')"]),
+        (["cell", "shell:python*"], [], ["import subprocess", "exec(x)"]),
         (["cell", "shell:*"], ["!ls; rm x", "%%bash\nrm x"], []),
     ],
 )
@@ -85,6 +90,26 @@ def test_rules_for_packages_and_tools() -> None:
     assert not consent.policy(action("install", packages=("polars-evil==1",)))
     assert consent.policy(action("mcp", "files__read"))
     assert not consent.policy(action("mcp", "web__read"))
+
+
+def test_rules_beside_a_mode() -> None:
+    """What the mode leaves free needs no rule of its own."""
+    consent = Consent(Mode.AUTO_EDIT, lambda _: None, allow=["shell:ls"])
+    assert consent.policy(of_cell("x = 1\n!ls", tool="python", turn=1))
+    assert not consent.policy(of_cell("x = 1\n!rm x", tool="python", turn=1))
+
+
+def test_rules_for_files() -> None:
+    """Are about where the file really is, and all of its path."""
+    consent = Consent(Mode.ALLOW_LIST, lambda _: None, allow=["edit:/tmp/out/*", "edit:*.csv"])
+    paths = ["/tmp/out/a", "/workspace/a.csv", "/tmp/out/../a", "/tmp/" + "a" * 600 + ".csv/b.py"]
+    assert [bool(consent.policy(action("edit", path, path=path))) for path in paths] == [True, True, False, False]
+
+
+def test_rules_take_names_of_packages_in_any_form() -> None:
+    """As the index does."""
+    consent = Consent(Mode.ALLOW_LIST, lambda _: None, allow=["install:Scikit_Learn"])
+    assert consent.policy(action("install", packages=("scikit-learn==1",)))
 
 
 @pytest.mark.parametrize("rule", ["", "everything", "budget:*", "host:x"])
@@ -123,7 +148,7 @@ async def test_a_question_and_its_answer_are_events() -> None:
     assert verdict == Verdict(decision="reject", by="person", reason="Not now")
     assert not verdict.granted
     assert asked.told == [
-        ApprovalAsked(id="a1", turn=3, kind="cell", tool="t", what="1 + 1", code="1 + 1\n2"),
+        ApprovalAsked(id="a1", turn=3, kind="cell", tool="t", what="1 + 1", code="1 + 1\n2", rules=["cell:*"]),
         ApprovalGiven(id="a1", turn=3, decision="reject", by="person", reason="Not now"),
     ]
     assert not asked.consent.answer("a1", "approve")
@@ -153,6 +178,13 @@ async def test_an_edit() -> None:
         (PACKAGE, action("install", packages=("a==2",)), action("install", packages=("b==1",))),
         (action("mcp", "s__t*"), action("mcp", "s__t*"), action("mcp", "s__tx")),
         (action("edit", "/tmp/a"), action("edit", "/tmp/b"), action("cell")),
+        (of_cell("!ls", tool="p", turn=1), of_cell("!ls", tool="p", turn=1), of_cell("1 + 1", tool="p", turn=1)),
+        (of_cell("%sx ls", tool="p", turn=1), of_cell("!ls", tool="p", turn=1), of_cell("%sx rm x", tool="p", turn=1)),
+        (BASH, BASH, of_cell("%%bash\nrm x", tool="p", turn=1)),
+        (ENV, ENV, of_cell("!A=1 rm x", tool="p", turn=1)),
+        (action("shell", "sh -c ls"), action("shell", "sh -c ls"), action("shell", "sh -c rm")),
+        (action("shell", "/usr/bin/env ls"), action("shell", "/usr/bin/env ls"), action("shell", "/usr/bin/env rm")),
+        (action("shell", "'ls x' a"), action("shell", "'ls x' a"), action("shell", "'ls y' b")),
     ],
 )  # fmt: skip
 async def test_always(first: Action, same: Action, other: Action) -> None:
@@ -183,6 +215,82 @@ async def test_a_question_that_is_stopped() -> None:
         await asking
     assert asked.told[-1].by == "policy:stopped"
     assert not asked.consent.answer("a1", "approve")
+
+
+async def test_who_is_told_may_answer_at_once() -> None:
+    """Within the event itself, as a program does that follows the session."""
+    consent: Consent
+
+    def told(event: Any) -> None:
+        if isinstance(event, ApprovalAsked):
+            assert consent.answer(event.id, "approve")
+            assert not consent.answer(event.id, "reject")
+
+    consent = Consent(Mode.ASK, told, attended=True)
+    assert (await asyncio.wait_for(consent.ask(action("cell")), 1)).granted
+
+
+async def test_an_answer_from_another_thread() -> None:
+    """Wakes the session's loop."""
+    asked = Asked()
+    asking = asyncio.create_task(asked.consent.ask(action("cell")))
+    await asyncio.sleep(0)
+    thread = threading.Thread(target=asked.consent.answer, args=("a1", "approve"))
+    thread.start()
+    assert (await asyncio.wait_for(asking, 1)).granted
+    thread.join()
+
+
+async def test_two_questions_at_once() -> None:
+    """Each has its own answer, in whatever order they come."""
+    asked = Asked()
+    first, second = (asyncio.create_task(asked.consent.ask(action("shell", each))) for each in "ab")
+    await asyncio.sleep(0)
+    assert asked.consent.answer("a2", "approve")
+    assert asked.consent.answer("a1", "reject")
+    assert [(await each).granted for each in (first, second)] == [False, True]
+
+
+async def test_a_word_that_is_no_decision() -> None:
+    """Is refused, not taken for a yes."""
+    asked = Asked()
+    asking = asyncio.create_task(asked.consent.ask(PACKAGE))
+    await asyncio.sleep(0)
+    no: Any = "deny"
+    with pytest.raises(UsageError, match="no decision"):
+        asked.consent.answer("a1", no)
+    assert not asking.done()
+    asked.consent.close()
+    assert (await asking).by == "policy:stopped"
+
+
+async def test_an_answer_that_comes_with_the_end_of_the_turn() -> None:
+    """Is told as what it was."""
+    asked = Asked()
+    asking = asyncio.create_task(asked.consent.ask(action("cell")))
+    await asyncio.sleep(0)
+    asked.consent.answer("a1", "reject", reason="No.")
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert (asked.told[-1].by, asked.told[-1].reason) == ("person", "No.")
+
+
+async def test_a_budget_is_asked_for_again() -> None:
+    """Nobody allows more for the whole session: it would be no budget."""
+    asked = Asked(Mode.NEVER_ASK)
+    assert (await asked.ask(action("budget"), always=True)).by == "person"
+    assert asked.told[0].rules == []
+    assert not asked.consent.policy(action("budget"))
+
+
+async def test_a_long_question() -> None:
+    """Has its line cut for the event, and no rule is cut with it."""
+    asked = Asked()
+    await asked.ask(action("shell", "ls " + "a" * 1000 + ";rm"), always=True)
+    assert len(asked.told[0].what) == 500
+    assert asked.told[0].what.endswith("…")
+    assert not asked.consent.policy(action("shell", "ls b"))
 
 
 async def test_packages() -> None:

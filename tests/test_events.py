@@ -79,6 +79,8 @@ EVENTS: list[Any] = [
     Reflected(turn=1, attempt=2, state="critique", error=TEXT, critique=TEXT, usage=Usage(calls=1)),
     ModelFailed(turn=1, model="openai:m", reason=TEXT, usage=Usage(input_tokens=1, output_tokens=2, calls=1), wait=0.5),
     HostDecided(host="example.org", port=443, allowed=False, by="person", reason=TEXT, address="93.184.216.34"),
+    ApprovalAsked(id="a1", turn=1, kind="shell", tool="python", what=TEXT, code=TEXT, rules=["shell:ls"]),
+    ApprovalGiven(id="a1", turn=1, decision="edit", by="person", code=TEXT, reason=TEXT),
     CellFinished(cell=1, status="died", outputs=[OUTPUT], execution_count=None, duration=0.5, note=TEXT),
     LateOutput(cell=1, output=OUTPUT),
     StateLost(cell=1, reason=TEXT),

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from nbagent.errors import UsageError
 from nbagent.events import (
+    ApprovalAsked,
+    ApprovalGiven,
     Asked,
     CellFinished,
     CellStarted,
@@ -184,10 +186,13 @@ def test_output_of_a_sandbox_is_made_safe_wherever_it_shows(shows: Shows) -> Non
         HostAsked(id="h1", host=evil, port=443),
         HostDecided(host=evil, port=443, allowed=False, by="policy", reason=evil),
         InstallFailed(cell=1, requirements=[], reason=evil),
+        ApprovalAsked(id="a1", turn=1, kind="cell", tool="python", what=f"{evil}\n"),
+        ApprovalGiven(id="a1", turn=1, decision="reject", by="person", reason=evil),
     )
     assert "\x1b" not in results + rest
     assert results.count("abc") == 2
-    assert rest.count("abc") == 8
+    assert rest.count("abc") == 10
+    assert rest.endswith("not approved: abc . abc\n")
 
 
 def test_a_picture_becomes_a_file(shows: Shows, tmp_path: Path) -> None:

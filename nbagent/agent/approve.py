@@ -7,6 +7,7 @@ and goes on. Installs are asked about where their versions are known, by the ker
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.middleware.human_in_the_loop import InterruptOnConfig
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.types import Command
 
 from nbagent.agent.tools import source_of
@@ -24,7 +25,7 @@ NOBODY = "policy:never-ask"
 _approver: ContextVar[str] = ContextVar("nbagent_approver", default=NOBODY)
 ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
 """Tools whose calls are asked about before they run."""
-CODE = {"python": "code", "sandbox_write_file": "content"}
+CODE = {"python": "code", "sandbox_write_file": "content", "sandbox_edit_file": "new_string"}
 """By tool, the argument that a person may edit; the command of sandbox_exec is a list, and edited as JSON."""
 
 
@@ -37,17 +38,18 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
     """What a call would do; None for a call that is asked about elsewhere, or does nothing that needs consent."""
     match name:
         case "python":
-            return of_cell(source_of(str(args.get("code", "")))[0], tool=name, turn=turn)
+            source, refusal = source_of(str(args.get("code", "")))
+            return None if refusal else of_cell(source, tool=name, turn=turn)
         case "sandbox_exec":
             words = args.get("command")
             words = [str(each) for each in words] if isinstance(words, list) else [str(words)]
-            return Action(kind="shell", tool=name, what=" ".join(words)[:200], code=json.dumps(words), turn=turn)
+            return Action(kind="shell", tool=name, what=shlex.join(words), code=json.dumps(words), turn=turn)
         case "sandbox_write_file":
             path, code = str(args.get("file_path", "")), str(args.get("content", ""))
-            return Action(kind="edit", tool=name, what=path[:200], code=code, turn=turn)
+            return Action(kind="edit", tool=name, what=path, path=path, code=code, turn=turn)
         case "sandbox_edit_file":
             path, old, new = (str(args.get(each, "")) for each in ("file_path", "old_string", "new_string"))
-            return Action(kind="edit", tool=name, what=f"{path[:80]}: {old[:80]!r} → {new[:80]!r}", turn=turn)
+            return Action(kind="edit", tool=name, what=f"{path}, in place of {old!r}", path=path, code=new, turn=turn)
         case _:
             return None
 
@@ -63,22 +65,37 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
     def __init__(self, consent: Consent, *, turn: Callable[[], int]) -> None:
         self._consent = consent
         self._turn = turn
-        self._needs: dict[str, bool] = {}
+        self._reply: AIMessage | None = None
+        self._policies: dict[str, str] = {}
         self._by: dict[str, str] = {}
         self._waiting: list[str] = []
         config = InterruptOnConfig(allowed_decisions=["approve", "edit", "reject"], when=self._asks)
         super().__init__(dict.fromkeys(ASKED, config))
 
+    def begin(self) -> None:
+        """Forget the last question's replies: a server may give the next ones the same ids."""
+        self._reply = None
+
     def _asks(self, request: ToolCallRequest) -> bool:
         """Whether a call is asked about; the same when the graph goes on, whatever was allowed meanwhile."""
         call = request.tool_call
+        # Ids of calls are counted anew in each reply by some servers, so what was found holds for its own reply.
+        reply = next(each for each in reversed(request.state["messages"]) if isinstance(each, AIMessage))
+        if reply != self._reply:
+            self._reply, self._policies, self._by, self._waiting = reply, {}, {}, []
         key = str(call["id"])
-        if key not in self._needs:
-            action = action_of(call["name"], call["args"], turn=self._turn())
-            policy = self._consent.policy(action) if action else NOBODY
-            self._needs[key], self._by[key] = not policy, policy
+        if key not in self._policies:
+            policy = self._policies[key] = self._policy(call["name"], call["args"])
+            self._by[key] = policy
             self._waiting += [] if policy else [key]
-        return self._needs[key]
+        return not self._policies[key]
+
+    def _policy(self, name: str, args: Mapping[str, Any]) -> str:
+        """What lets a call run without a question; empty if nothing does."""
+        if not self._consent.asks:
+            return NOBODY  # without reading the code
+        action = action_of(name, args, turn=self._turn())
+        return self._consent.policy(action) if action else NOBODY
 
     async def decide(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Have each of LangChain's action requests of an interrupt answered, one after the other."""

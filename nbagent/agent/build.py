@@ -174,6 +174,8 @@ async def answer(
         on_failure(ModelFailed(turn=turn, **attempt._asdict()))
 
     agent.attempts.tell = failed
+    if agent.approvals is not None:
+        agent.approvals.begin()
     await _resume(agent)
     messages = [*agent.history, HumanMessage(question.encode("utf-8", "replace").decode())]
     # `exit`: one checkpoint a turn, also of one that fails or is cancelled. Each holds the whole conversation with its

@@ -16,7 +16,8 @@ from langchain_core.tools import BaseTool
 
 from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.view import cut
-from nbagent.consent import Action, Consent
+from nbagent.actions import Action
+from nbagent.consent import Consent
 from nbagent.errors import McpError
 from nbagent.events import Event, McpToolCalled, McpToolsSelected
 from nbagent.mcp.catalog import DIVIDER, McpTool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -172,10 +173,13 @@ def _give_ids(reply: AIMessage) -> None:
     """Give each call an id of its own: some OpenAI-compatible servers send none, or the same one twice."""
     seen: set[str] = set()
     calls: list[Any] = [*reply.tool_calls, *reply.invalid_tool_calls]
+    taken = {call["id"] for call in calls}
     for number, call in enumerate(calls, start=1):
         if not call["id"] or call["id"] in seen:
-            call["id"] = f"{reply.id or 'call'}_{number}"
+            names = (f"{reply.id or 'call'}_{each}" for each in itertools.count(number))
+            call["id"] = next(name for name in names if name not in taken)
         seen.add(call["id"])
+        taken.add(call["id"])
 
 
 def images_after_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

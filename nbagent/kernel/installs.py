@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import wait
 from typing import Any
 
 from nbagent.errors import InstallError, InstallRefused
@@ -22,7 +23,8 @@ from nbagent.sandbox.packages import Confirm, Installer
 SECONDS = 5.0
 """For a request to the kernel."""
 SERVE_SECONDS = 120.0
-"""For an install that code inside waits for."""
+"""For an install that code inside waits for, beside what a person takes to approve it."""
+TICK = 0.25
 
 _INVALIDATE = "__import__('importlib').invalidate_caches()"
 _SHELL = "__import__('IPython').get_ipython()"
@@ -55,6 +57,8 @@ class Installs:
         self._cell = cell
         self._confirm = confirm
         self._installer: Installer | None = None
+        self._waits: list[tuple[float, float]] = []
+        self._waiting_since: float | None = None
 
     @property
     def installer(self) -> Installer:
@@ -68,8 +72,25 @@ class Installs:
             self._installer = Installer(
                 provisioner.site, target=provisioner.target(), policy=self._process.spec.install
             )
-            self._installer.confirm = self._confirm
+            self._installer.confirm = self._confirmed
         return self._installer
+
+    async def _confirmed(self, packages: list[Package]) -> None:
+        if self._confirm is None:
+            return
+        # One at a time: the installer's own lock is held.
+        since = self._waiting_since = time.monotonic()
+        try:
+            await self._confirm(packages)
+        finally:
+            self._waits.append((since, time.monotonic()))
+            self._waiting_since = None
+
+    def waited(self, since: float) -> float:
+        """Seconds since a moment of the monotonic clock in which an install waited for consent; from any thread."""
+        begun = self._waiting_since
+        waits = [*self._waits, *([(begun, time.monotonic())] if begun is not None else [])]
+        return sum(end - max(start, since) for start, end in waits if end > since)
 
     async def install(self, requirements: list[str], *, reason: str) -> list[Package]:
         """Install distributions; they are importable after `make_importable`.
@@ -113,7 +134,12 @@ class Installs:
 
         def install(wanted: list[str]) -> list[dict[str, Any]]:
             work = self._add(self._cell(), wanted, self.installer.install(wanted), reason="%pip install")
-            added = asyncio.run_coroutine_threadsafe(work, loop).result(timeout=SERVE_SECONDS)
+            installing, started = asyncio.run_coroutine_threadsafe(work, loop), time.monotonic()
+            while not wait([installing], timeout=TICK).done:
+                # A person may take their time.
+                if time.monotonic() - started - self.waited(started) > SERVE_SECONDS:
+                    installing.cancel()
+            added = installing.result()
             return [{"name": each.name, "version": each.version} for each in added]
 
         return install

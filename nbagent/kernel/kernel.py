@@ -354,7 +354,8 @@ class Kernel:
         return self._hosts is not None and self._hosts.answer(name, allow=allow, remember=remember)
 
     def _waited(self, since: float) -> float:
-        return self._hosts.waited(since) if self._hosts is not None else 0.0
+        for_hosts = self._hosts.waited(since) if self._hosts is not None else 0.0
+        return for_hosts + self._installs.waited(since)
 
     def allow_host(self, entry: str) -> None:
         """Let code reach a host from now on, whatever was decided before.

@@ -22,6 +22,8 @@ from structlog import dev
 from nbagent.errors import UsageError
 from nbagent.events import (
     Answered,
+    ApprovalAsked,
+    ApprovalGiven,
     Asked,
     CellFinished,
     CellStarted,
@@ -114,6 +116,11 @@ def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
             what = "Installation refused" if event.refused else "Installation failed"
             wanted = [brief(each) for each in event.requirements[:10]]
             yield "warning", what, {"packages": wanted, "reason": brief(event.reason, limit=200)}
+        case ApprovalAsked() as event:
+            yield "info", "Approval asked", {"kind": event.kind, "tool": event.tool, "id": event.id}
+        case ApprovalGiven() as event:
+            level = "warning" if event.decision == "reject" else "info"
+            yield level, "Approval given", {"decision": event.decision, "by": event.by, "id": event.id}
         case StateLost(reason=reason):
             yield "warning", "Kernel state lost", {"reason": brief(reason, limit=200)}
         case FileSaved() as event:

@@ -146,6 +146,63 @@ async def test_files_and_programs(provider: Provider, kernel: Watched) -> None:
     assert "['echo', 'b c']" in kernel.codes[1]
 
 
+async def test_an_edit_of_a_file_is_seen_whole(provider: Provider, kernel: Watched) -> None:
+    """What stood there, and what is to stand there, however long."""
+    old, new = "a" * 300, "b" * 300
+    arguments = {"file_path": "/tmp/a.py", "old_string": old, "new_string": new}
+    provider.say(Say(calls=(("sandbox_edit_file", json.dumps(arguments)),)), Say(text="ok"))
+    agent, told = agent_of(kernel, lambda consent, event: consent.answer(event.id, "reject"))
+    await ask(agent)
+    assert (told[0].what, told[0].code) == (f"/tmp/a.py, in place of '{old}'", new)
+
+
+async def test_ids_that_come_again(provider: Provider, kernel: Watched) -> None:
+    """Some servers count the calls of each reply anew: a program isn't let through under the id of a cell."""
+    for code in ("1", "!ls"):
+        provider.say(Say(calls=(python(code),), ids=("call_1",)))
+    provider.say(Say(text="ok"), Say(calls=(python("!ls"),), ids=("call_1",)), Say(text="ok"))
+    agent, told = agent_of(kernel, yes, Mode.AUTO_EDIT)
+    await ask(agent)
+    await ask(agent)
+    assert kernel.approvers == ["policy:auto-edit", "person", "person"]
+    assert [each.what for each in told if isinstance(each, ApprovalAsked)] == ["ls", "ls"]
+
+
+async def test_ids_that_come_twice_in_a_reply(provider: Provider, kernel: Watched) -> None:
+    """Neither, and each call gets the answer that was given to it."""
+    calls = (python("1"), python("!ls"), python("3"))
+    provider.say(Say(calls=calls, ids=("call_1", "call_1", "call_1")), Say(text="ok"))
+
+    def decide(consent: Consent, event: ApprovalAsked) -> None:
+        consent.answer(event.id, "edit", code="2")
+
+    agent, told = agent_of(kernel, decide, Mode.AUTO_EDIT)
+    await ask(agent)
+    assert [each.what for each in told if isinstance(each, ApprovalAsked)] == ["ls"]
+    assert kernel.codes == ["1", "2", "3"]
+
+
+async def test_a_mode_that_changes_during_a_question(provider: Provider, kernel: Watched) -> None:
+    """The answer holds all the same: what was rejected doesn't run."""
+    provider.say(Say(calls=(python("1"),)), Say(text="ok"))
+
+    def decide(consent: Consent, event: ApprovalAsked) -> None:
+        consent.mode = Mode.NEVER_ASK
+        consent.answer(event.id, "reject")
+
+    agent, _ = agent_of(kernel, decide)
+    await ask(agent)
+    assert kernel.codes == []
+
+
+async def test_what_never_runs_is_not_asked_about(provider: Provider, kernel: Watched) -> None:
+    """The tool refuses empty code by itself."""
+    provider.say(Say(calls=(python(" "),)), Say(text="ok"))
+    agent, told = agent_of(kernel, yes)
+    await ask(agent)
+    assert (kernel.codes, told) == ([], [])
+
+
 async def test_a_question_that_is_stopped(provider: Provider, kernel: Watched) -> None:
     """The turn ends, nothing runs, and the next question goes on."""
     provider.say(Say(calls=(python("1"),)), Say(text="Next"))

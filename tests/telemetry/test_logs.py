@@ -14,7 +14,16 @@ import structlog
 from structlog.testing import capture_logs
 
 from nbagent.errors import UsageError
-from nbagent.events import Asked, CellFinished, FileSaved, InstallFailed, StateLost
+from nbagent.events import (
+    ApprovalAsked,
+    ApprovalGiven,
+    Asked,
+    CellFinished,
+    FileSaved,
+    InstallFailed,
+    Record,
+    StateLost,
+)
 from nbagent.telemetry import Telemetry
 from nbagent.telemetry.logs import Log, lines, shown
 
@@ -201,3 +210,18 @@ def test_a_log_that_can_not_be_written_ends_the_log_only(
         session.add(record)
     assert [entry.message for entry in caplog.records] == ["Telemetry failed and goes on without this part."]
     assert session.metrics.snapshot().cells["ok"] == 1
+
+
+def test_approvals_are_logged_without_their_code() -> None:
+    """What was asked, of what kind, and who decided; a no is a warning."""
+    events = (
+        ApprovalAsked(id="a1", turn=1, kind="shell", tool="python", what="rm secret", code="!rm secret"),
+        ApprovalGiven(id="a1", turn=1, decision="approve", by="person"),
+        ApprovalGiven(id="a2", turn=1, decision="reject", by="policy:unattended", reason="secret"),
+    )
+    found = [line for event in events for line in lines(Record(seq=1, at=0.0, event=event))]
+    assert [(level, what) for level, what, _ in found] == [
+        ("info", "Approval asked"), ("info", "Approval given"), ("warning", "Approval given"),
+    ]  # fmt: skip
+    assert found[0][2] == {"kind": "shell", "tool": "python", "id": "a1"}
+    assert "secret" not in str(found)

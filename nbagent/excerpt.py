@@ -1,0 +1,76 @@
+"""Text of a model's as a person must see it who decides about it: each sign visible, each line behind a bar. Pure.
+
+What is shown can't pass for the question itself: it never begins a line of the terminal, and nothing in it can move the
+cursor or turn the direction of writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+HEAD, TAIL = 30, 10
+"""Lines that are shown of many."""
+LINE_HEAD, LINE_TAIL = 300, 80
+"""Characters that are shown of a long line."""
+BAR, MORE = "  │ ", "  ┆ "
+"""Before a line, and before what of it has no room."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Lines for a terminal.
+
+    Attributes:
+        lines: In order, none longer than the terminal is wide.
+        is_whole: Whether they are all of the text.
+    """
+
+    lines: tuple[str, ...]
+    is_whole: bool
+
+
+def visible(text: str) -> str:
+    """Text on one line in which nothing is hidden: what has no shape of its own stands there as its number."""
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(sign: str) -> str:
+    number = ord(sign)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def excerpt(text: str, *, width: int, whole: bool = False) -> Excerpt:
+    """The beginning and the end of a text, with what is left out counted.
+
+    Args:
+        text: Code, for example.
+        width: Columns of the terminal.
+        whole: Leave nothing out.
+    """
+    lines = text.removesuffix("\n").split("\n")
+    left_out = 0 if whole else max(0, len(lines) - HEAD - TAIL)
+    shown: list[str] = []
+    is_whole = not left_out
+    for number, line in enumerate(lines):
+        if HEAD <= number < HEAD + left_out:
+            shown += [f"    … {left_out:,} more lines …"] if number == HEAD else []
+            continue
+        cut = line if whole else _cut(line)
+        is_whole = is_whole and cut == line
+        shown += _folded(visible(cut.expandtabs(4)), max(8, width - len(BAR)))
+    return Excerpt(tuple(shown), is_whole)
+
+
+def _cut(line: str) -> str:
+    left_out = len(line) - LINE_HEAD - LINE_TAIL
+    if left_out < LINE_TAIL:
+        return line
+    return f"{line[:LINE_HEAD]} … {left_out:,} more characters … {line[-LINE_TAIL:]}"
+
+
+def _folded(line: str, width: int) -> Iterator[str]:
+    from rich.cells import chop_cells
+
+    for number, piece in enumerate(chop_cells(line, width) or [""]):
+        yield f"{MORE if number else BAR}{piece}"

@@ -1,0 +1,206 @@
+"""Which programs a cell starts, as far as its code says so. Pure.
+
+IPython's own syntax is read by IPython's own rules, so that no way of writing it is missed. Of plain Python the usual
+ways are found, `subprocess` and `os.system` for example. That is no wall: code can build the name of anything. What
+must start no program belongs into a sandbox without `allow_subprocess`, where Linux refuses it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_CHARACTERS = 50_000
+"""Of code with IPython's syntax, whose rules look at all of it again for each of its lines."""
+PYTHON = "python: "
+"""What a command begins with that is a call in Python, or code that can't be read."""
+
+_HARMLESS = frozenset(
+    (
+        "autoawait autoreload autosave cd clear config connect_info env gui hist history html javascript js latex "
+        "load_ext lsmagic magic markdown matplotlib pdef pdoc pfile pinfo pinfo2 pip precision psearch psource "
+        "pwd pycat pylab quickref reload_ext reset reset_selective set_env subshell svg who who_ls whos writefile "
+        "xdel xmode"
+    ).split()
+)
+"""Magics that start no program. Installs by `%pip` are asked about by themselves."""
+_OF_CODE = frozenset("capture memit prun time timeit".split())
+"""Magics whose words and body are code."""
+_OF_SHELL = frozenset("! sx system".split())
+_OTHERS = frozenset(
+    (
+        "alias alias_magic autocall automagic bookmark code_wrap colors conda debug dhist dirs doctest_mode ed edit "
+        "killbgscripts ldir less load loadpy logoff logon logstart logstate logstop macro mamba man micromamba more "
+        "notebook page pastebin pdb popd pprint pushd qtconsole recall rehashx rep rerun run save sc store tb unalias "
+        "unload_ext uv"
+    ).split()
+)
+"""Line magics that are none of these; where one stands without its `%`, that must be known."""
+_ALIASES = frozenset("cat cp ld lf lk ll ls lx man mkdir mv rm rmdir".split())
+"""Programs that IPython runs where a cell of one line begins with their name."""
+_MODULES = frozenset("pexpect plumbum posix pty sh subprocess".split())
+_CALLS = re.compile(
+    r"system(_raw|_piped)?|popen|Popen|exec[lv]p?e?|spawn([lv]p?e?)?|posix_spawnp?|create_subprocess_(exec|shell)|getoutput"
+    r"|getstatusoutput|check_(call|output)|run_(cell|line|ast|code)\w*|subprocess_(exec|shell)"
+)
+"""Names of functions that start programs, or run what they are given as a cell."""
+_WORD = re.compile(r"[\w.]+")
+_OPTIONS = re.compile(r"\A(?:\s*-\w+(?:\s+\d+)?)+\s+")
+_PROMPT = re.compile(r"^\s*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
+"""What IPython may take for a prompt, and remove."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What a cell starts.
+
+    Attributes:
+        commands: Each as a shell gets it; a magic with its `%`, and calls in Python, behind `python: `.
+        more: Whether the cell does anything else.
+    """
+
+    commands: tuple[str, ...] = ()
+    more: bool = True
+
+
+def programs(code: str) -> Programs:
+    """What a cell starts; code that can't be read is taken for a program."""
+    try:
+        text = _plain(code)
+        found = _of_line(text) or _of_tree(_module(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError):
+        return Programs((PYTHON + code,))
+    return found
+
+
+def _plain(code: str) -> str:
+    """The cell as Python, with IPython's syntax as calls; but for a magic without its `%`, which comes after that.
+
+    Raises:
+        SyntaxError: It is too long.
+    """
+    if not _PROMPT.search(code):
+        with contextlib.suppress(SyntaxError):
+            _module(code)
+            return code
+    if len(code) > MAX_CHARACTERS:
+        raise SyntaxError
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformed: str = TransformerManager().transform_cell(code)  # type: ignore[no-untyped-call]
+    return transformed
+
+
+def _module(code: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in strings, for example: the kernel will say so
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        tree = compile(code, "<cell>", "exec", flags=flags, dont_inherit=True)
+    assert isinstance(tree, ast.Module)  # noqa: S101 - by the flag
+    return tree
+
+
+def _of_line(text: str) -> Programs | None:
+    """Of a cell of one line what IPython takes for a magic without its `%`, if no variable has that name."""
+    line = text.strip()
+    found = _WORD.match(line)
+    if found is None or len(line.splitlines()) != 1:
+        return None
+    word, rest = found[0], line[found.end() :].strip()
+    if rest.startswith(("=", ",")):
+        return None
+    if word in _ALIASES:
+        return Programs((line,), more=False)
+    if word not in (_OF_SHELL | _OF_CODE | _OTHERS):
+        return None
+    commands = tuple(_of_magic(word, rest, ""))
+    return Programs(commands, more=False) if commands else None
+
+
+def _of_tree(tree: ast.Module) -> Programs:
+    commands: list[str] = []
+    known: set[int] = set()
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if (found := _of_shell_call(call)) is not None:
+            commands += found
+            known |= {id(node) for node in ast.walk(call)}
+    only = all(isinstance(each, ast.Expr | ast.Assign) and id(each.value) in known for each in tree.body)
+    for node in ast.walk(tree):  # what holds others comes before them
+        if id(node) not in known and _starts_program(node):
+            commands.append(PYTHON + ast.unparse(node))
+            known |= {id(each) for each in ast.walk(node)}
+    return Programs(tuple(dict.fromkeys(commands)), more=not (commands and only))
+
+
+def _of_shell_call(call: ast.Call) -> list[str] | None:
+    """The commands of a call that IPython makes of its own syntax; None for any other."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython"), args=[]), attr=name),
+            args=arguments,
+            keywords=[],
+        ):
+            words = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        case _:
+            return None
+    if len(words) != len(arguments):
+        return None
+    match name, words:
+        case ("system" | "getoutput", [command]):
+            return [command.strip()]
+        case ("run_line_magic", [magic, line]):
+            return list(_of_magic(magic, line, ""))
+        case ("run_cell_magic", [magic, line, body]):
+            return list(_of_magic(magic, line, body))
+    return None
+
+
+def _of_magic(magic: str, line: str, body: str) -> Iterator[str]:
+    if magic in _OF_SHELL:
+        yield f"{line}\n{body}".strip()
+    elif magic in _OF_CODE:
+        inside = body if magic == "capture" else f"{_OPTIONS.sub('', line)}\n{body}".strip()
+        yield from programs(inside).commands if inside else ()
+    elif magic not in _HARMLESS:
+        head = f"{'%%' if body else '%'}{magic} {line}".rstrip()
+        yield f"{head}\n{body}".strip()
+
+
+def _starts_program(node: ast.AST) -> bool:
+    """Whether a piece of Python starts a program, or runs what can't be read here."""
+    match node:
+        case ast.Import(names=names):
+            return any(each.name.partition(".")[0] in _MODULES for each in names)
+        case ast.ImportFrom(module=str(module), names=names):
+            starts = module == "os" and any(_CALLS.fullmatch(each.name) for each in names)
+            return starts or module.partition(".")[0] in _MODULES
+        case ast.Attribute(value=ast.Name(id="os" | "posix" | "pty"), attr=name):
+            return bool(_CALLS.fullmatch(name))
+        case ast.Attribute(value=ast.Name(id="subprocess")):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="subprocess"))):
+            return True
+        case ast.Call(func=ast.Attribute(attr=name), args=[_, *_]):
+            return bool(_CALLS.fullmatch(name)) or _names_module(node, name)
+        case ast.Call(func=ast.Name(id="get_ipython")):
+            return True
+        case ast.Call(func=ast.Name(id="exec" | "eval"), args=[given, *_]):
+            text = given.value if isinstance(given, ast.Constant) else None
+            return not isinstance(text, str) or bool(programs(text).commands)
+        case ast.Call(func=ast.Name(id=name), args=[_, *_]):
+            return _names_module(node, name)
+    return False
+
+
+def _names_module(call: ast.Call, function: str) -> bool:
+    """Whether a call has such a module, or a function of it, by its name."""
+    words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    if function in ("__import__", "import_module"):
+        return any(each.partition(".")[0] in _MODULES for each in words) or not words
+    return function == "getattr" and any(_CALLS.fullmatch(each) for each in words[-1:])

@@ -1,0 +1,72 @@
+"""Approvals of a whole session, with a real kernel."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from program import call, replies
+
+from nbagent import Session
+from nbagent.events import ApprovalAsked, ApprovalGiven, InstallFailed, PackagesInstalled
+
+LATER = (
+    "import threading\n"
+    "pip = get_ipython().find_line_magic('pip')\n"
+    "threading.Timer(1, pip, ['install humanize']).start()"
+)
+
+
+async def test_code_that_is_left_behind_installs_nothing(tmp_path: Path) -> None:
+    """A thread of the model's asks when its turn is over: that is asked about; a person's own install is not."""
+    model = replies(tmp_path / "r.jsonl", call(LATER), "Done.")
+    session = Session(
+        model=model, engine="bubblewrap", approvals="ask", allow=["cell", "shell"], state_dir=tmp_path / "state"
+    )
+    events: list[Any] = []
+    refused = asyncio.Event()
+
+    def hear(record: Any) -> None:
+        events.append(record.event)
+        if isinstance(record.event, InstallFailed):
+            refused.set()
+
+    async with session:
+        session.follow(hear)
+        await session.ask("Go")
+        await asyncio.wait_for(refused.wait(), 20)
+        assert [(each.what.partition("==")[0], each.turn) for each in _of(events, ApprovalAsked)] == [("humanize", 1)]
+        assert [each.by for each in _of(events, ApprovalGiven)] == ["policy:unattended"]
+        await session.install(["humanize"])
+        assert len(_of(events, ApprovalAsked)) == 1
+        assert len(_of(events, PackagesInstalled)) == 1
+
+
+async def test_the_end_of_a_turn_ends_its_questions(tmp_path: Path) -> None:
+    """Also one of `%pip install`, for which the cell waits: a late answer installs nothing."""
+    model = replies(tmp_path / "r.jsonl", call("%pip install humanize"), "Done.")
+    session = Session(
+        model=model, engine="bubblewrap", approvals="auto-edit", attended=True, state_dir=tmp_path / "state"
+    )
+    events: list[Any] = []
+    waiting = asyncio.Event()
+
+    def hear(record: Any) -> None:
+        events.append(record.event)
+        if isinstance(record.event, ApprovalAsked):
+            waiting.set()
+
+    async with session:
+        session.follow(hear)
+        asking = asyncio.create_task(session.ask("Go"))
+        await asyncio.wait_for(waiting.wait(), 20)
+        session.interrupt()
+        await asyncio.wait([asking])
+        assert [each.by for each in _of(events, ApprovalGiven)] == ["policy:stopped"]
+        assert not session.approve("a1")
+    assert _of(events, PackagesInstalled) == []
+
+
+def _of(events: list[Any], kind: type[Any]) -> list[Any]:
+    return [each for each in events if isinstance(each, kind)]
