@@ -223,6 +223,8 @@ class ApprovalQuestion:
                 self._is_whole = found.is_whole
                 for line in found.lines:
                     console.print(line, markup=False)
+            if asked.note:
+                console.print(visible(asked.note), style="dim", markup=False)
             if asked.rules:
                 rules = visible(", ".join(asked.rules))
                 cut = f"{rules[:MAX_RULES]}…" if len(rules) > MAX_RULES else rules

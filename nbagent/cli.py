@@ -61,6 +61,17 @@ Hosts = Annotated[
     ),
 ]
 AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
+Fallback = Annotated[
+    list[str] | None, typer.Option("--fallback", metavar="MODEL", help="Asked where the model fails. Repeatable.")
+]
+Critic = Annotated[
+    str | None,
+    typer.Option("--critic", metavar="MODEL", help="Criticises code that failed before it is tried again; or: same."),
+]
+McpFile = Annotated[
+    Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
+]
+NoMcp = Annotated[bool, typer.Option("--no-mcp", help="No MCP servers, not even those of your own mcp.json.")]
 Approvals = Annotated[
     str | None,
     typer.Option(
@@ -150,6 +161,10 @@ def run(
     approvals: Approvals = None,
     allow: Allow = None,
     unattended: Unattended = None,
+    fallback: Fallback = None,
+    critic: Critic = None,
+    mcp: McpFile = None,
+    no_mcp: NoMcp = False,
     restore: Restore = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
@@ -165,6 +180,7 @@ def run(
     arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     arguments |= _consent(approvals, allow, unattended, as_json=as_json)
+    arguments |= {"fallback": fallback, "critic": critic, "mcp": mcp or not no_mcp}
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),

@@ -14,9 +14,9 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from nbagent.actions import Action
 from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.view import cut
-from nbagent.actions import Action
 from nbagent.consent import Consent
 from nbagent.errors import McpError
 from nbagent.events import Event, McpToolCalled, McpToolsSelected
