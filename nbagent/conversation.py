@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
 
     from nbagent.agent.build import Agent
+    from nbagent.agent.memory import Memory
     from nbagent.agent.opener import ModelOpener
     from nbagent.mcp.client import McpClient
 
@@ -97,6 +98,7 @@ class Conversation:
         consent: Who lets the model's tools do something.
         tools: MCP servers, whose tools the model is offered besides.
         max_attempts: Replies in a row whose code may fail.
+        open_memory: Opens where the conversation is kept, when the first question comes; in this process by default.
 
     Attributes:
         turns: Questions asked so far.
@@ -118,6 +120,7 @@ class Conversation:
         consent: Consent,
         tools: McpClient | None = None,
         max_attempts: int = 6,
+        open_memory: Callable[[], Awaitable[Memory]] | None = None,
     ) -> None:
         self._kernel = kernel
         self._cells = cells
@@ -129,6 +132,7 @@ class Conversation:
         self._consent = consent
         self._tools = tools
         self._max_attempts = max_attempts
+        self._open_memory = open_memory
         self._heard: list[str] = []
         self._used = Usage()
         self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
@@ -232,17 +236,22 @@ class Conversation:
             )
             programs = self._kernel.spec.trust.allow_subprocess
             self._told = prompts.data_section(seen)
-            self._agent = build.build_agent(
+            memory = await self._open_memory() if self._open_memory and not model.is_replay else None
+            agent = self._agent = build.build_agent(
                 model,
                 self,
                 system_prompt=prompt,
                 programs=programs,
                 claims=self._claims,
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
+                memory=memory,
                 fallback=self._model.fallback,
                 middleware=[self._reflexion(), *self._outside(images=model.images != "no")],
             )
-            self._agent.history = build.remember(self._past, note=self._note)
+            if self._past and await build.recall(agent):
+                agent.history = build.noted(agent.history, note=self._note)
+            else:
+                agent.history = build.remember(self._past, note=self._note)
         return self._agent
 
     def _reflexion(self) -> AgentMiddleware[Any, Any, Any]:

@@ -34,7 +34,9 @@ from nbagent.sandbox import registry
 from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
+    from nbagent.agent.memory import Memory
     from nbagent.kernel.pool import KernelPool
+    from nbagent.state import StateManager
 
 Status = Literal["new", "starting", "running", "stopped"]
 
@@ -147,6 +149,8 @@ class Session:
         self.ask_hosts = ask_hosts
         self._servers = mcp_servers(mcp, default=chosen.mcp_config)
         self._tools: McpClient | None = None
+        self._state: StateManager | None = None
+        self._state_url = chosen.state_url.get_secret_value()
         self.consent = Consent(
             Mode.parse(chosen.approvals if approvals is None else approvals),
             lambda event: self._running_journal().emit(event),
@@ -345,8 +349,17 @@ class Session:
             consent=self.consent,
             tools=self._tools,
             max_attempts=self._max_attempts,
+            open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
+
+    async def _open_memory(self) -> Memory:
+        """Where the conversation outlives this process."""
+        from nbagent.state import StateManager, Turns
+
+        self._state = StateManager(self._root / "shared", url=self._state_url, session_id=self.id)
+        await self._state.initialize()
+        return Turns(self._state.checkpointer, self.id)
 
     async def _confirm_install(self, packages: list[Package]) -> None:
         if self._conversation is not None:
@@ -373,6 +386,8 @@ class Session:
             await self._conversation.stop()
         if self._tools is not None:
             await self._tools.close()
+        if self._state is not None:
+            await self._state.close()
         if self._kernel is not None:
             await self._kernel.stop()
         await self._model.aclose()

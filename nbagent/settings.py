@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from nbagent.errors import UsageError
@@ -81,6 +81,9 @@ class Settings(BaseSettings):
     install_deny: list[str] = Field(default_factory=list, description="Never these distributions.")
     install_min_age_days: float = Field(default=3.0, description="Days that a release must be old.")
     state_dir: Path | None = Field(default=None, description="Where sessions are kept.")
+    state_url: SecretStr = Field(
+        default=SecretStr(""), description="Where conversations are kept: a file by default, Postgres or Redis by URL."
+    )
     audit_key_file: Path | None = Field(default=None, description="A secret that makes the audit log's hashes HMACs.")
     log_level: Literal["debug", "info", "warning", "error"] | None = Field(
         default=None, description="What is logged to standard error; nothing by default."

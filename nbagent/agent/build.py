@@ -15,13 +15,13 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelCallLimitMiddleware, ModelFallbackMiddleware
 from langchain.agents.middleware.model_call_limit import ModelCallLimitExceededError
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Interrupt
 
 from nbagent.agent.approve import Approvals
 from nbagent.agent.attempts import Attempts, Failed
+from nbagent.agent.compact import compact
 from nbagent.agent.evaluate import Evaluation
+from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.models import Model
 from nbagent.agent.replay import text_of
 from nbagent.agent.replies import ANSWERED, ASKED, Replies, Wire, told
@@ -32,8 +32,6 @@ from nbagent.events import Claim, ModelFailed, ModelReplied, Usage
 
 CALLS = 30
 """Model calls that one question may take."""
-THREAD: RunnableConfig = {"configurable": {"thread_id": "session"}}
-"""A graph has a checkpointer of its own, so its one conversation needs no other name."""
 
 STOPPED_CALL = "Stopped: this call has no result."
 STOPPED_TURN = "[The turn was stopped here, before an answer.]"
@@ -46,12 +44,13 @@ class Agent:
     """One conversation.
 
     Attributes:
-        graph: LangChain's agent graph, with a checkpointer in memory.
+        graph: LangChain's agent graph, with the memory's checkpointer.
         model: The model in it.
         attempts: What tries the model's calls, and tells of those that failed.
         max_calls: Model calls that one question may take.
         finished: Results of the last reply's calls, by the ids of the reply and the call.
-        history: The conversation up to the last question.
+        history: The conversation so far, with what the last turn has come to.
+        memory: Where it is kept.
         approvals: Asks before calls run.
     """
 
@@ -61,6 +60,7 @@ class Agent:
     max_calls: int = CALLS
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
     history: list[AnyMessage] = field(default_factory=list)
+    memory: Memory = field(default_factory=InProcess)
     approvals: Approvals | None = None
 
 
@@ -90,6 +90,7 @@ def build_agent(
     programs: bool = True,
     claims: Callable[[str], Sequence[Claim]] | None = None,
     approvals: Approvals | None = None,
+    memory: Memory | None = None,
 ) -> Agent:
     """An agent whose questions continue one conversation.
 
@@ -103,6 +104,7 @@ def build_agent(
         programs: Whether the sandbox runs programs.
         claims: Finds where the numbers of an answer stand; without it no answer is sent back.
         approvals: Asks before calls run.
+        memory: Where the conversation is kept; in this process by default.
 
     Raises:
         ModelError: A recording has a fallback, or is one: it can't go on where another model left off.
@@ -110,7 +112,7 @@ def build_agent(
     models = (model, *fallback)
     if fallback and any(each.is_replay for each in models):
         raise ModelError("A recorded model neither has nor is a fallback.", mend="Leave the fallback out.")
-    in_order, attempts = InOrder(), Attempts(models)
+    in_order, attempts, memory = InOrder(), Attempts(models), memory or InProcess()
     # The order matters. `after_model` runs from the last to the first: the limit has counted the call when `Replies`
     # sends it back. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is retried,
     # and a model is tried again before the next one is asked.
@@ -130,7 +132,7 @@ def build_agent(
         make_tools(runs, images=model.images != "no", programs=programs),
         system_prompt=system_prompt,
         middleware=stack,
-        checkpointer=InMemorySaver(),
+        checkpointer=memory.checkpointer,
     )
     return Agent(
         graph=graph,
@@ -139,6 +141,7 @@ def build_agent(
         max_calls=max_calls,
         finished=in_order.finished,
         approvals=approvals,
+        memory=memory,
     )
 
 
@@ -176,16 +179,21 @@ async def answer(
     agent.attempts.tell = failed
     if agent.approvals is not None:
         agent.approvals.begin()
-    await _resume(agent)
-    messages = [*agent.history, HumanMessage(question.encode("utf-8", "replace").decode())]
+    history = compact(mend(agent.history, finished=agent.finished))
+    thread = await agent.memory.begin()
+    agent.history = [*history, HumanMessage(question.encode("utf-8", "replace").decode())]
     # `exit`: one checkpoint a turn, also of one that fails or is cancelled. Each holds the whole conversation with its
     # figures, so one for every step would fill the memory.
-    given: Any = {"messages": messages}
+    given: Any = {"messages": agent.history}
+    begun = False
     try:
         while given is not None:
-            updates = agent.graph.astream(given, THREAD, stream_mode="updates", durability="exit")
+            steps = agent.graph.astream(given, thread, stream_mode=["updates", "values"], durability="exit")
             given = None
-            async for update in updates:
+            async for kind, update in steps:
+                if kind == "values":
+                    agent.history, begun = update["messages"], True
+                    continue
                 for message in _replies(update):
                     reply = _event(message, turn=turn)
                     text, usage = reply.text, usage + reply.usage
@@ -195,7 +203,20 @@ async def answer(
     except ModelCallLimitExceededError:
         stopped = f"Stopped without an answer: the model used all {agent.max_calls} calls that a question may take."
         return Answer(text=stopped, usage=usage, stopped="calls")
+    finally:
+        # A turn that was stopped before its first step has left no checkpoint, and that of the turn before is the last.
+        if begun:
+            agent.memory.ended()
     return Answer(text=clean_answer(text), usage=usage)
+
+
+async def recall(agent: Agent) -> bool:
+    """Go on with the conversation that the memory has; returns whether it has one."""
+    thread = await agent.memory.newest()
+    if thread is None:
+        return False
+    agent.history = list((await agent.graph.aget_state(thread)).values.get("messages") or [])
+    return bool(agent.history)
 
 
 async def _decided(agent: Agent, interrupts: Sequence[Interrupt]) -> Command[Any]:
@@ -216,9 +237,15 @@ def remember(turns: Sequence[tuple[str, str]], *, note: str) -> list[AnyMessage]
     history: list[AnyMessage] = []
     for question, text in turns:
         history += [HumanMessage(question), AIMessage(text or STOPPED_TURN)]
-    if history:
-        history[-1] = AIMessage(f"{history[-1].text}\n\n[{note}]")
-    return history
+    return noted(history, note=note)
+
+
+def noted(history: Sequence[AnyMessage], *, note: str) -> list[AnyMessage]:
+    """A conversation whose last answer says besides what has become of the kernel since."""
+    told = mend(history)
+    if told and note:
+        told[-1] = AIMessage(f"{told[-1].text}\n\n[{note}]", id=told[-1].id)
+    return told
 
 
 def _replies(update: dict[str, Any]) -> Iterator[AIMessage]:
@@ -241,15 +268,6 @@ def _event(message: AIMessage, *, turn: int) -> ModelReplied:
             calls=message.response_metadata.get(ASKED, 1),
         ),
     )
-
-
-async def _resume(agent: Agent) -> None:
-    """Take the conversation out of the checkpoint, mended, to begin the next turn with it."""
-    state = await agent.graph.aget_state(THREAD)
-    # A turn that was cancelled before its first step has saved nothing.
-    agent.history = mend(state.values.get("messages") or agent.history, finished=agent.finished)
-    # Begun anew: the checkpoint of a turn that was stopped still has tasks in it, and an older one is of no use.
-    await agent.graph.checkpointer.adelete_thread(THREAD["configurable"]["thread_id"])
 
 
 def mend(

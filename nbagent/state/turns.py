@@ -33,6 +33,11 @@ class Turns:
         self._threads = [f"{name}/{half}" for half in "ab"]
         self._next = 0
 
+    @property
+    def checkpointer(self) -> BaseCheckpointSaver[Any]:
+        """Where they are."""
+        return self._checkpointer
+
     async def newest(self) -> RunnableConfig | None:
         """Where the last turn is that ended, for `graph.aget_state`; None if there was none. Asked for after a restart.
 

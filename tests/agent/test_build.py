@@ -13,8 +13,9 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from nbagent.agent import build, failures
+from nbagent.agent import failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent, mend
+from nbagent.agent.memory import THREAD
 from nbagent.agent.models import Model, open_model
 from nbagent.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
 from nbagent.events import ModelReplied, Usage
@@ -205,7 +206,7 @@ async def test_checkpoints_do_not_pile_up(agent: Agent, provider: Provider) -> N
     for turn in range(1, 4):
         provider.say(Say(calls=(python("1"),)), Say(calls=(python("2"),)), Say(text="ok"))
         await ask(agent, turn=turn)
-    assert len(list(agent.graph.checkpointer.list(build.THREAD))) == 1
+    assert len(list(agent.graph.checkpointer.list(THREAD))) == 1
     assert len(provider.sent()) == 3 * 6 - 1
 
 
