@@ -32,6 +32,7 @@ from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
+from nbagent.phases import Phases
 from nbagent.policy import Network, Trust
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Conversation:
         consent: Who lets the model's tools do something.
         tools: MCP servers, whose tools the model is offered besides.
         max_attempts: Replies in a row whose code may fail.
+        max_iterations: How often an answer is sent back whose numbers stand in no output.
         open_memory: Opens where the conversation is kept, when the first question comes; in this process by default.
 
     Attributes:
@@ -120,6 +122,7 @@ class Conversation:
         consent: Consent,
         tools: McpClient | None = None,
         max_attempts: int = 6,
+        max_iterations: int = 1,
         open_memory: Callable[[], Awaitable[Memory]] | None = None,
     ) -> None:
         self._kernel = kernel
@@ -132,9 +135,11 @@ class Conversation:
         self._consent = consent
         self._tools = tools
         self._max_attempts = max_attempts
+        self._rounds = max_iterations
         self._open_memory = open_memory
         self._heard: list[str] = []
         self._used = Usage()
+        self._phases: Phases | None = None
         self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
         self._note = note
         self._agent: Agent | None = None
@@ -181,6 +186,8 @@ class Conversation:
         turn, started = self.turns, time.monotonic()
         work = self._work = Work(turn=turn)
         self._emit(Asked(turn=turn, question=question, model=agent.model.name, replay=agent.model.is_replay))
+        phases = self._phases = Phases(turn, self._emit)
+        phases.comprehend(question, self._recording.data)
         self.unfinished = None
         text, usage, ended = "", Usage(), False
         self._used = Usage()
@@ -188,7 +195,7 @@ class Conversation:
         def heard(reply: ModelReplied) -> None:
             nonlocal usage
             usage += reply.usage
-            self._emit(reply)
+            self._hear(reply)
 
         def failed(attempt: ModelFailed) -> None:
             nonlocal usage
@@ -198,6 +205,7 @@ class Conversation:
         try:
             found = await build.answer(agent, question + given, on_reply=heard, on_failure=failed, turn=turn)
             text, usage, ended = found.text, found.usage, not found.stopped
+            phases.converse()
         except asyncio.CancelledError:
             text = "Stopped."
             raise
@@ -222,6 +230,7 @@ class Conversation:
         if self._agent is None:
             from nbagent.agent import build, prompts
             from nbagent.agent.approve import Approvals
+            from nbagent.agent.evaluate import Evaluation
 
             model = await self._model.open()
             seen = await describe(self._kernel, [each.path for each in self._recording.data])
@@ -242,7 +251,7 @@ class Conversation:
                 self,
                 system_prompt=prompt,
                 programs=programs,
-                claims=self._claims,
+                evaluation=Evaluation(model, self._claims, rounds=self._rounds, looked=self._looked),
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
                 memory=memory,
                 fallback=self._model.fallback,
@@ -279,6 +288,12 @@ class Conversation:
         elif isinstance(event, Reflected):
             self._used += event.usage
         self._emit(event)
+        if self._phases is not None:
+            self._phases.hear(event)
+
+    def _looked(self, claims: Sequence[Claim], again: bool) -> None:
+        if self._phases is not None:
+            self._phases.evaluate(claims, again=again)
 
     def _claims(self, text: str) -> list[Claim]:
         """The numbers of an answer; what the questions, the code and the data's description say is not the model's."""
@@ -300,6 +315,8 @@ class Conversation:
         """Run a cell for the question that is being answered."""
         from nbagent.agent.approve import approver
 
+        if self._phases is not None:
+            self._phases.reason(tool)
         return await self._cells.run(code, timeout=timeout, work=self._work, tool=tool, approver=approver())
 
     async def install(self, requirements: list[str]) -> list[Package]:

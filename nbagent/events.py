@@ -132,6 +132,19 @@ class Asked(Fact, frozen=True, kw_only=True):
     replay: bool = False
 
 
+Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
+"""Of a question, see `phases.py`."""
+
+
+class PhaseEntered(Fact, frozen=True, kw_only=True):
+    """A question came into a phase."""
+
+    turn: int
+    phase: Phase
+    told: str = ""
+    """What is known there: data and needs, tools, the first cell, the numbers of the answer."""
+
+
 class ModelReplied(Fact, frozen=True, kw_only=True):
     """One reply of the model: its words, and the tools that it calls by name."""
 
@@ -485,6 +498,7 @@ class SessionEnded(Fact, frozen=True, kw_only=True):
 Event = (
     SessionStarted
     | Asked
+    | PhaseEntered
     | ModelReplied
     | Reflected
     | ModelFailed

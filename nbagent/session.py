@@ -55,6 +55,7 @@ class Session:
         critic: A model that criticises code that failed before it is tried again, or `same` for the model itself; each
             critique is a call. None by default.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
+        max_iterations: How often an answer is sent back whose numbers stand in no output; once by default, 0 for never.
         data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`; as a dict, by names of your own.
         engine: `docker`, `bubblewrap` or `local`; the best that works here by default.
         trust: `isolated`, `sandboxed`, `untrusted` or `trusted`.
@@ -99,6 +100,7 @@ class Session:
         fallback: Sequence[str] | None = None,
         critic: str | None = None,
         max_attempts: int | None = None,
+        max_iterations: int | None = None,
         data: Data = (),
         engine: str | None = None,
         trust: str | None = None,
@@ -131,6 +133,7 @@ class Session:
             critic=chosen.critic if critic is None else critic,
         )
         self._max_attempts = at_least_one(chosen.max_attempts if max_attempts is None else max_attempts)
+        self._max_iterations = chosen.max_iterations if max_iterations is None else max_iterations
         self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
         self._spec = sandbox_spec(
@@ -349,6 +352,7 @@ class Session:
             consent=self.consent,
             tools=self._tools,
             max_attempts=self._max_attempts,
+            max_iterations=self._max_iterations,
             open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins

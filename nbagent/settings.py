@@ -63,6 +63,9 @@ class Settings(BaseSettings):
         default=None, description="A model that criticises code that failed before it is tried again, or same."
     )
     max_attempts: int = Field(default=6, ge=1, description="Replies in a row whose code may fail.")
+    max_iterations: int = Field(
+        default=1, ge=0, description="How often an answer is sent back whose numbers stand in no output."
+    )
     approvals: str = Field(
         default="never-ask", description="What a person is asked about: ask, auto-edit, allow-list or never-ask."
     )

@@ -39,6 +39,7 @@ from nbagent.events import (
     OutputUpdated,
     Package,
     PackagesInstalled,
+    PhaseEntered,
     Record,
     Reflected,
     SessionEnded,
@@ -76,6 +77,7 @@ EVENTS: list[Any] = [
         id="a1", turn=1, kind="install", tool="install", what=TEXT, code=TEXT, packages=["polars==1.2"], note=TEXT
     ),
     ApprovalGiven(id="a1", turn=1, decision="edit", by="person", code=TEXT, reason=TEXT),
+    PhaseEntered(turn=1, phase="evaluation", told=TEXT),
     Reflected(turn=1, attempt=2, state="critique", error=TEXT, critique=TEXT, usage=Usage(calls=1)),
     ModelFailed(turn=1, model="openai:m", reason=TEXT, usage=Usage(input_tokens=1, output_tokens=2, calls=1), wait=0.5),
     HostDecided(host="example.org", port=443, allowed=False, by="person", reason=TEXT, address="93.184.216.34"),

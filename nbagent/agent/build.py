@@ -28,7 +28,7 @@ from nbagent.agent.replies import ANSWERED, ASKED, Replies, Wire, told
 from nbagent.agent.tools import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
 from nbagent.errors import ModelError, UsageError
-from nbagent.events import Claim, ModelFailed, ModelReplied, Usage
+from nbagent.events import ModelFailed, ModelReplied, Usage
 
 CALLS = 30
 """Model calls that one question may take."""
@@ -88,7 +88,7 @@ def build_agent(
     fallback: Sequence[Model] = (),
     max_calls: int = CALLS,
     programs: bool = True,
-    claims: Callable[[str], Sequence[Claim]] | None = None,
+    evaluation: Evaluation | None = None,
     approvals: Approvals | None = None,
     memory: Memory | None = None,
 ) -> Agent:
@@ -102,7 +102,7 @@ def build_agent(
         fallback: Models that are asked in this order for a reply that the first one does not give.
         max_calls: Model calls that one question may take.
         programs: Whether the sandbox runs programs.
-        claims: Finds where the numbers of an answer stand; without it no answer is sent back.
+        evaluation: Looks at answers; without it none is sent back.
         approvals: Asks before calls run.
         memory: Where the conversation is kept; in this process by default.
 
@@ -118,7 +118,7 @@ def build_agent(
     # and a model is tried again before the next one is asked.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
         Replies(model),
-        *([Evaluation(model, claims)] if claims else []),
+        *([evaluation] if evaluation else []),
         in_order,
         *([approvals] if approvals else []),
         *middleware,

@@ -19,7 +19,7 @@ from nbagent.agent.replay import ReplayModel, text_of
 from nbagent.events import Claim
 
 ROUNDS: Final = 1
-"""How often one answer is sent back."""
+"""How often one answer is sent back, if nothing else is said."""
 NAMED: Final = 12
 """Numbers that are named."""
 ASK = (
@@ -35,28 +35,44 @@ class Evaluation(AgentMiddleware[AgentState[Any], Any, Any]):
     Args:
         model: The model of the agent.
         claims: Finds the numbers of an answer, and where each of them stands.
+        rounds: How often one answer is sent back at most.
+        looked: Told of each look: what was found, and whether the answer is sent back.
     """
 
-    def __init__(self, model: Model, claims: Callable[[str], Sequence[Claim]]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        claims: Callable[[str], Sequence[Claim]],
+        *,
+        rounds: int = ROUNDS,
+        looked: Callable[[Sequence[Claim], bool], object] = lambda _claims, _again: None,
+    ) -> None:
         super().__init__()
         self._model = model
         self._claims = claims
+        self._most = rounds
+        self._looked = looked
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
         """Look at a reply without calls, which is an answer."""
         messages: Sequence[AnyMessage] = state["messages"]
         last = messages[-1]
-        if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls or _rounds(messages) >= ROUNDS:
+        if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls:
             return None
-        if isinstance(self._model.chat, ReplayModel) and not self._model.chat.next_is_again:
-            return None
-        missing = [claim.text for claim in self._claims(text_of(last)) if not claim.supported]
-        if not missing:
+        claims = self._claims(text_of(last))
+        missing = [claim.text for claim in claims if not claim.supported]
+        again = bool(missing) and _rounds(messages) < self._most and self._can_be_asked()
+        self._looked(claims, again)
+        if not again:
             return None
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
         return {"messages": [asked], "jump_to": "model"}
+
+    def _can_be_asked(self) -> bool:
+        """A recording has no other answer than what was recorded."""
+        return not isinstance(self._model.chat, ReplayModel) or self._model.chat.next_is_again
 
 
 def _rounds(messages: Sequence[AnyMessage]) -> int:

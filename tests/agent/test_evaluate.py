@@ -11,6 +11,7 @@ from agent.stub import Kernel, Provider, Say, python
 
 from nbagent.agent.build import Agent, answer, build_agent
 from nbagent.agent.claims import claims
+from nbagent.agent.evaluate import Evaluation
 from nbagent.agent.models import open_model
 from nbagent.agent.replay import read_replies
 from nbagent.events import Claim, ModelReplied
@@ -26,7 +27,8 @@ def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | No
         return claims(text, printed, given=[QUESTION])
 
     model = open_model(name, record=record)
-    return build_agent(model, kernel, system_prompt="You test.", max_calls=6, claims=look)
+    evaluation = Evaluation(model, look)
+    return build_agent(model, kernel, system_prompt="You test.", max_calls=6, evaluation=evaluation)
 
 
 async def ask(agent: Agent) -> tuple[str, list[ModelReplied]]:

@@ -1,0 +1,89 @@
+"""The phases of a question, told as they are entered: CORE, and reasoning between its letters.
+
+    comprehension ─▶ orchestration ─▶ reasoning ─▶ evaluation ─▶ conversation
+                                          ▲             │ numbers that stand nowhere
+                                          └─────────────┘
+
+They are seen in what happens anyway, so none of them costs a call of the model: comprehension reads the question's
+words, orchestration begins with the first reply that calls tools, reasoning with the first cell, evaluation when an
+answer is looked at. A question that needs no tools goes from comprehension to evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from nbagent.events import Claim, DataSeen, Event, McpToolsSelected, ModelReplied, Phase, PhaseEntered
+from nbagent.mcp.capabilities import needs_of
+
+ORDER: tuple[Phase, ...] = get_args(Phase)
+NAMED = 8
+"""Files, tools or numbers that are named."""
+
+
+class Phases:
+    """The phases of one question.
+
+    Args:
+        turn: Its number.
+        emit: Gets the events.
+    """
+
+    def __init__(self, turn: int, emit: Callable[[Event], object]) -> None:
+        self._turn = turn
+        self._emit = emit
+        self._now: Phase | None = None
+
+    def comprehend(self, question: str, data: Sequence[DataSeen]) -> None:
+        """What is asked: which of the data it names, and what its words need."""
+        words = question.casefold()
+        named = [each.path for each in data if _stem(each.path) in words]
+        needs = needs_of(question).wanted
+        told = [f"data: {_some(named or [each.path for each in data])}"] if data else []
+        told += [f"needs: {_some(needs)}"] if needs else []
+        self._enter("comprehension", "; ".join(told))
+
+    def hear(self, event: Event) -> None:
+        """Take what happens for the question."""
+        match event:
+            case McpToolsSelected(tools=tools) if tools and self._now == "comprehension":
+                self._enter("orchestration", f"tools of other programs: {_some(tools)}")
+            case ModelReplied(tools=tools) if tools and self._now == "comprehension":
+                self._enter("orchestration", f"tools: {_some(tools)}")
+
+    def reason(self, tool: str) -> None:
+        """Code is about to run."""
+        if self._now != "reasoning":
+            self._enter("reasoning", f"by {tool}")
+
+    def evaluate(self, claims: Sequence[Claim], *, again: bool) -> None:
+        """An answer was looked at.
+
+        Args:
+            claims: Its numbers.
+            again: Whether it is sent back.
+        """
+        missing = [each.text for each in claims if not each.supported]
+        told = f"{len(claims)} numbers, shown by no cell: {_some(missing)}" if missing else f"{len(claims)} numbers"
+        self._enter("evaluation", f"{told}; sent back" if again else told)
+        if again:
+            self._now = "comprehension"
+
+    def converse(self) -> None:
+        """The answer is given."""
+        self._enter("conversation", "")
+
+    def _enter(self, phase: Phase, told: str) -> None:
+        self._now = phase
+        self._emit(PhaseEntered(turn=self._turn, phase=phase, told=told))
+
+
+def _stem(path: str) -> str:
+    name = path.rstrip("/").rpartition("/")[2].casefold()
+    return name.rpartition(".")[0] or name
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
