@@ -228,23 +228,13 @@ class Conversation:
     async def _ready_agent(self) -> Agent:
         """The agent, made for the first question: only then the data's description is paid for."""
         if self._agent is None:
-            from nbagent.agent import build, prompts
+            from nbagent.agent import build
             from nbagent.agent.approve import Approvals
             from nbagent.agent.evaluate import Evaluation
 
             model = await self._model.open()
-            seen = await describe(self._kernel, [each.path for each in self._recording.data])
-            prompt = prompts.system_prompt(
-                seen,
-                timeout=self._kernel.spec.trust.limits.timeout,
-                python=self._kernel.provisioner.target().python,
-                versions=self._kernel.pins,
-                images=model.images != "no",
-                hosts=self._hosts,
-                outside=self._tools is not None,
-            )
+            prompt = await self.system_prompt(images=model.images != "no")
             programs = self._kernel.spec.trust.allow_subprocess
-            self._told = prompts.data_section(seen)
             memory = await self._open_memory() if self._open_memory and not model.is_replay else None
             agent = self._agent = build.build_agent(
                 model,
@@ -262,6 +252,26 @@ class Conversation:
             else:
                 agent.history = build.remember(self._past, note=self._note)
         return self._agent
+
+    async def system_prompt(self, *, images: bool) -> str:
+        """What a model must know of the sandbox and the data, which is described for it.
+
+        Args:
+            images: Whether it is shown the figures.
+        """
+        from nbagent.agent import prompts
+
+        seen = await describe(self._kernel, [each.path for each in self._recording.data])
+        self._told = prompts.data_section(seen)
+        return prompts.system_prompt(
+            seen,
+            timeout=self._kernel.spec.trust.limits.timeout,
+            python=self._kernel.provisioner.target().python,
+            versions=self._kernel.pins,
+            images=images,
+            hosts=self._hosts,
+            outside=self._tools is not None,
+        )
 
     def _reflexion(self) -> AgentMiddleware[Any, Any, Any]:
         from nbagent.agent.reflexion import Reflexion

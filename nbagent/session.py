@@ -35,6 +35,7 @@ from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
+    from nbagent.agent.tools import Runs
     from nbagent.kernel.pool import KernelPool
     from nbagent.state import StateManager
 
@@ -464,6 +465,28 @@ class Session:
             NbagentError: As for `ask`, after the events that came before.
         """
         return streamed(partial(self.ask, question, files=files), follow=self.follow)
+
+    # -- for agents of other people's -------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> Runs:
+        """What runs cells here for an agent that isn't the session's own, see `nbagent.agent.KernelMiddleware`.
+
+        Raises:
+            UsageError: The session doesn't run.
+        """
+        return self._running(self._conversation)
+
+    async def system_prompt(self, *, images: bool = False) -> str:
+        """What a model must know of the sandbox and the data.
+
+        Args:
+            images: Whether it is shown the figures.
+
+        Raises:
+            UsageError: The session doesn't run.
+        """
+        return await self._running(self._conversation).system_prompt(images=images)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 

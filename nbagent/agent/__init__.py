@@ -2,4 +2,23 @@
 
 `models` opens the model that a person names, `replay` is the model that hands out recorded replies, `prompts` says what
 the model is told, `tools` is what it can do, `view` is what it sees of a cell, and `build` puts them together.
+
+For agents of other people's: `KernelMiddleware` and `kernel_tools`, see `published`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbagent.agent.published import KernelMiddleware, kernel_tools
+
+__all__ = ["KernelMiddleware", "kernel_tools"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'nbagent.agent' has no attribute {name!r}")
+    from nbagent.agent import published
+
+    return getattr(published, name)
