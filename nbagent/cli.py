@@ -285,6 +285,35 @@ def resume(
     )
 
 
+@app.command(short_help="Serve the sandboxed kernel to any MCP client.")
+def mcp(
+    data: Data = None,
+    out: Out = None,
+    engine: Engine = None,
+    trust: Trust = None,
+    timeout: Timeout = None,
+    memory: Memory = None,
+    accept: Accept = None,
+    image: Image = None,
+    allow_host: Hosts = None,
+    http: Annotated[
+        int | None, typer.Option("--http", metavar="PORT", help="Streamable HTTP on loopback instead of stdio.")
+    ] = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here."""
+    from nbagent.mcp_server import serve
+
+    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= _reach(allow_host, False, None, None) | {"mcp": False}
+
+    async def run() -> int:
+        await serve(_session(**arguments), out=out, port=http, say=lambda text: typer.echo(text, err=True))
+        return 0
+
+    raise typer.Exit(_finish(run()))
+
+
 @app.command(short_help="Open a terminal inside a sandbox.")
 def shell(session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")]) -> None:
     """Open a terminal inside a session's sandbox, where its trust level permits a shell."""

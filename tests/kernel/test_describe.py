@@ -389,7 +389,7 @@ async def test_of_a_description_that_never_ends_a_part_is_kept(kernel: Kernel, m
     paths = [f"/tmp/data/data/{name}" for name in ("object.json", "notes.txt", "bom.csv")]
     await describe(kernel, paths)  # the imports that reading needs are not what the time is for
     monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 5.0)
-    hang = "import ctypes; ctypes.PyDLL(None).sleep(6)"  # which keeps all of Python from running
+    hang = "import ctypes; ctypes.PyDLL(None).usleep(5_400_000)"  # which keeps all of Python from running
     await kernel.run(SLOW.format(how=hang))
     described = await describe(kernel, paths)
     await kernel.run("1")
