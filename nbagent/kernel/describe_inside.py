@@ -18,6 +18,8 @@ OPEN_BELOW = 60 * 1024 * 1024
 """Bytes up to which a format is read whole that can't be read in part."""
 LEAST_SHARE = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
+SEND_SECONDS = 1.0
+"""For what is published to be under way; it takes less than a thousandth of that."""
 MAX_LATE = 3
 """Files that may take too long, each of which still occupies the kernel."""
 LATE = "took too long to read"
@@ -61,12 +63,16 @@ def within(path: str, seconds: float) -> dict[str, Any]:
 
 
 def publish(described: dict[str, Any]) -> None:
-    """Send a description ahead of the result."""
+    """Send a description ahead of the result, and go on when it is under way."""
     from IPython import get_ipython
 
     kernel = get_ipython().kernel
     content = json.dumps(described).encode()
     kernel.session.send(kernel.iopub_socket, "nbagent_chunk", {}, parent=kernel.get_parent(), buffers=[content])
+    # It is another thread that sends. A library that keeps all of Python from running must not come before it.
+    sent = threading.Event()
+    kernel.iopub_socket.io_thread.schedule(sent.set)
+    sent.wait(SEND_SECONDS)
 
 
 def one(path: str) -> dict[str, Any]:
