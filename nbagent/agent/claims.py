@@ -130,7 +130,7 @@ def _number(match: re.Match[str], digits: str = "") -> Number | None:
 
 
 def claims(
-    answer: str, outputs: Mapping[int, Sequence[Mapping[str, Any]]], *, given: Iterable[str] = ()
+    answer: str, outputs: Mapping[int, Sequence[Mapping[str, Any]]], *, given: Iterable[str] = (), data: bool = True
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
@@ -138,6 +138,8 @@ def claims(
         answer: The answer's text, which may be Markdown.
         outputs: nbformat outputs by the number of their cell.
         given: Texts whose numbers are nobody's claim: the question, the code that ran, what was said of the data.
+        data: Whether there are any. An answer without data and without outputs tells what is generally known; there
+            only numbers of more than two digits, which nobody knows by heart, are claims.
 
     Returns:
         One claim for each different number, in order; the latest cell that shows it is named.
@@ -145,6 +147,7 @@ def claims(
     told = _Shown((each, 0, -1) for text in given for each in numbers(text))
     shown = _Shown(_places(outputs))
     found: dict[str, Claim] = {}
+    is_general = not data and not outputs
     for readings in _claimed(_prose(answer)):
         text = readings[0].text
         if text in found or len(found) >= MAX_CLAIMS:
@@ -152,7 +155,7 @@ def claims(
         place = shown.find_any(readings, exactly=True)
         if place is None and told.find_any(readings) is None:
             place = shown.find_any(readings)
-            if place is None and not _is_word(readings[0]):
+            if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
                 found[text] = Claim(text=text)
         if place is not None:
             found[text] = Claim(text=text, cell=place[1], output=place[2], shown=place[0].text)
@@ -170,6 +173,11 @@ def _prose(answer: str) -> str:
 def _is_word(number: Number) -> bool:
     """Whether it says no more than a word would."""
     return number.percent == 1 and number.step == 1 and -1 <= number.value <= SMALL
+
+
+def _is_short(number: Number) -> bool:
+    """Whether it has at most two digits that mean something, such as 0.05, 95 % or 1.2 million."""
+    return len(number.value.normalize().as_tuple().digits) <= 2
 
 
 _Place = tuple[Number, int, int]

@@ -11,6 +11,8 @@ COLUMNS = 60
 SAMPLES = 3
 VALUE = 40
 """Characters of a name or a sample value."""
+TYPE = 80
+"""Characters of a column's type, with what is odd about its values."""
 NOTE = 300
 """Characters of a file's note."""
 DATA = 12_000
@@ -173,7 +175,7 @@ def _file(described: Mapping[str, Any], *, columns: int) -> str:
 
 def _column(column: Mapping[str, Any]) -> str:
     samples = [_quoted(value) for value in (column.get("sample") or [])[:SAMPLES]]
-    dtype = ": " + _quoted(column["dtype"]).strip('"') if column.get("dtype") else ""
+    dtype = ": " + _quoted(column["dtype"], limit=TYPE).strip('"') if column.get("dtype") else ""
     return f"    {_quoted(column.get('name', ''))}{dtype}" + (f", e.g. {', '.join(samples)}" if samples else "")
 
 

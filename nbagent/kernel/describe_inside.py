@@ -207,7 +207,7 @@ def oddity(values: Any) -> str:
     is_number, what = stripped.cast(pl.Float64, strict=False).is_not_null(), "numbers"
     if is_number.sum() < len(values) / 2:
         # 1.234,56 as most of Europe writes it.
-        is_number, what = is_number | stripped.str.contains(COMMA), "numbers with a decimal comma"
+        is_number, what = is_number | stripped.str.contains(COMMA), "numbers with decimal commas"
     others = values.filter(~is_number)
     if len(others) > len(values) / 2 or (not len(others) and what == "numbers"):
         return ""

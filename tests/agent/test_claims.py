@@ -110,6 +110,14 @@ def test_what_was_given_is_no_claim() -> None:
     assert claims("at the 5 % level", printed("5.46"), given=["alpha = 0.05"]) == []
 
 
+def test_what_is_generally_known_is_no_claim() -> None:
+    """Without data and outputs a short number is knowledge; a long one is not known by heart."""
+    known = "Above 0.5 it is good, 95 % of 1.2 million; pi is 3.14159."
+    assert [each.text for each in claims(known, {}, data=False)] == ["3.14159"]
+    assert len(claims(known, {})) == 4
+    assert len(claims(known, printed("nothing"), data=False)) == 4
+
+
 def test_the_latest_output_is_named() -> None:
     """And in it the last one that shows the number; each number once."""
     outputs = printed("42", "42")

@@ -218,8 +218,8 @@ async def test_what_is_peculiar_to_a_csv_is_told(found: dict[str, dict[str, Any]
         "String (not all can be read as Date)",
         ["2026-01-02", "18.11.2026"],
     )
-    assert dirty["price"]["dtype"] == "String (numbers with a decimal comma, and 'n/a')"
-    assert dirty["weight"]["dtype"] == "String (numbers with a decimal comma)"
+    assert dirty["price"]["dtype"] == "String (numbers with decimal commas, and 'n/a')"
+    assert dirty["weight"]["dtype"] == "String (numbers with decimal commas)"
     assert dirty["count"]["dtype"] == "String"
     assert (found["header.csv"]["rows"], len(found["header.csv"]["columns"])) == (0, 3)
 
