@@ -65,7 +65,10 @@ _LEVELS = re.compile(
 """The levels of tests and intervals, which are agreed on, not found out."""
 _EITHER = re.compile(r"(\d{1,3})([.,])(\d{3})")
 """Thousands in one language, thousandths in another."""
-_NAMES = re.compile(r"/[\w./-]+|\b\w+\.(?:csv|json|png|py|parquet|xlsx|txt|ipynb)\b|\b[Cc]ells?\s+\d+|\bIn ?\[\d+\]")
+_NAMES = re.compile(
+    r"/[\w./-]+|\b\w+\.(?:csv|json|png|py|parquet|xlsx|txt|ipynb)\b|\b[Cc]ells?\s+\d+|\bIn ?\[\d+\]"
+    r"|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
+)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def test_not_supported(answer: str, output: str) -> None:
         "1. First\n2. Second\n15. Fifteenth",
         "On 2024-01-05 at 12:30",
         "See data_2024.csv and /tmp/output/plot_300.png, cell 12",
-        "Python 3.11.7",
+        "Python 3.11.7, or Python 3.12 with version 2.14 of it",
         "`n = 99`, and\n```\nx = 100\n```",
         "p < 0.05, n ≥ 30",
         "the 95th percentile",
