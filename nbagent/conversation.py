@@ -311,7 +311,8 @@ class Conversation:
 
         cells, turns = self._recording.cells, self._recording.turns
         given = [self._told, *self._heard, *(turn.question for turn in turns), *(cell.code for cell in cells)]
-        return claims(text, {cell.cell: cell.outputs for cell in cells}, given=given)
+        data = bool(self._recording.data or self._recording.uploads or self._heard)
+        return claims(text, {cell.cell: cell.outputs for cell in cells}, given=given, data=data)
 
     # -- what the agent's tools call (`agent.tools.Runs`) -------------------------------------------------------
 

@@ -11,7 +11,7 @@ import bisect
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -24,7 +24,7 @@ MAX_CLAIMS = 500
 MAX_NEAR = 1000
 """Numbers that are looked at for one claim."""
 SMALL = 10
-"""Whole numbers up to this are mostly words: the first, two of them, a top 10."""
+"""Whole numbers from -1 up to this are mostly words: the first, two of them, a top 10, a scale from -1 to 1."""
 
 _NUMBER = re.compile(
     r"""
@@ -32,7 +32,9 @@ _NUMBER = re.compile(
     (?P<bound>[<>≤≥]=?\s?)?
     (?P<sign>[-−+]?)
     (?P<digits>
-        (?P<comma>\d{1,3}(?:[.\u202f\u00a0]\d{3}){1,6},\d+ | \d+,\d{1,2}(?!\d))   # 1.234,56 and 12,3
+        (?P<comma>\d{1,3}(?:[.\u202f\u00a0]\d{3}){1,6},\d+                       # 1.234,56
+          | 0,\d+ | \d+,(?:\d{1,2}|\d{4,})(?!\d)                               # 0,125 and 12,3
+          | \d{1,3}(?:\.\d{3}){2,6})                                            # 1.234.567
       | \d{1,3}(?:[,_\u202f\u00a0']\d{3}){1,6}(?:\.\d+)?                         # 1,234.5 and 1_234.5
       | \d+(?:\.\d+)?                                                            # 1234.5
       | \.\d+
@@ -40,6 +42,7 @@ _NUMBER = re.compile(
     (?P<exponent>[eE][-+]?\d{1,3})?
     (?P<unit>\s?%|\s?percent\b|\s?‰|\s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)\b)?
     (?![\w]|\.\d)
+    (?P<kilo>(?=\s?(?:k(?:g|m|W|Wh|J|B|Pa|Hz|V|N|€|EUR)|T€|TEUR)(?!\w)))?
     """,
     re.VERBOSE,
 )
@@ -55,7 +58,17 @@ _LABELS = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?\d{1,3}[.)]\s")
 """The numbers of a list."""
 _LISTED = re.compile(r"\d,\d")
 _DATES = re.compile(r"\b\d{4}-\d{1,2}(?:-\d{1,2})?\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b")
-_NAMES = re.compile(r"/[\w./-]+|\b\w+\.(?:csv|json|png|py|parquet|xlsx|txt|ipynb)\b|\b[Cc]ells?\s+\d+|\bIn ?\[\d+\]")
+_LEVELS = re.compile(
+    r"\b\d+(?:[.,]\d+)?[\s-]?%[\s-]{0,2}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau)"
+    r"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{0,2}=?\s{0,2}\d+(?:[.,]\d+)?(?:\s?%)?"
+)
+"""The levels of tests and intervals, which are agreed on, not found out."""
+_EITHER = re.compile(r"(\d{1,3})([.,])(\d{3})")
+"""Thousands in one language, thousandths in another."""
+_NAMES = re.compile(
+    r"/[\w./-]+|\b\w+\.(?:csv|json|png|py|parquet|xlsx|txt|ipynb)\b|\b[Cc]ells?\s+\d+|\bIn ?\[\d+\]"
+    r"|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
+)
 
 
 @dataclass(frozen=True)
@@ -80,16 +93,32 @@ def numbers(text: str) -> Iterator[Number]:
     return (each for match in _NUMBER.finditer(text) if (each := _number(match)) is not None)
 
 
-def _claimed(text: str) -> list[Number]:
-    """Those that say how much something is; `p < 0.05` names a bound, which need not stand anywhere."""
+def _claimed(text: str) -> list[list[Number]]:
+    """Those that say how much something is, each as all that it may mean.
+
+    `p < 0.05` names a bound, which need not stand anywhere.
+    """
     matches = [match for match in _NUMBER.finditer(text) if not match["bound"]]
-    return [each for match in matches if (each := _number(match)) is not None]
+    return [found for match in matches if (found := _readings(match))]
 
 
-def _number(match: re.Match[str]) -> Number | None:
-    digits = match["digits"]
-    if match["comma"]:
-        digits = digits.replace(".", "").replace(",", ".")
+def _readings(match: re.Match[str]) -> list[Number]:
+    """What a number may mean, the likeliest first: `1.234` is another one in German, and 5.1 kg are 5,100 g."""
+    found = [_number(match)]
+    if either := _EITHER.fullmatch(match["digits"]):
+        # A point was read as one, and a comma as nothing.
+        found.append(_number(match, f"{either[1]}{'' if either[2] == '.' else '.'}{either[3]}"))
+    if match["kilo"] is not None:
+        found += [replace(each, value=each.value * 1000, step=each.step * 1000) for each in found if each is not None]
+    return [each for each in found if each is not None]
+
+
+def _number(match: re.Match[str], digits: str = "") -> Number | None:
+    """What a number says, or would if it were written with these digits."""
+    if not digits:
+        digits = match["digits"]
+        if match["comma"]:
+            digits = digits.replace(".", "").replace(",", ".")
     digits = re.sub(r"[,_\u202f\u00a0']", "", digits)
     unit = (match["unit"] or "").strip()
     try:
@@ -104,7 +133,7 @@ def _number(match: re.Match[str]) -> Number | None:
 
 
 def claims(
-    answer: str, outputs: Mapping[int, Sequence[Mapping[str, Any]]], *, given: Iterable[str] = ()
+    answer: str, outputs: Mapping[int, Sequence[Mapping[str, Any]]], *, given: Iterable[str] = (), data: bool = True
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
@@ -112,6 +141,8 @@ def claims(
         answer: The answer's text, which may be Markdown.
         outputs: nbformat outputs by the number of their cell.
         given: Texts whose numbers are nobody's claim: the question, the code that ran, what was said of the data.
+        data: Whether there are any. An answer without data and without outputs tells what is generally known; there
+            only numbers of more than two digits, which nobody knows by heart, are claims.
 
     Returns:
         One claim for each different number, in order; the latest cell that shows it is named.
@@ -119,30 +150,37 @@ def claims(
     told = _Shown((each, 0, -1) for text in given for each in numbers(text))
     shown = _Shown(_places(outputs))
     found: dict[str, Claim] = {}
-    for number in _claimed(_prose(answer)):
-        if number.text in found or len(found) >= MAX_CLAIMS:
+    is_general = not data and not outputs
+    for readings in _claimed(_prose(answer)):
+        text = readings[0].text
+        if text in found or len(found) >= MAX_CLAIMS:
             continue
-        place = shown.find(number, exactly=True)
-        if place is None and told.find(number) is None:
-            place = shown.find(number)
-            if place is None and not _is_word(number):
-                found[number.text] = Claim(text=number.text)
+        place = shown.find_any(readings, exactly=True)
+        if place is None and told.find_any(readings) is None:
+            place = shown.find_any(readings)
+            if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
+                found[text] = Claim(text=text)
         if place is not None:
-            found[number.text] = Claim(text=number.text, cell=place[1], output=place[2], shown=place[0].text)
+            found[text] = Claim(text=text, cell=place[1], output=place[2], shown=place[0].text)
     return list(found.values())
 
 
 def _prose(answer: str) -> str:
     """An answer without what claims nothing by its numbers: code, dates, names of files, the numbers of a list."""
     text = plain(answer)
-    for pattern in (_CODE, _LABELS, _DATES, _NAMES):
+    for pattern in (_CODE, _LABELS, _DATES, _NAMES, _LEVELS):
         text = pattern.sub(" ", text)
     return text
 
 
 def _is_word(number: Number) -> bool:
     """Whether it says no more than a word would."""
-    return number.percent == 1 and number.step == 1 and 0 <= number.value <= SMALL
+    return number.percent == 1 and number.step == 1 and -1 <= number.value <= SMALL
+
+
+def _is_short(number: Number) -> bool:
+    """Whether it has at most two digits that mean something, such as 0.05, 95 % or 1.2 million."""
+    return len(number.value.normalize().as_tuple().digits) <= 2
 
 
 _Place = tuple[Number, int, int]
@@ -158,6 +196,11 @@ class _Shown:
 
     def _size(self, index: int) -> float:
         return abs(float(self._places[index][0].value))
+
+    def find_any(self, readings: Sequence[Number], *, exactly: bool = False) -> _Place | None:
+        """The first that is what one of the readings says, the likeliest reading first."""
+        places = (self.find(each, exactly=exactly) for each in readings)
+        return next((place for place in places if place is not None), None)
 
     def find(self, claimed: Number, *, exactly: bool = False) -> _Place | None:
         """The first that is what a claim says: exactly, or as precise as it is shown."""
@@ -181,6 +224,9 @@ class _Shown:
 def _says(shown: Number, claimed: Number, *, wanted: Decimal, half: Decimal, scale: Decimal) -> bool:
     # Other scales are for per cent only, on one of the two sides.
     if scale != 1 and scale * claimed.percent != shown.percent:
+        return False
+    # A fall may be told without its sign, but not a rise as a fall.
+    if claimed.value < 0 < shown.value:
         return False
     size = abs(shown.value)
     other_sign = scale == 1 and shown.percent != claimed.percent

@@ -24,8 +24,9 @@ NAMED: Final = 12
 """Numbers that are named."""
 ASK = (
     "[nbagent, before the person sees your answer] These numbers stand in no output of a cell: {numbers}. Run a cell "
-    "that shows them and answer again; or, if they are wrong or can't be found out, answer without them. Reply with "
-    "the whole answer."
+    "that computes and prints them in the unit and rounding of your answer, and answer again; or, if they are wrong or "
+    "can't be found out, answer without them. What is general knowledge, such as a definition, may stay. Reply with "
+    "the whole answer, and don't mention this message."
 )
 
 

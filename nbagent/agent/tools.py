@@ -10,6 +10,7 @@ for the outputs themselves. The session's log has them under that number.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -62,6 +63,10 @@ class CellView(Protocol):
     @property
     def restored(self) -> str:
         """What of its state was brought back by running cells again, in sentences."""
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the files that were collected from /tmp/output after it."""
 
 
 class Runs(Protocol):
@@ -158,7 +163,11 @@ def make_tools(runs: Runs, *, images: bool = False, programs: bool = True) -> li
         told = installed(packages_now) if packages_now else "Nothing to do: all of this is installed."
         return told, {"packages": [f"{package.name}=={package.version}" for package in packages_now]}
 
-    return [python, install, *(make_sandbox_tools(runs) if programs else [])]
+    tools = [python, install, *(make_sandbox_tools(runs) if programs else [])]
+    for each in tools:
+        # A docstring's indentation would be paid for with every request.
+        each.description = inspect.cleandoc(each.description)
+    return tools
 
 
 _FENCE = re.compile(r"\s*(```+|~~~+)[ \t]*[\w.+-]*[ \t]*\Z")

@@ -31,6 +31,8 @@ IMAGE_HEAD = 512 * 1024
 """Of its base64, a multiple of four, in which its size is looked for."""
 IMAGES = 4
 """Image blocks of one cell."""
+NAMED_FILES = 5
+"""Result files of one cell that are named."""
 FRAME_RUN = 6
 """Frames of the person's own code shown in a row; recursion makes thousands."""
 
@@ -251,6 +253,10 @@ def _remarks(cell: CellView) -> list[str]:
     remarks = [stopped[cell.status]] if cell.status in stopped else []
     if note := cell.note.replace(cell.state_lost, "").replace(cell.restored, "").strip():
         remarks.append(plain(note))
+    if cell.files:
+        more = f" and {len(cell.files) - NAMED_FILES} more" if len(cell.files) > NAMED_FILES else ""
+        names = ", ".join(_one_line(name) for name in cell.files[:NAMED_FILES])
+        remarks.append(f"Collected from /tmp/output for the person: {names}{more}.")
     if cell.state_lost:
         left = plain(cell.restored) or (
             "Variables, imports and files under /workspace and /tmp are gone; run again what you still need."
@@ -259,12 +265,18 @@ def _remarks(cell: CellView) -> list[str]:
     return remarks
 
 
+def _one_line(name: str) -> str:
+    """A file's name, which may hold anything."""
+    return " ".join(plain(name).split())[:100]
+
+
 def installed(packages: list[Package]) -> str:
     """What was installed, as one sentence."""
     asked = [package for package in packages if package.requested] or packages
     names = ", ".join(f"{package.name} {package.version}" for package in asked)
     others = len(packages) - len(asked)
-    return f"Installed {names}{f' (and {others} that it needs)' if others else ''}."
+    need = "it needs" if len(asked) == 1 else "they need"
+    return f"Installed {names}{f' (and {others} that {need})' if others else ''}."
 
 
 def text_of_html(markup: str) -> str:

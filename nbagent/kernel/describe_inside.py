@@ -25,6 +25,7 @@ MAX_LATE = 3
 LATE = "took too long to read"
 NO_TIME = "not described: there was no time left"
 TEXT = frozenset(".txt .md .log .py .ini .cfg .toml .yaml .yml .xml .html .rst .sql".split())
+COMMA = r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"
 PICTURES = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
@@ -158,12 +159,29 @@ def table(kind: str, path: str, size: int, start: bytes = b"") -> dict[str, Any]
         scan: Any = {"Parquet": pl.scan_parquet, "JSON Lines": pl.scan_ndjson, "Arrow": pl.scan_ipc}[kind]
         frame = scan(path)
     schema = frame.collect_schema()
-    described = columns_of(frame.head(SAMPLE_ROWS).collect(), schema)
+    sample = frame.head(SAMPLE_ROWS).collect()
+    if kind == "CSV":
+        sample, schema = as_text_where_lost(sample, schema, path, options)
+    described = columns_of(sample, schema)
     if len(schema) > COLUMNS:
         note += f", {len(schema):,} columns"
     if kind == "Parquet" or size < COUNT_BELOW:
         described["rows"] = int(frame.select(pl.len()).collect().item())
     return {"kind": kind, "note": note, **described}
+
+
+def as_text_where_lost(sample: Any, schema: Any, path: str, options: dict[str, Any]) -> tuple[Any, Any]:
+    """A CSV's columns, as text where the type that was found for them loses values: dates in more than one form."""
+    import polars as pl
+
+    text = pl.scan_csv(path, infer_schema=False, truncate_ragged_lines=True, **{**options, "try_parse_dates": False})
+    try:
+        whole = text.head(SAMPLE_ROWS).collect()
+        lost = [name for name in schema if sample[name].null_count() > whole[name].null_count()]
+        as_it_is = sample.with_columns(whole.select(lost))
+    except pl.exceptions.PolarsError:
+        return sample, schema
+    return as_it_is, {**schema, **{name: f"String (not all can be read as {schema[name]})" for name in lost}}
 
 
 def separator_of(start: bytes) -> str:
@@ -178,6 +196,9 @@ def columns_of(sample: Any, schema: Any) -> dict[str, Any]:
     for name, dtype in list(schema.items())[:COLUMNS]:
         values = sample.get_column(name).drop_nulls()
         different = list(dict.fromkeys(plain(value) for value in values.head(50).to_list()))[:3]
+        if len(different) < 3:
+            # A table is often sorted by its categories.
+            different = list(dict.fromkeys(plain(value) for value in values.to_list()))[:3]
         columns.append({"name": brief(name), "dtype": brief(str(dtype)) + oddity(values), "sample": different})
     return {"columns": columns}
 
@@ -188,12 +209,16 @@ def oddity(values: Any) -> str:
 
     if values.dtype != pl.String or not len(values):
         return ""
-    numbers = values.str.strip_chars().cast(pl.Float64, strict=False)
-    others = values.filter(numbers.is_null())
-    if not len(others) or len(others) > len(values) / 2:
+    stripped = values.str.strip_chars()
+    is_number, what = stripped.cast(pl.Float64, strict=False).is_not_null(), "numbers"
+    if is_number.sum() < len(values) / 2:
+        # 1.234,56 as most of Europe writes it.
+        is_number, what = is_number | stripped.str.contains(COMMA), "numbers with decimal commas"
+    others = values.filter(~is_number)
+    if len(others) > len(values) / 2 or (not len(others) and what == "numbers"):
         return ""
     seen = ", ".join(repr(value[:20]) for value in others.unique(maintain_order=True).head(3).to_list())
-    return f" (numbers, and {seen})"
+    return f" ({what}{f', and {seen}' if seen else ''})"
 
 
 def plain(value: Any) -> Any:

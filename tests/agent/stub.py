@@ -45,6 +45,7 @@ class Cell:
     installed: list[Package] = field(default_factory=list)
     state_lost: str = ""
     restored: str = ""
+    files: list[str] = field(default_factory=list)
 
 
 class Kernel:

@@ -34,6 +34,13 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("between 20–30", "20 30", "20"),
         ("2.0", "2", "2"),
         ("1.234,56 €", "1234.56", "1234.56"),
+        ("1.234 €", "1234.4", "1234.4"),
+        ("1.234.567 €", "1234567.2", "1234567.2"),
+        ("p = 0,905", "0.9050633", "0.9050633"),
+        ("12,345 m", "12.3452", "12.3452"),
+        ("2,71828", "2.718281", "2.718281"),
+        ("5.08 kg", "5076.016", "5076.016"),
+        ("59,97 T€", "59974.38", "59974.38"),
         ("12,3 %", "12.34", "12.34"),
         ("1\u202f234.5", "1234.5", "1234.5"),
         ("150 rows", "100,150,200", "150"),
@@ -59,6 +66,11 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("46 %", "0.4512"),
         ("1.3 million", "1234567"),
         ("5 %", "5.46"),
+        ("It changed by -3.5.", "3.5"),
+        ("5.18 kg", "5076.016"),
+        ("5.08 m", "5076.016"),
+        ("1.234 €", "1240"),
+        ("95 % of the users", "0.91"),
         ("In 1998", "1997"),
     ],
 )
@@ -74,10 +86,13 @@ def test_not_supported(answer: str, output: str) -> None:
         "1. First\n2. Second\n15. Fifteenth",
         "On 2024-01-05 at 12:30",
         "See data_2024.csv and /tmp/output/plot_300.png, cell 12",
-        "Python 3.11.7",
+        "Python 3.11.7, or Python 3.12 with version 2.14 of it",
         "`n = 99`, and\n```\nx = 100\n```",
         "p < 0.05, n ≥ 30",
         "the 95th percentile",
+        "95-%-Konfidenzintervall, 95% CI, 99 % confidence",
+        "\u03b1 = 0.05, at the 5 % level, ein Niveau von 5 %",
+        "a scale from -1 to 1",
         "Nothing at all",
         "",
     ],
@@ -93,6 +108,14 @@ def test_what_was_given_is_no_claim() -> None:
     found = claims("With 12 clusters", printed("12"), given=["Use 12 clusters"])
     assert [each.cell for each in found] == [1]
     assert claims("at the 5 % level", printed("5.46"), given=["alpha = 0.05"]) == []
+
+
+def test_what_is_generally_known_is_no_claim() -> None:
+    """Without data and outputs a short number is knowledge; a long one is not known by heart."""
+    known = "Above 0.5 it is good, 95 % of 1.2 million; pi is 3.14159."
+    assert [each.text for each in claims(known, {}, data=False)] == ["3.14159"]
+    assert len(claims(known, {})) == 4
+    assert len(claims(known, printed("nothing"), data=False)) == 4
 
 
 def test_the_latest_output_is_named() -> None:

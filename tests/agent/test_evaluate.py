@@ -62,6 +62,7 @@ async def test_an_answer_without_a_cell_is_sent_back(provider: Provider, kernel:
     asked = provider.requests[1]["messages"][-1]
     assert asked["role"] == "user"
     assert "142, 99.5 %." in asked["content"]
+    assert "general knowledge" in asked["content"]
 
 
 async def test_only_once(provider: Provider, kernel: Kernel) -> None:

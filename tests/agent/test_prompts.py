@@ -34,7 +34,15 @@ def test_the_facts_of_the_sandbox() -> None:
         "90 seconds",
     ):
         assert fact in told
-    for fact in ("`install`", "Polars", "one figure a cell", "units", "last expression", "Don't embed images"):
+    for fact in (
+        "`install`",
+        "Polars",
+        "one figure a cell",
+        "units",
+        "last expression",
+        "tbl_rows",
+        "Don't embed images",
+    ):
         assert fact in told
     assert "There are no data files." in told
     assert len(told.split()) < 700

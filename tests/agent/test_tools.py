@@ -42,6 +42,7 @@ def test_what_the_model_reads(tools: dict[str, BaseTool]) -> None:
         assert {key: value["type"] for key, value in properties.items()} == arguments[name]
         assert all(value["description"] for value in properties.values())
         assert len(tool.description) > 70
+        assert "\n " not in tool.description
 
 
 def test_without_programs(kernel: Kernel) -> None:

@@ -50,6 +50,14 @@ def test_no_output() -> None:
     assert "without an error" not in text(Cell(status="timeout"))
 
 
+def test_collected_files_are_named() -> None:
+    """What the person gets is told, so that nobody has to look; of many files the first, in one line each."""
+    assert text(Cell(files=["a.csv", "b\nc.csv"])).endswith(
+        "\nCollected from /tmp/output for the person: a.csv, b c.csv."
+    )
+    assert text(Cell(files=[f"{at}.csv" for at in range(9)])).endswith("4.csv and 4 more.")
+
+
 def test_a_long_stream_keeps_both_ends() -> None:
     """10 KB stay; the marker's count and what stays add up to what there was, and the section is flagged."""
     lines = "".join(f"line {number}\n" for number in range(100_000))

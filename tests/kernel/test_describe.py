@@ -70,6 +70,11 @@ def tables(folder: Path) -> None:
     TABLE.write_csv(folder / "tabs.tsv", separator="\t")
     (folder / "bom.csv").write_text("\ufeffa,b\n1,2\n")
     (folder / "latin1.csv").write_bytes("größe,ort\n1,Köln\n2,Münster\n".encode("latin1"))
+    (folder / "dirty.csv").write_text(
+        "kind;day;price;count;weight\n"
+        + "a;2026-01-02;1.081,18;1,234;0,905\nb;18.11.2026;n/a;2,345;12,5\n" * 60
+        + "c;;5,00;1;\n"
+    )
     (folder / "header.csv").write_text("a,b,c\n")
     (folder / "wide.csv").write_text(",".join(f"column {i}" for i in range(1000)) + "\n" + ",".join("1" * 1000) + "\n")
     TABLE.write_parquet(folder / "table.parquet")
@@ -207,6 +212,15 @@ async def test_what_is_peculiar_to_a_csv_is_told(found: dict[str, dict[str, Any]
     assert "not UTF-8" in found["latin1.csv"]["note"]
     assert found["latin1.csv"]["rows"] == 2
     assert [name for name, _ in columns(found["bom.csv"])] == ["a", "b"]
+    dirty = {each["name"]: each for each in found["dirty.csv"]["columns"]}
+    assert dirty["kind"]["sample"] == ["a", "b", "c"]
+    assert (dirty["day"]["dtype"], dirty["day"]["sample"]) == (
+        "String (not all can be read as Date)",
+        ["2026-01-02", "18.11.2026"],
+    )
+    assert dirty["price"]["dtype"] == "String (numbers with decimal commas, and 'n/a')"
+    assert dirty["weight"]["dtype"] == "String (numbers with decimal commas)"
+    assert dirty["count"]["dtype"] == "String"
     assert (found["header.csv"]["rows"], len(found["header.csv"]["columns"])) == (0, 3)
 
 
