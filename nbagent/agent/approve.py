@@ -18,6 +18,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.types import Command
 
+from nbagent.agent.scripts import words_of
 from nbagent.agent.tools import source_of
 from nbagent.consent import Action, Consent, Verdict, of_cell
 
@@ -41,8 +42,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
             source, refusal = source_of(str(args.get("code", "")))
             return None if refusal else of_cell(source, tool=name, turn=turn)
         case "sandbox_exec":
-            words = args.get("command")
-            words = [str(each) for each in words] if isinstance(words, list) else [str(words)]
+            words = words_of(args.get("command", ""))
             return Action(kind="shell", tool=name, what=shlex.join(words), code=json.dumps(words), turn=turn)
         case "sandbox_write_file":
             path, code = str(args.get("file_path", "")), str(args.get("content", ""))

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain_core.tools import BaseTool, tool
+from pydantic import BeforeValidator
 
-from nbagent.agent.scripts import SECONDS, Response, edit_file, execute, is_failure, write_file
+from nbagent.agent.scripts import SECONDS, Response, edit_file, execute, is_failure, words_of, write_file
 
 if TYPE_CHECKING:
     from nbagent.agent.tools import Runs
@@ -25,7 +26,11 @@ def make_sandbox_tools(runs: Runs) -> list[BaseTool]:
 
     @tool(response_format="content_and_artifact")
     async def sandbox_exec(
-        command: Annotated[list[str], "The program and its words, such as ['python', '/tmp/analysis.py']."],
+        command: Annotated[
+            list[str],
+            BeforeValidator(words_of),
+            "The program and its words, such as ['python', '/tmp/analysis.py'].",
+        ],
         timeout: Annotated[int, "Seconds that it may run, at most 300."] = SECONDS,  # noqa: ASYNC109
         reasoning_trace: Why = "",
     ) -> tuple[str, Any]:

@@ -6,7 +6,10 @@ parameters, response fields, limits, error texts and hints are those of the thre
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +35,8 @@ MAX_INSTALLS = 5
 TIMED_OUT, CANT_RUN, NOT_FOUND, INTERRUPTED, KILLED = 124, 126, 127, 130, 137
 """Exit codes as a shell gives them, for what ended otherwise than by itself."""
 _CODES = {"timeout": TIMED_OUT, "interrupted": INTERRUPTED, "died": KILLED}
+_SHELL = re.compile(r"[;&|<>$`*?~\n]")
+"""What only a shell understands."""
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
 
 DONE = "Code executed successfully. {count} output files created. Consider using 'complete' to present results."
@@ -44,6 +49,20 @@ NOT_UNIQUE = "Edit failed - old_string not unique. Include more surrounding cont
 NOT_THERE = "Edit failed - old_string not found. Read file first with sandbox_exec."
 
 Response = dict[str, Any]
+
+
+def words_of(command: object) -> list[str]:
+    """A command as a list of words, as models send it: a list, a list as JSON, or one line as for a shell."""
+    if isinstance(command, list):
+        return [str(each) for each in command]
+    text = str(command)
+    with contextlib.suppress(ValueError):
+        if isinstance(found := json.loads(text), list):
+            return [str(each) for each in found]
+    with contextlib.suppress(ValueError):
+        if not _SHELL.search(text):
+            return shlex.split(text)
+    return ["sh", "-c", text]
 
 
 async def execute(runs: Runs, command: Sequence[str], *, timeout: int = SECONDS, why: str = "") -> Response:  # noqa: ASYNC109

@@ -274,6 +274,14 @@ async def test_what_is_missing_is_installed(call: Call) -> None:
     assert "Not installed:" in found["stderr"]
 
 
+@pytest.mark.parametrize(
+    "command", ["echo 'a b' c", '["echo", "a b", "c"]', "echo 'a b' c | cat", "printf 'a b c\\n' && true"]
+)
+async def test_a_command_in_one_line(call: Call, command: str) -> None:
+    """As models send it: as words where it is nothing else, by a shell where only a shell understands it."""
+    assert (await call("sandbox_exec", command=command))["stdout"] == "a b c\n"
+
+
 async def test_programs_that_can_not_run(call: Call) -> None:
     """Their exit codes are a shell's, and stderr says why."""
     found = await call("sandbox_exec", command=["no-such-program"])
