@@ -11,6 +11,8 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import functools
+import inspect
 import mimetypes
 from collections.abc import Callable
 from importlib import util
@@ -195,7 +197,7 @@ def make(server: Server) -> MCPServer:
 
     app = MCPServer("nbagent", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
     for each in server.tools():
-        app.add_tool(_told(each), name=each.__name__, description=_description(each), structured_output=False)
+        app.add_tool(_told(each), name=each.__name__, description=inspect.getdoc(each), structured_output=False)
     return app
 
 
@@ -230,7 +232,6 @@ async def serve(session: Session, *, out: Path | None, port: int | None, say: Ca
 
 def _told(tool: Any) -> Any:
     """A tool whose complaints reach the client's model as results."""
-    import functools
 
     @functools.wraps(tool)
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -242,12 +243,6 @@ def _told(tool: Any) -> Any:
             raise ToolError(str(error)) from None
 
     return call
-
-
-def _description(tool: Any) -> str:
-    import inspect
-
-    return inspect.getdoc(tool) or ""
 
 
 def _contents(shown: str | list[dict[str, Any]]) -> list[Any]:

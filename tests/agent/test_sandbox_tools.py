@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,6 @@ def call(session: Session) -> Call:
         return json.loads(message.content)
 
     return made
-
-
-@pytest.fixture(autouse=True)
-def _new_output(session: Session) -> Iterator[None]:
-    """What other tests left in /tmp/output counts for nobody."""
-    yield
-    session._exchange._collector._digests.clear()  # type: ignore[union-attr]  # a session that runs has one
 
 
 async def write(call: Call, path: str, content: str) -> None:
