@@ -121,8 +121,8 @@ class Conversation:
         note: str = "",
         consent: Consent,
         tools: McpClient | None = None,
-        max_attempts: int = 6,
-        max_iterations: int = 1,
+        max_attempts: int,
+        max_iterations: int,
         open_memory: Callable[[], Awaitable[Memory]] | None = None,
     ) -> None:
         self._kernel = kernel
