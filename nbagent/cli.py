@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from nbagent import __version__
+from nbagent import cli_options as options
 from nbagent.errors import NbagentError, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -43,90 +44,6 @@ app.add_typer(env_app, name="env")
 audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody changed it.", no_args_is_help=True)
 app.add_typer(audit_app, name="audit")
 
-Data = Annotated[
-    list[str] | None,
-    typer.Option("--data", "-d", metavar="PATH", help="A file or folder that the code sees. Repeatable."),
-]
-Model = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="provider:model, or replay:FILE.")]
-Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker, bubblewrap or local.")]
-Trust = Annotated[
-    str | None, typer.Option("--trust", metavar="LEVEL", help="isolated, sandboxed, untrusted or trusted.")
-]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Seconds a cell may run.")]
-Memory = Annotated[int | None, typer.Option("--memory", metavar="MB", help="Memory of the sandbox in MB.")]
-Hosts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-host", metavar="HOST", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN. Repeatable."
-    ),
-]
-AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
-Fallback = Annotated[
-    list[str] | None, typer.Option("--fallback", metavar="MODEL", help="Asked where the model fails. Repeatable.")
-]
-Critic = Annotated[
-    str | None,
-    typer.Option("--critic", metavar="MODEL", help="Criticises code that failed before it is tried again; or: same."),
-]
-McpFile = Annotated[
-    Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
-]
-NoMcp = Annotated[bool, typer.Option("--no-mcp", help="No MCP servers, not even those of your own mcp.json.")]
-Approvals = Annotated[
-    str | None,
-    typer.Option(
-        "--approvals",
-        metavar="MODE",
-        help="What you are asked about before the model does it: ask, auto-edit, allow-list or never-ask.",
-    ),
-]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow", metavar="RULE", help="What you aren't asked about: cell, shell:git *, install:polars. Repeatable."
-    ),
-]
-Unattended = Annotated[
-    str | None,
-    typer.Option(
-        "--unattended", metavar="ANSWER", help="What holds where nobody can be asked: reject (default) or approve."
-    ),
-]
-UploadMb = Annotated[
-    int | None, typer.Option("--upload-mb", metavar="MB", help="MB that may go to hosts in all; 256 by default.")
-]
-DownloadMb = Annotated[
-    int | None, typer.Option("--download-mb", metavar="MB", help="MB that may come from hosts in all; 4096 by default.")
-]
-Restore = Annotated[
-    str | None,
-    typer.Option(
-        "--restore", metavar="WAY", help="replay: when a kernel was lost, run its cells again. By default: nothing."
-    ),
-]
-Accept = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--accept",
-        metavar="LIMIT",
-        help="A limit that may stay unenforced: memory, cpu, commands or egress. Repeatable.",
-    ),
-]
-Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The Docker image of the kernel.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
-Verbose = Annotated[
-    int,
-    typer.Option(
-        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
-    ),
-]
-KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
-]
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -135,7 +52,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def everywhere(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
@@ -145,41 +62,41 @@ def options(
 @app.command()
 def run(
     question: Annotated[str, typer.Argument(help="The question, in words.")],
-    data: Data = None,
-    model: Model = None,
-    out: Out = None,
-    engine: Engine = None,
-    trust: Trust = None,
-    timeout: Timeout = None,
-    memory: Memory = None,
-    accept: Accept = None,
-    image: Image = None,
-    allow_host: Hosts = None,
-    ask_hosts: AskHosts = False,
-    upload_mb: UploadMb = None,
-    download_mb: DownloadMb = None,
-    approvals: Approvals = None,
-    allow: Allow = None,
-    unattended: Unattended = None,
-    fallback: Fallback = None,
-    critic: Critic = None,
-    mcp: McpFile = None,
-    no_mcp: NoMcp = False,
-    restore: Restore = None,
+    data: options.Data = None,
+    model: options.Model = None,
+    out: options.Out = None,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
+    accept: options.Accept = None,
+    image: options.Image = None,
+    allow_host: options.Hosts = None,
+    ask_hosts: options.AskHosts = False,
+    upload_mb: options.UploadMb = None,
+    download_mb: options.DownloadMb = None,
+    approvals: options.Approvals = None,
+    allow: options.Allow = None,
+    unattended: options.Unattended = None,
+    fallback: options.Fallback = None,
+    critic: options.Critic = None,
+    mcp: options.McpFile = None,
+    no_mcp: options.NoMcp = False,
+    restore: options.Restore = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
     ] = None,
-    keep: Keep = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
 ) -> None:
     """Ask a question; the answer is text and a notebook."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
-    arguments |= _consent(approvals, allow, unattended, as_json=as_json)
+    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
+    arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
     arguments |= {"fallback": fallback, "critic": critic, "mcp": mcp or not no_mcp}
     asking = commands.ask(
         question,
@@ -196,29 +113,29 @@ def run(
 def execute(
     source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
-    data: Data = None,
-    out: Out = None,
-    engine: Engine = None,
-    trust: Trust = None,
-    timeout: Timeout = None,
-    memory: Memory = None,
-    accept: Accept = None,
-    image: Image = None,
-    allow_host: Hosts = None,
-    ask_hosts: AskHosts = False,
-    upload_mb: UploadMb = None,
-    download_mb: DownloadMb = None,
-    restore: Restore = None,
-    keep: Keep = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
+    data: options.Data = None,
+    out: options.Out = None,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
+    accept: options.Accept = None,
+    image: options.Image = None,
+    allow_host: options.Hosts = None,
+    ask_hosts: options.AskHosts = False,
+    upload_mb: options.UploadMb = None,
+    download_mb: options.DownloadMb = None,
+    restore: options.Restore = None,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
 ) -> None:
     """Run code in the sandbox, without a model."""
     from nbagent import commands
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= _reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
+    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     running = commands.execute(
         source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
     )
@@ -227,16 +144,16 @@ def execute(
 
 @app.command(short_help="See it work, without a key.")
 def demo(
-    out: Out = None,
-    engine: Engine = None,
-    as_json: Json = False,
-    verbose: Verbose = 0,
+    out: options.Out = None,
+    engine: options.Engine = None,
+    as_json: options.Json = False,
+    verbose: options.Verbose = 0,
 ) -> None:
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
     from nbagent import commands
 
     def make(**arguments: Any) -> Session:
-        return _session(**arguments, log_level=_log_level(verbose), attended=not as_json)
+        return _session(**arguments, log_level=options.log_level(verbose), attended=not as_json)
 
     raise typer.Exit(
         _finish(commands.demo(make, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
@@ -244,7 +161,7 @@ def demo(
 
 
 @app.command(short_help="List the sessions, and which can be gone on with.")
-def sessions(as_json: Json = False) -> None:
+def sessions(as_json: options.Json = False) -> None:
     """List the sessions on this machine, and which can be gone on with."""
     from nbagent import manage
 
@@ -258,17 +175,17 @@ def resume(
     code: Annotated[
         str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
     ] = None,
-    model: Model = None,
-    ask_hosts: AskHosts = False,
-    approvals: Approvals = None,
-    allow: Allow = None,
-    unattended: Unattended = None,
-    restore: Restore = None,
-    out: Out = None,
-    keep: Keep = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
+    model: options.Model = None,
+    ask_hosts: options.AskHosts = False,
+    approvals: options.Approvals = None,
+    allow: options.Allow = None,
+    unattended: options.Unattended = None,
+    restore: options.Restore = None,
+    out: options.Out = None,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
 ) -> None:
     """Go on with a session, its variables kept if its kernel still lives."""
     from nbagent import manage
@@ -277,8 +194,8 @@ def resume(
         from nbagent.session import Session
 
         own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore}
-        own |= _consent(approvals, allow, unattended, as_json=as_json)
-        return Session.resumed(session, model=model, log_level=_log_level(verbose), **own)
+        own |= options.consent(approvals, allow, unattended, as_json=as_json)
+        return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 
     raise typer.Exit(
         _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))
@@ -287,25 +204,25 @@ def resume(
 
 @app.command(short_help="Serve the sandboxed kernel to any MCP client.")
 def mcp(
-    data: Data = None,
-    out: Out = None,
-    engine: Engine = None,
-    trust: Trust = None,
-    timeout: Timeout = None,
-    memory: Memory = None,
-    accept: Accept = None,
-    image: Image = None,
-    allow_host: Hosts = None,
+    data: options.Data = None,
+    out: options.Out = None,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
+    accept: options.Accept = None,
+    image: options.Image = None,
+    allow_host: options.Hosts = None,
     http: Annotated[
         int | None, typer.Option("--http", metavar="PORT", help="Streamable HTTP on loopback instead of stdio.")
     ] = None,
-    verbose: Verbose = 0,
+    verbose: options.Verbose = 0,
 ) -> None:
     """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here."""
     from nbagent.mcp_server import serve
 
-    arguments = _arguments(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= _reach(allow_host, False, None, None) | {"mcp": False}
+    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= options.reach(allow_host, False, None, None) | {"mcp": False}
 
     async def run() -> int:
         await serve(_session(**arguments), out=out, port=http, say=lambda text: typer.echo(text, err=True))
@@ -327,7 +244,7 @@ def clean(
     max_age: Annotated[
         str | None, typer.Option("--max-age", metavar="AGE", help="Only what is older: 90, 30m, 12h, 2d.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Remove the sandboxes, folders and containers that processes left behind which were killed."""
     from nbagent import manage
@@ -340,9 +257,9 @@ def doctor(
     self_check: Annotated[
         bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
     ] = False,
-    engine: Engine = None,
-    trust: Trust = None,
-    as_json: Json = False,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    as_json: options.Json = False,
 ) -> None:
     """What each engine can and cannot enforce on this machine."""
     from nbagent import commands
@@ -371,8 +288,8 @@ def image_build(
 @audit_app.command("verify")
 def audit_verify(
     session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
-    key_file: KeyFile = None,
-    as_json: Json = False,
+    key_file: options.KeyFile = None,
+    as_json: options.Json = False,
 ) -> None:
     """Check that an audit log is what was written: exit code 0 if so, 1 if not."""
     from nbagent import audit_commands
@@ -383,7 +300,7 @@ def audit_verify(
 @audit_app.command("show")
 def audit_show(
     session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
-    key_file: KeyFile = None,
+    key_file: options.KeyFile = None,
 ) -> None:
     """Show an audit log as text."""
     from nbagent import audit_commands
@@ -398,45 +315,6 @@ def env_build() -> None:
 
     made = _finish(environment.build())
     print(f"The kernel environment is in {made.folder}.")
-
-
-def _arguments(
-    data: list[str] | None,
-    engine: str | None,
-    trust: str | None,
-    timeout: float | None,
-    memory: int | None,
-    accept: list[str] | None,
-    image: str | None,
-    verbose: int,
-) -> dict[str, Any]:
-    return {
-        "data": data or (),
-        "engine": engine,
-        "trust": trust,
-        "timeout": timeout,
-        "memory_mb": memory,
-        "accept": accept or (),
-        "image": image,
-        "log_level": _log_level(verbose),
-    }
-
-
-def _reach(hosts: list[str] | None, ask: bool, upload: int | None, download: int | None) -> dict[str, Any]:
-    """What the options about hosts are to a session."""
-    options = {"allowed_hosts": hosts or None, "upload_mb": upload, "download_mb": download}
-    return {"security": {name: value for name, value in options.items() if value is not None}, "ask_hosts": ask}
-
-
-def _consent(
-    approvals: str | None, allow: list[str] | None, unattended: str | None, *, as_json: bool
-) -> dict[str, Any]:
-    """What the options about approvals are to a session. A program that reads JSON is nobody who answers."""
-    return {"approvals": approvals, "allow": allow or (), "unattended": unattended, "attended": not as_json}
-
-
-def _log_level(verbose: int) -> str | None:
-    return (None, "info", "debug")[min(verbose, 2)]
 
 
 def _session(**arguments: Any) -> Session:

@@ -32,6 +32,7 @@ from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
+from nbagent.options import AgentOptions
 from nbagent.phases import Phases
 from nbagent.policy import Network, Trust
 
@@ -98,8 +99,7 @@ class Conversation:
         note: What has become of the kernel since those questions, for the model to know.
         consent: Who lets the model's tools do something.
         tools: MCP servers, whose tools the model is offered besides.
-        max_attempts: Replies in a row whose code may fail.
-        max_iterations: How often an answer is sent back whose numbers stand in no output.
+        options: How the agent works.
         open_memory: Opens where the conversation is kept, when the first question comes; in this process by default.
 
     Attributes:
@@ -121,8 +121,7 @@ class Conversation:
         note: str = "",
         consent: Consent,
         tools: McpClient | None = None,
-        max_attempts: int,
-        max_iterations: int,
+        options: AgentOptions,
         open_memory: Callable[[], Awaitable[Memory]] | None = None,
     ) -> None:
         self._kernel = kernel
@@ -134,8 +133,7 @@ class Conversation:
         self._hosts = hosts
         self._consent = consent
         self._tools = tools
-        self._max_attempts = max_attempts
-        self._rounds = max_iterations
+        self._options = options
         self._open_memory = open_memory
         self._heard: list[str] = []
         self._used = Usage()
@@ -241,7 +239,7 @@ class Conversation:
                 self,
                 system_prompt=prompt,
                 programs=programs,
-                evaluation=Evaluation(model, self._claims, rounds=self._rounds, looked=self._looked),
+                evaluation=Evaluation(model, self._claims, rounds=self._options.max_iterations, looked=self._looked),
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
                 memory=memory,
                 fallback=self._model.fallback,
@@ -280,7 +278,7 @@ class Conversation:
             notify=self._hear,
             turn=lambda: self.turns,
             critic=self._model.critic,
-            max_attempts=self._max_attempts,
+            max_attempts=self._options.max_attempts,
         )
 
     def _outside(self, *, images: bool) -> list[AgentMiddleware[Any, Any, Any]]:

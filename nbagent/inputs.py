@@ -189,17 +189,6 @@ def mcp_servers(given: str | Path | bool, *, default: Path | None) -> list[Serve
     return servers.load(default if given is True else Path(given).expanduser())
 
 
-def at_least_one(attempts: int) -> int:
-    """How often code may fail in a row.
-
-    Raises:
-        UsageError: Never, which would be no attempt at all.
-    """
-    if attempts < 1:
-        raise UsageError(f"max_attempts must be at least 1, not {attempts}.")
-    return attempts
-
-
 def known_restore(way: str) -> Restore:
     """The way to restore a lost kernel.
 

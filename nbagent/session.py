@@ -23,12 +23,13 @@ from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, SessionEnded
 from nbagent.files import Listing, SessionFiles, Uploaded
-from nbagent.inputs import Data, at_least_one, check_asking, known_engine, known_restore, mcp_servers, sandbox_spec
+from nbagent.inputs import Data, check_asking, known_engine, known_restore, mcp_servers, sandbox_spec
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
 from nbagent.mcp.client import McpClient
 from nbagent.notebook.record import Recording
+from nbagent.options import AgentOptions
 from nbagent.policy import Limits
 from nbagent.sandbox import registry
 from nbagent.telemetry import Metrics, Telemetry
@@ -126,15 +127,20 @@ class Session:
     ) -> None:
         chosen = settings.load()
         self._engine_name = known_engine(engine or chosen.engine)
-        others = chosen.fallback if fallback is None else fallback
-        self._model = ModelOpener(
-            model or chosen.model,
-            record=Path(record) if record else None,
-            fallback=others,
-            critic=chosen.critic if critic is None else critic,
+        self._options = AgentOptions.of(
+            chosen,
+            model=model,
+            fallback=fallback,
+            critic=critic,
+            max_attempts=max_attempts,
+            max_iterations=max_iterations,
         )
-        self._max_attempts = at_least_one(chosen.max_attempts if max_attempts is None else max_attempts)
-        self._max_iterations = chosen.max_iterations if max_iterations is None else max_iterations
+        self._model = ModelOpener(
+            self._options.model,
+            record=Path(record) if record else None,
+            fallback=self._options.fallback,
+            critic=self._options.critic,
+        )
         self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
         self._spec = sandbox_spec(
@@ -352,8 +358,7 @@ class Session:
             note=note,
             consent=self.consent,
             tools=self._tools,
-            max_attempts=self._max_attempts,
-            max_iterations=self._max_iterations,
+            options=self._options,
             open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins

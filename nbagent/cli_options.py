@@ -1,0 +1,131 @@
+"""The options of the command line, and what they are to a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--data", "-d", metavar="PATH", help="A file or folder that the code sees. Repeatable."),
+]
+Model = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="provider:model, or replay:FILE.")]
+Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker, bubblewrap or local.")]
+Trust = Annotated[
+    str | None, typer.Option("--trust", metavar="LEVEL", help="isolated, sandboxed, untrusted or trusted.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Seconds a cell may run.")]
+Memory = Annotated[int | None, typer.Option("--memory", metavar="MB", help="Memory of the sandbox in MB.")]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host", metavar="HOST", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN. Repeatable."
+    ),
+]
+AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
+Fallback = Annotated[
+    list[str] | None, typer.Option("--fallback", metavar="MODEL", help="Asked where the model fails. Repeatable.")
+]
+Critic = Annotated[
+    str | None,
+    typer.Option("--critic", metavar="MODEL", help="Criticises code that failed before it is tried again; or: same."),
+]
+McpFile = Annotated[
+    Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
+]
+NoMcp = Annotated[bool, typer.Option("--no-mcp", help="No MCP servers, not even those of your own mcp.json.")]
+Approvals = Annotated[
+    str | None,
+    typer.Option(
+        "--approvals",
+        metavar="MODE",
+        help="What you are asked about before the model does it: ask, auto-edit, allow-list or never-ask.",
+    ),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", metavar="RULE", help="What you aren't asked about: cell, shell:git *, install:polars. Repeatable."
+    ),
+]
+Unattended = Annotated[
+    str | None,
+    typer.Option(
+        "--unattended", metavar="ANSWER", help="What holds where nobody can be asked: reject (default) or approve."
+    ),
+]
+UploadMb = Annotated[
+    int | None, typer.Option("--upload-mb", metavar="MB", help="MB that may go to hosts in all; 256 by default.")
+]
+DownloadMb = Annotated[
+    int | None, typer.Option("--download-mb", metavar="MB", help="MB that may come from hosts in all; 4096 by default.")
+]
+Restore = Annotated[
+    str | None,
+    typer.Option(
+        "--restore", metavar="WAY", help="replay: when a kernel was lost, run its cells again. By default: nothing."
+    ),
+]
+Accept = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept",
+        metavar="LIMIT",
+        help="A limit that may stay unenforced: memory, cpu, commands or egress. Repeatable.",
+    ),
+]
+Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The Docker image of the kernel.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
+    ),
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
+
+
+def sandbox(
+    data: list[str] | None,
+    engine: str | None,
+    trust: str | None,
+    timeout: float | None,
+    memory: int | None,
+    accept: list[str] | None,
+    image: str | None,
+    verbose: int,
+) -> dict[str, Any]:
+    """What the options about data, sandbox and log are to a session."""
+    return {
+        "data": data or (),
+        "engine": engine,
+        "trust": trust,
+        "timeout": timeout,
+        "memory_mb": memory,
+        "accept": accept or (),
+        "image": image,
+        "log_level": log_level(verbose),
+    }
+
+
+def reach(hosts: list[str] | None, ask: bool, upload: int | None, download: int | None) -> dict[str, Any]:
+    """What the options about hosts are to a session."""
+    options = {"allowed_hosts": hosts or None, "upload_mb": upload, "download_mb": download}
+    return {"security": {name: value for name, value in options.items() if value is not None}, "ask_hosts": ask}
+
+
+def consent(approvals: str | None, allow: list[str] | None, unattended: str | None, *, as_json: bool) -> dict[str, Any]:
+    """What the options about approvals are to a session. A program that reads JSON is nobody who answers."""
+    return {"approvals": approvals, "allow": allow or (), "unattended": unattended, "attended": not as_json}
+
+
+def log_level(verbose: int) -> str | None:
+    """What `-v`, so often, is as a level."""
+    return (None, "info", "debug")[min(verbose, 2)]
