@@ -191,6 +191,8 @@ def _running() -> set[int]:
     found: set[int] = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
-            line = next(each for each in status.read_text().splitlines() if each.startswith("Uid:"))
-            found.update(map(int, line.split()[1:]))
+            fields = dict(line.partition(":")[::2] for line in status.read_text().splitlines())
+            # A zombie runs nothing, and where nobody collects it, it stays. One with threads has ended its first only.
+            if fields["State"].split()[0] != "Z" or int(fields["Threads"]) > 1:
+                found.update(map(int, fields["Uid"].split()))
     return found

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import machine
+import psutil
 import pytest
 from sandbox.contract import value
 from sandbox.controller import abandoned_sandbox
@@ -198,6 +199,31 @@ def test_a_sweep_frees_whose_lease_is_gone(noted: Path, lease: Path) -> None:
         sleeper.wait()
     assert users.sweep(lease.parent) == [busy]
     assert sorted(each.name for each in noted.glob("9*")) == sorted(map(str, (there, elsewhere)))
+
+
+HALF_ENDED = """
+import ctypes, os, sys, threading, time
+os.setresuid(*[int(sys.argv[1])] * 3)
+if sys.argv[2] == "threads":
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.mark.parametrize("what", ["nothing", "threads"])
+def test_a_zombie_is_nobody(noted: Path, lease: Path, what: str) -> None:
+    """What has ended and was not collected yet needs no user; what has ended its first thread only still runs."""
+    uid = FEW[0]
+    noted.mkdir()
+    (noted / "lock").touch()
+    place.note(lease.with_name("gone"), at=noted / str(uid))
+    with subprocess.Popen([sys.executable, "-c", HALF_ENDED, str(uid), what]) as process:
+        try:
+            while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+                pass
+            assert users.sweep(lease.parent) == ([uid] if what == "nothing" else [])
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("known", [os.getuid(), 65534])
