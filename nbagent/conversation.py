@@ -137,6 +137,7 @@ class Conversation:
         self._open_memory = open_memory
         self._heard: list[str] = []
         self._used = Usage()
+        self._claimed: tuple[str, int, list[Claim]] = ("", 0, [])
         self._phases: Phases | None = None
         self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
         self._note = note
@@ -188,7 +189,7 @@ class Conversation:
         phases.comprehend(question, self._recording.data)
         self.unfinished = None
         text, usage, ended = "", Usage(), False
-        self._used = Usage()
+        self._used, self._claimed = Usage(), ("", 0, [])
 
         def heard(reply: ModelReplied) -> None:
             nonlocal usage
@@ -308,9 +309,13 @@ class Conversation:
         from nbagent.agent.claims import claims
 
         cells, turns = self._recording.cells, self._recording.turns
+        if self._claimed[:2] == (text, len(cells)):
+            return self._claimed[2]  # as it was looked at a moment ago, before it was given
         given = [self._told, *self._heard, *(turn.question for turn in turns), *(cell.code for cell in cells)]
         data = bool(self._recording.data or self._recording.uploads or self._heard)
-        return claims(text, {cell.cell: cell.outputs for cell in cells}, given=given, data=data)
+        found = claims(text, {cell.cell: cell.outputs for cell in cells}, given=given, data=data)
+        self._claimed = text, len(cells), found
+        return found
 
     # -- what the agent's tools call (`agent.tools.Runs`) -------------------------------------------------------
 

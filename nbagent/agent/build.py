@@ -25,6 +25,7 @@ from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.models import Model
 from nbagent.agent.replay import text_of
 from nbagent.agent.replies import ANSWERED, ASKED, Replies, Wire, told
+from nbagent.agent.stack import Stack
 from nbagent.agent.tools import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
 from nbagent.errors import ModelError, UsageError
@@ -131,7 +132,7 @@ def build_agent(
         model.chat,
         make_tools(runs, images=model.images != "no", programs=programs),
         system_prompt=system_prompt,
-        middleware=stack,
+        middleware=[Stack(stack)],
         checkpointer=memory.checkpointer,
     )
     return Agent(

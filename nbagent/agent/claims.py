@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any
 
 from nbagent.agent.view import plain, text_of_html
@@ -21,6 +22,8 @@ from nbagent.events import Claim
 MAX_NUMBERS = 50_000
 """Numbers that are read of the outputs of a conversation, the latest first."""
 MAX_CLAIMS = 500
+REMEMBERED = 4096
+"""Characters of a text whose numbers are remembered."""
 MAX_NEAR = 1000
 """Numbers that are looked at for one claim."""
 SMALL = 10
@@ -88,9 +91,18 @@ class Number:
     percent: Decimal = Decimal(1)
 
 
-def numbers(text: str) -> Iterator[Number]:
-    """The numbers in a text, in order."""
+def numbers(text: str) -> Iterable[Number]:
+    """The numbers in a text, in order. Short texts are remembered: each answer is held against all of them."""
+    return _remembered(text) if len(text) <= REMEMBERED else _found(text)
+
+
+def _found(text: str) -> Iterator[Number]:
     return (each for match in _NUMBER.finditer(text) if (each := _number(match)) is not None)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(text: str) -> tuple[Number, ...]:
+    return tuple(_found(text))
 
 
 def _claimed(text: str) -> list[list[Number]]:
@@ -242,7 +254,7 @@ def _places(outputs: Mapping[int, Sequence[Mapping[str, Any]]]) -> Iterator[_Pla
         for index, output in reversed(list(enumerate(outputs[cell]))):
             text = _text(output)
             # A comma stands within a number, or between two.
-            parts = numbers(text.replace(",", " ")) if _LISTED.search(text) else iter(())
+            parts = numbers(text.replace(",", " ")) if _LISTED.search(text) else ()
             for number in itertools.chain(numbers(text), parts):
                 yield number, cell, index
 
