@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -23,17 +24,17 @@ class Scores:
 
     Attributes:
         tasks: How many there are.
-        by_question: Share of the tasks all of whose fields are right.
-        by_subquestion: Share of all fields that are right.
-        proportional: Mean over the tasks of the share of their fields that are right.
-        by_meaning: As `by_question`, if spelling did not matter.
+        questions: Share of the tasks all of whose fields are right.
+        fields: Share of all fields that are right.
+        shares: Mean over the tasks of the share of their fields that are right.
+        meaning: As `questions`, if spelling did not matter.
     """
 
     tasks: int
-    by_question: float
-    by_subquestion: float
-    proportional: float
-    by_meaning: float
+    questions: float
+    fields: float
+    shares: float
+    meaning: float
 
 
 def scores(pairs: Pairs) -> Scores:
@@ -41,10 +42,10 @@ def scores(pairs: Pairs) -> Scores:
     fields = [list(result.right.values()) for _, result in pairs]
     return Scores(
         tasks=len(pairs),
-        by_question=fmean(result.correct for _, result in pairs),
-        by_subquestion=fmean(right for each in fields for right in each),
-        proportional=fmean(fmean(each) for each in fields),
-        by_meaning=fmean(all(score(result.answer, task.expected, same=alike).values()) for task, result in pairs),
+        questions=fmean(result.correct for _, result in pairs),
+        fields=fmean(right for each in fields for right in each),
+        shares=fmean(fmean(each) for each in fields),
+        meaning=fmean(all(score(result.answer, task.expected, same=alike).values()) for task, result in pairs),
     )
 
 
@@ -74,9 +75,9 @@ def show(tasks: Sequence[Task], results: Mapping[TaskId, Result], *, console: Co
 
 
 def _scores(pairs: Pairs) -> Table:
-    table = Table(title=f"Scores of {pairs[0][1].model}")
-    table.add_column("")
-    for name in ("tasks", "by question", "by subquestion", "proportional", "by question, spelling aside"):
+    table = Table(title=f"Scores of {pairs[0][1].model}", box=box.SIMPLE)
+    table.add_column("", no_wrap=True)
+    for name in ("tasks", "questions", "fields", "shares", "meaning"):
         table.add_column(name, justify="right")
     _add(table, "all", pairs)
     for level in dict.fromkeys(task.level for task, _ in pairs if task.level):
@@ -88,12 +89,12 @@ def _scores(pairs: Pairs) -> Table:
 
 def _add(table: Table, name: str, pairs: Pairs) -> None:
     found = scores(pairs)
-    shares = (found.by_question, found.by_subquestion, found.proportional, found.by_meaning)
+    shares = (found.questions, found.fields, found.shares, found.meaning)
     table.add_row(name, str(found.tasks), *(f"{share:.1%}" for share in shares))
 
 
 def _effort(results: Sequence[Result], *, waiting: int) -> Table:
-    table = Table(title="What it took", show_header=False)
+    table = Table(title="What it took", show_header=False, box=box.SIMPLE)
     table.add_column()
     table.add_column(justify="right")
     cells, seconds = [result.cells for result in results], [result.wall_s for result in results]
