@@ -75,7 +75,7 @@ def show(tasks: Sequence[Task], results: Mapping[TaskId, Result], *, console: Co
 
 
 def _scores(pairs: Pairs) -> Table:
-    table = Table(title=f"Scores of {pairs[0][1].model}", box=box.SIMPLE)
+    table = Table(title=f"Scores of {pairs[0][1].model}", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for name in ("tasks", "questions", "fields", "shares", "meaning"):
         table.add_column(name, justify="right")
@@ -94,7 +94,7 @@ def _add(table: Table, name: str, pairs: Pairs) -> None:
 
 
 def _effort(results: Sequence[Result], *, waiting: int) -> Table:
-    table = Table(title="What it took", show_header=False, box=box.SIMPLE)
+    table = Table(title="What it took", show_header=False, box=box.SIMPLE_HEAD)
     table.add_column()
     table.add_column(justify="right")
     cells, seconds = [result.cells for result in results], [result.wall_s for result in results]
