@@ -67,6 +67,8 @@ def _run(tasks: Sequence[Task], results: Results, options: Options, *, retry: bo
         with progress.shown(console, total=len(tasks), before=len(kept), correct=right) as tell:
             asyncio.run(_stoppable(Run(results, options, tell=tell).all(waiting)))
     except asyncio.CancelledError:
+        # All is put away, and the scores so far are still to be shown: one more Ctrl-C must not end that.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         console.print("Stopped. Run the same again to go on.")
         return STOPPED
     except NbagentError as error:
