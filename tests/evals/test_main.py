@@ -75,7 +75,7 @@ def test_from_questions_to_scores(files: Path, provider: Provider, evals: Evals)
 def test_it_goes_on_after_a_stop(files: Path, provider: Provider, evals: Evals, leftovers: Any) -> None:
     """Ctrl-C ends it with what is done; the next run does the rest, and drops what a kill had cut off."""
     before = set(leftovers())
-    provider.say(Say(text="@rows[none] @species[?]"), Say(text="late", pause=20))
+    provider.say(Say(text="@rows[none] @species[?]"), Say(text="late", pause=60))
     process = subprocess.Popen(
         [sys.executable, "-c", RUNNER.format(str(ROOT)), *WORDS, "--model", "openai:gpt-4.1"],
         cwd=files,
