@@ -13,11 +13,14 @@ import binascii
 import contextlib
 import functools
 import inspect
+import json
 import mimetypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ValidationError
 
 from nbagent import __version__
 from nbagent.agent import scripts
@@ -35,10 +38,13 @@ MAX_TEXT = 100 * 1024
 MAX_FILE = 10 * 1024 * 1024
 """Bytes of a file that goes in or out."""
 INSTRUCTIONS = """\
-A sandboxed Jupyter kernel without a network, for data analysis in Python. Variables, imports and files stay between \
-calls. Data of the person is read-only in /tmp/data; results that they should keep go to /tmp/output; /workspace and \
-/tmp are scratch. A missing package is installed when it is imported. Every call becomes a cell of a notebook; \
-export_notebook writes it."""
+A sandboxed Jupyter kernel with {network}, for data analysis in Python. Variables, imports and files stay between \
+calls. {data} Results that the person should keep go to /tmp/output; /workspace and /tmp are scratch. A missing \
+package is installed when it is imported. Every call becomes a cell of a notebook; export_notebook writes it."""
+FILES = 20
+"""Data files that are named."""
+READING = ("download", "list_files")
+"""Tools that change nothing, so that a client need not ask a person about them."""
 
 
 class Server:
@@ -86,7 +92,11 @@ class Server:
         cell = await (await self.runs()).run_cell(code, timeout=timeout)
         return _contents(render(cell, images=True))
 
-    async def sandbox_exec(self, command: list[str], timeout: int = scripts.SECONDS) -> dict[str, Any]:  # noqa: ASYNC109
+    async def sandbox_exec(
+        self,
+        command: Annotated[list[str], BeforeValidator(scripts.words_of)],
+        timeout: int = scripts.SECONDS,  # noqa: ASYNC109
+    ) -> dict[str, Any]:
         """Run a program in the sandbox: a script that was written there, or a Unix command such as head, grep or ls.
 
         Args:
@@ -177,6 +187,14 @@ class Server:
         await self.runs()
         return f"Written to {self._export()}."
 
+    def instructions(self) -> str:
+        """What the client's model is told of the sandbox, its way out and its data."""
+        hosts, data = self._session.hosts, self._session.data
+        listed = f"HTTP and HTTPS to {_some(hosts)} alone" if hosts else "no network"
+        network = "the network" if hosts is None else listed
+        told = f"The person's data, read-only: {_some(data)}." if data else "There is no data of the person's."
+        return INSTRUCTIONS.format(network=network, data=told)
+
     def tools(self) -> list[Any]:
         """What is offered."""
         return [
@@ -194,10 +212,25 @@ def make(server: Server) -> MCPServer:
     if util.find_spec("mcp") is None:
         raise UsageError("This needs a package that is not installed.", mend="Run: pip install 'nbagent[mcp]'")
     from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import ToolAnnotations
 
-    app = MCPServer("nbagent", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
+    class Served(MCPServer[Any]):
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                if isinstance(wrong := error.__cause__, ValidationError):
+                    raise ToolError(_wrong(name, wrong)) from wrong
+                raise
+
+    app = Served("nbagent", version=__version__, instructions=server.instructions(), log_level="ERROR")
     for each in server.tools():
-        app.add_tool(_told(each), name=each.__name__, description=inspect.getdoc(each), structured_output=False)
+        name = each.__name__
+        hints = ToolAnnotations(read_only_hint=True, open_world_hint=False) if name in READING else None
+        app.add_tool(
+            _told(each), name=name, description=inspect.getdoc(each), annotations=hints, structured_output=False
+        )
     return app
 
 
@@ -243,6 +276,18 @@ def _told(tool: Any) -> Any:
             raise ToolError(str(error)) from None
 
     return call
+
+
+def _wrong(tool: str, error: ValidationError) -> str:
+    """Arguments that are not those of the tool, in a sentence."""
+    found = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)]
+    return f"These are no arguments of {tool}: {'; '.join(found)}."
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names for a sentence, as JSON: one that means to say more stays a name."""
+    more = f" and {len(names) - FILES:,} more" if len(names) > FILES else ""
+    return ", ".join(json.dumps(name, ensure_ascii=False) for name in names[:FILES]) + more
 
 
 def _contents(shown: str | list[dict[str, Any]]) -> list[Any]:

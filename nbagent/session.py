@@ -212,6 +212,16 @@ class Session:
         return self._spec.trust.level.value
 
     @property
+    def data(self) -> list[str]:
+        """Where the code sees its data."""
+        return [mount.target for mount in self._spec.data]
+
+    @property
+    def hosts(self) -> tuple[str, ...] | None:
+        """What of the network the code may reach: rules, or None for all of it."""
+        return hosts_told(self._spec.trust, ask_hosts=self.ask_hosts)
+
+    @property
     def is_replay(self) -> bool:
         """Whether the model's replies are recorded ones."""
         return self._model.is_replay

@@ -21,6 +21,9 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from nbagent import Session
+from nbagent.mcp_server import Server, make
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FIGURE = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()"
 
@@ -84,6 +87,36 @@ async def test_what_is_offered(client: Client) -> None:
         *("install", "upload", "download", "list_files", "export_notebook"),
     }
     assert all(tool.description and len(tool.description) > 40 for tool in tools.values())
+    reading = [name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint]
+    assert reading == ["download", "list_files"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, ["with no network,", "There is no data of the person's."]),
+        ({"data": ["{0}/sales.csv"]}, ['The person\'s data, read-only: "/tmp/data/sales.csv".']),
+        ({"trust": "trusted"}, ["with the network,"]),
+        ({"security": {"allowed_hosts": ["example.org"]}}, ['HTTP and HTTPS to "example.org" alone,']),
+    ],
+)
+async def test_what_the_clients_model_is_told(tmp_path: Path, options: dict[str, Any], told: list[str]) -> None:
+    """Where its data is, and what it can reach: it need not spend a call to find out."""
+    (tmp_path / "sales.csv").write_text("region\n")
+    if "data" in options:
+        options = {"data": [each.format(tmp_path) for each in options["data"]]}
+    instructions = make(Server(Session(engine="bubblewrap", mcp=False, **options))).instructions or ""
+    assert all(each in instructions for each in told), instructions
+
+
+async def test_arguments_that_are_none(client: Client) -> None:
+    """One sentence; a command in one line is taken as it was meant."""
+    wrong = await client.call("run_cell", timeout="soon")
+    assert wrong.is_error
+    assert wrong.text.startswith("These are no arguments of run_cell: code: Field required; timeout: Input should be a")
+    assert "\n" not in wrong.text
+    found = json.loads((await client.call("sandbox_exec", command="ls /tmp/data | head -1")).text)
+    assert found["stdout"] == "sales.csv\n"
 
 
 async def test_cells_share_their_variables(client: Client) -> None:

@@ -66,6 +66,8 @@ _LEVELS = re.compile(
     r"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{0,2}=?\s{0,2}\d+(?:[.,]\d+)?(?:\s?%)?"
 )
 """The levels of tests and intervals, which are agreed on, not found out."""
+_JOINED = re.compile(r"\s?(?:to|and|or|bis|und|oder|[-\u2013\u2014,/])\s?")
+"""Between numbers that share the unit of the last one."""
 _EITHER = re.compile(r"(\d{1,3})([.,])(\d{3})")
 """Thousands in one language, thousandths in another."""
 _NAMES = re.compile(
@@ -108,15 +110,28 @@ def _remembered(text: str) -> tuple[Number, ...]:
 def _claimed(text: str) -> list[list[Number]]:
     """Those that say how much something is, each as all that it may mean.
 
-    `p < 0.05` names a bound, which need not stand anywhere.
+    `p < 0.05` names a bound, which need not stand anywhere. In `33 to 52 %` the 33 is per cent too.
     """
-    matches = [match for match in _NUMBER.finditer(text) if not match["bound"]]
-    return [found for match in matches if (found := _readings(match))]
+    found: list[list[Number]] = []
+    unit, start = "", -1
+    for match in reversed(list(_NUMBER.finditer(text))):
+        is_joined = start >= 0 and _JOINED.fullmatch(text, match.end(), start)
+        unit, start = match["unit"] or (unit if is_joined else ""), match.start()
+        if not match["bound"] and (readings := _readings(match, unit=unit.strip())):
+            found.append(readings)
+    return found[::-1]
 
 
-def _readings(match: re.Match[str]) -> list[Number]:
-    """What a number may mean, the likeliest first: `1.234` is another one in German, and 5.1 kg are 5,100 g."""
+def _readings(match: re.Match[str], *, unit: str) -> list[Number]:
+    """What a number may mean, the likeliest first: `1.234` is another one in German, and 5.1 kg are 5,100 g.
+
+    Args:
+        match: The number.
+        unit: Its own, or that of the number which it is joined with.
+    """
     found = [_number(match)]
+    if unit and not match["unit"]:
+        found.append(_number(match, unit=unit))
     if either := _EITHER.fullmatch(match["digits"]):
         # A point was read as one, and a comma as nothing.
         found.append(_number(match, f"{either[1]}{'' if either[2] == '.' else '.'}{either[3]}"))
@@ -125,14 +140,14 @@ def _readings(match: re.Match[str]) -> list[Number]:
     return [each for each in found if each is not None]
 
 
-def _number(match: re.Match[str], digits: str = "") -> Number | None:
-    """What a number says, or would if it were written with these digits."""
+def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Number | None:
+    """What a number says, or would if it were written with these digits, or with this unit."""
     if not digits:
         digits = match["digits"]
         if match["comma"]:
             digits = digits.replace(".", "").replace(",", ".")
     digits = re.sub(r"[,_\u202f\u00a0']", "", digits)
-    unit = (match["unit"] or "").strip()
+    unit = unit or (match["unit"] or "").strip()
     try:
         value = Decimal(digits + (match["exponent"] or "")) * _SCALES.get(unit, Decimal(1))
     except InvalidOperation:

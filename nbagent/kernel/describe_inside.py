@@ -199,7 +199,8 @@ def columns_of(sample: Any, schema: Any) -> dict[str, Any]:
         if len(different) < 3:
             # A table is often sorted by its categories.
             different = list(dict.fromkeys(plain(value) for value in values.to_list()))[:3]
-        columns.append({"name": brief(name), "dtype": brief(str(dtype)) + oddity(values), "sample": different})
+        odd = oddity(values) if len(values) or not sample.height else f" (no value in the first {sample.height:,} rows)"
+        columns.append({"name": brief(name), "dtype": brief(str(dtype)) + odd, "sample": different})
     return {"columns": columns}
 
 

@@ -47,6 +47,10 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("150 rows", "100 150 200", "150"),
         ("3.2e-05", "3.21e-05", "3.21e-05"),
         ("**17**", "17", "17"),
+        ("33 to 52 % of the variance", "0.331935", "0.331935"),
+        ("33–52%", "0.331935", "0.331935"),
+        ("33, 37 und 52 %", "0.331935", "0.331935"),
+        ("1.2 to 3.4 million", "1234567", "1234567"),
     ],
 )
 def test_supported(answer: str, output: str, shown: str) -> None:
@@ -72,6 +76,7 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("1.234 €", "1240"),
         ("95 % of the users", "0.91"),
         ("In 1998", "1997"),
+        ("33 and 5 penguins", "0.331935"),
     ],
 )
 def test_not_supported(answer: str, output: str) -> None:
@@ -100,6 +105,12 @@ def test_not_supported(answer: str, output: str) -> None:
 def test_no_claims(answer: str) -> None:
     """Small words, lists, dates, names, versions, bounds and code."""
     assert claims(answer, {}) == []
+
+
+def test_a_unit_is_shared_by_joined_numbers_only() -> None:
+    """Words between them part them."""
+    found = claims("33 of them, that is 52 %", printed("0.331935 0.5171"))
+    assert [(each.text, each.supported) for each in found] == [("33", False), ("52 %", True)]
 
 
 def test_what_was_given_is_no_claim() -> None:

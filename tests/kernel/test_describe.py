@@ -71,9 +71,9 @@ def tables(folder: Path) -> None:
     (folder / "bom.csv").write_text("\ufeffa,b\n1,2\n")
     (folder / "latin1.csv").write_bytes("größe,ort\n1,Köln\n2,Münster\n".encode("latin1"))
     (folder / "dirty.csv").write_text(
-        "kind;day;price;count;weight\n"
-        + "a;2026-01-02;1.081,18;1,234;0,905\nb;18.11.2026;n/a;2,345;12,5\n" * 60
-        + "c;;5,00;1;\n"
+        "kind;day;price;count;weight;sight\n"
+        + "a;2026-01-02;1.081,18;1,234;0,905;\nb;18.11.2026;n/a;2,345;12,5;\n" * 60
+        + "c;;5,00;1;;\n"
     )
     (folder / "header.csv").write_text("a,b,c\n")
     (folder / "wide.csv").write_text(",".join(f"column {i}" for i in range(1000)) + "\n" + ",".join("1" * 1000) + "\n")
@@ -221,6 +221,7 @@ async def test_what_is_peculiar_to_a_csv_is_told(found: dict[str, dict[str, Any]
     assert dirty["price"]["dtype"] == "String (numbers with decimal commas, and 'n/a')"
     assert dirty["weight"]["dtype"] == "String (numbers with decimal commas)"
     assert dirty["count"]["dtype"] == "String"
+    assert (dirty["sight"]["dtype"], dirty["sight"]["sample"]) == ("String (no value in the first 121 rows)", [])
     assert (found["header.csv"]["rows"], len(found["header.csv"]["columns"])) == (0, 3)
 
 

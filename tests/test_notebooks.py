@@ -1,0 +1,68 @@
+"""The notebooks of the repository that people run themselves: they run again, and give what they show."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import machine
+import nbformat
+import pytest
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+
+
+def outputs(path: Path) -> list[Any]:
+    """What the cells show, without a picture's bytes: fonts differ from machine to machine."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return [
+        (output.output_type, output.get("text"), dict(output.get("data") or {}, **{"image/png": None}))
+        for cell in cells
+        for output in cell.outputs
+    ]
+
+
+def pictures(path: Path) -> int:
+    """How many pictures it has."""
+    return sum(
+        "image/png" in output.get("data", {})
+        for cell in nbformat.read(path, as_version=4).cells
+        for output in cell.get("outputs", [])
+    )
+
+
+def test_an_agent_of_somebodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Callable[[], list[str]]
+) -> None:
+    """`jupyter nbconvert --execute` runs `langchain-agent.ipynb` from beginning to end, without a key."""
+    monkeypatch.setenv("NBAGENT_ENGINE", machine.works("bubblewrap").name)
+    before = leftovers()
+    for name in ("langchain-agent.ipynb", "langchain-agent.jsonl"):
+        shutil.copy(NOTEBOOKS / name, tmp_path)
+    words = "--to notebook --execute langchain-agent.ipynb --output again.ipynb".split()
+    done = subprocess.run(
+        [sys.executable, "-m", "nbconvert", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert outputs(tmp_path / "again.ipynb") == outputs(NOTEBOOKS / "langchain-agent.ipynb")
+    assert pictures(tmp_path / "again.ipynb") == 1
+    assert leftovers() == before
+
+
+def test_every_notebook_is_whole() -> None:
+    """Valid, and without a path of the machine that it ran on."""
+    found = sorted(NOTEBOOKS.glob("*.ipynb"))
+    assert found
+    for path in found:
+        nbformat.validate(nbformat.read(path, as_version=4))
+        text = path.read_text(encoding="utf-8")
+        assert not [each for each in ("/home/", "/root/", "/Users/") if each in text], path.name
