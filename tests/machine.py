@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 import threading
 import time
@@ -117,7 +118,20 @@ def _of_others(name: str, runtime: Path) -> bool:
     if name.startswith("probe-"):
         return True
     roots = (*Path(tempfile.gettempdir()).glob("nbagent-*"), *Path("/tmp").glob("nbt-*/runtime/nbagent-*"))
-    return any((root / name).exists() for root in roots if runtime not in root.parents)
+    if any((root / name).exists() for root in roots if runtime not in root.parents):
+        return True
+    # One whose folder was taken away from it.
+    return any(not lease.startswith(str(runtime)) for lease in _leases(name))
+
+
+def _leases(group: str) -> list[str]:
+    """The leases of what runs in a control group, as its bwrap has them in its environment."""
+    hierarchy, found = cgroup.find(), []
+    assert hierarchy is not None
+    with contextlib.suppress(OSError, psutil.Error):
+        for pid in (hierarchy.folders["memory"] / group / "cgroup.procs").read_text().split():
+            found.append(psutil.Process(int(pid)).environ().get(LEASE_VARIABLE, ""))
+    return [each for each in found if each]
 
 
 _BEFORE = groups()
