@@ -82,11 +82,13 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def processes(runtime: str) -> list[int]:
-    """Of bubblewrap, those that were started from this runtime folder."""
+    """Of bubblewrap and of local kernels, those that were started from this runtime folder."""
     found = []
-    for process in psutil.process_iter(["pid", "name", "environ"]):
+    for process in psutil.process_iter(["pid", "name", "environ", "cmdline"]):
         lease = (process.info["environ"] or {}).get(LEASE_VARIABLE, "")
-        if process.info["name"] == "bwrap" and lease.startswith(runtime):
+        words = process.info["cmdline"] or ()
+        is_local = any(each.startswith(runtime) and each.endswith("/inside.py") for each in words)
+        if is_local or (process.info["name"] == "bwrap" and lease.startswith(runtime)):
             found.append(process.info["pid"])
     return found
 
