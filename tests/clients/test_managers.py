@@ -127,7 +127,8 @@ def test_it_ends_in_time(kernel_name: str, now: bool) -> None:
     client.stop_channels()
     started = time.monotonic()
     manager.shutdown_kernel(now=now)
-    assert time.monotonic() - started < 2.5
+    # So long a manager waits for a kernel that doesn't end when it is asked to.
+    assert time.monotonic() - started < manager.shutdown_wait_time
     assert not manager.has_kernel
 
 
@@ -139,7 +140,7 @@ def test_a_busy_kernel_ends_in_time(kernel_name: str) -> None:
     client.stop_channels()
     started = time.monotonic()
     manager.shutdown_kernel()
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 15
 
 
 def test_a_manager_starts_again(kernel_name: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from pathlib import Path
 
+import machine
 import pytest
 from state.jobs import Job, answer, talk
 from state.servers import Redis, private_folder
@@ -177,7 +177,7 @@ async def test_without_inotify_the_log_is_looked_at(tmp_path: Path, monkeypatch:
         await say(two, 1)
         start = time.monotonic()
         assert numbers(await take(queue, 1)) == [1]
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 4
         await say(one, 2)
         assert numbers(await take(queue, 1)) == [2]
 
@@ -190,7 +190,7 @@ async def test_waiting_for_events_costs_nothing(url: str, tmp_path: Path) -> Non
         await asyncio.sleep(0.5)
         before = time.process_time()
         await asyncio.sleep(1.5)
-        assert time.process_time() - before < 0.015 * os.cpu_count()  # type: ignore[operator]
+        assert time.process_time() - before < machine.pace() / 2
 
 
 async def test_a_reader_outlives_its_server(tmp_path: Path) -> None:
