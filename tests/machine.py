@@ -77,7 +77,7 @@ def leftovers(folder: Path) -> list[str]:
         *(f"process {each}" for each in processes(str(runtime))),
         *(f"container {each}" for each in containers(str(runtime))),
         *(f"user {each}" for each in taken_users(str(runtime))),
-        *(f"control group {each}" for each in groups() - _BEFORE if not _of_others(each, runtime)),
+        *(f"control group {each}" for each in left_groups(runtime)),
     ]
 
 
@@ -114,6 +114,16 @@ def groups() -> set[str]:
     if hierarchy is None:
         return set()
     return {each.name for each in hierarchy.folders["memory"].iterdir() if each.is_dir()}
+
+
+def left_groups(runtime: Path) -> set[str]:
+    """Groups that are none of other runs'; theirs are there for a moment without the folder of a lease, too."""
+    end = time.monotonic() + 3
+    while True:
+        found = {each for each in groups() - _BEFORE if not _of_others(each, runtime)}
+        if all(any(runtime.glob(f"nbagent-*/{each}")) for each in found) or time.monotonic() > end:
+            return found
+        time.sleep(0.05)
 
 
 def _of_others(name: str, runtime: Path) -> bool:
