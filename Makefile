@@ -20,6 +20,9 @@ UV := VIRTUAL_ENV=.venv UV_PYTHON_DOWNLOADS=never $(BIN)/uv --quiet
 SOURCES := pyproject.toml LICENSE $(wildcard README.md) \
 	$(shell find nbagent kernels -name __pycache__ -prune -o -print)
 
+# Most of the tests' time is waiting for kernels. Those of a file stay together, since they share some.
+PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
+
 # One resolution for every Python from 3.11 on, so that a result doesn't depend on which one runs it.
 EXTRAS := anthropic google groq ollama openrouter local mcp
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --upgrade \
@@ -39,7 +42,7 @@ demo: install  ## a question, answered in a sandbox
 
 test: install $(DONE)/tests image lint  ## everything that CI checks
 	@.ci/setup tests
-	$(BIN)/pytest --ignore tests/bench
+	$(BIN)/pytest --ignore tests/bench $(PARALLEL)
 
 lint: $(DONE)/tests  ## style, types and the direction of imports
 	$(BIN)/ruff check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 import threading
 import time
@@ -18,6 +19,17 @@ from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")
+
+
+def pace() -> float:
+    """Seconds of this thread's processor time that a fixed piece of work takes here and now: the measure of other work.
+
+    About 0.06 on a server of 2024. A limit is a multiple of it, so that a slow machine doesn't break what a fast one
+    kept.
+    """
+    started = time.thread_time()
+    sum(number * number for number in range(1_000_000))
+    return time.thread_time() - started
 
 
 def descriptors() -> int:
@@ -65,16 +77,18 @@ def leftovers(folder: Path) -> list[str]:
         *(f"process {each}" for each in processes(str(runtime))),
         *(f"container {each}" for each in containers(str(runtime))),
         *(f"user {each}" for each in taken_users(str(runtime))),
-        *(f"control group {each}" for each in groups() - _BEFORE if not _of_others(each, runtime)),
+        *(f"control group {each}" for each in left_groups(runtime)),
     ]
 
 
 def processes(runtime: str) -> list[int]:
-    """Of bubblewrap, those that were started from this runtime folder."""
+    """Of bubblewrap and of local kernels, those that were started from this runtime folder."""
     found = []
-    for process in psutil.process_iter(["pid", "name", "environ"]):
+    for process in psutil.process_iter(["pid", "name", "environ", "cmdline"]):
         lease = (process.info["environ"] or {}).get(LEASE_VARIABLE, "")
-        if process.info["name"] == "bwrap" and lease.startswith(runtime):
+        words = process.info["cmdline"] or ()
+        is_local = any(each.startswith(runtime) and each.endswith("/inside.py") for each in words)
+        if is_local or (process.info["name"] == "bwrap" and lease.startswith(runtime)):
             found.append(process.info["pid"])
     return found
 
@@ -102,11 +116,34 @@ def groups() -> set[str]:
     return {each.name for each in hierarchy.folders["memory"].iterdir() if each.is_dir()}
 
 
+def left_groups(runtime: Path) -> set[str]:
+    """Groups that are none of other runs'; theirs are there for a moment without the folder of a lease, too."""
+    end = time.monotonic() + 3
+    while True:
+        found = {each for each in groups() - _BEFORE if not _of_others(each, runtime)}
+        if all(any(runtime.glob(f"nbagent-*/{each}")) for each in found) or time.monotonic() > end:
+            return found
+        time.sleep(0.05)
+
+
 def _of_others(name: str, runtime: Path) -> bool:
     if name.startswith("probe-"):
         return True
     roots = (*Path(tempfile.gettempdir()).glob("nbagent-*"), *Path("/tmp").glob("nbt-*/runtime/nbagent-*"))
-    return any((root / name).exists() for root in roots if runtime not in root.parents)
+    if any((root / name).exists() for root in roots if runtime not in root.parents):
+        return True
+    # One whose folder was taken away from it.
+    return any(not lease.startswith(str(runtime)) for lease in _leases(name))
+
+
+def _leases(group: str) -> list[str]:
+    """The leases of what runs in a control group, as its bwrap has them in its environment."""
+    hierarchy, found = cgroup.find(), []
+    assert hierarchy is not None
+    with contextlib.suppress(OSError, psutil.Error):
+        for pid in (hierarchy.folders["memory"] / group / "cgroup.procs").read_text().split():
+            found.append(psutil.Process(int(pid)).environ().get(LEASE_VARIABLE, ""))
+    return [each for each in found if each]
 
 
 _BEFORE = groups()

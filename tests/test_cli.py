@@ -8,13 +8,13 @@ import pty
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from program import ANSWER_KEYS, PROGRAM, TABLE, Done, call, environment, nbagent, replies
+from program import ANSWER_KEYS, PROGRAM, TABLE, Done, Forks, call, environment, nbagent, replies
 
 import nbagent as package
 
@@ -310,12 +310,19 @@ def broken(here: Path) -> Path:
     return here
 
 
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """The program, imported already."""
+    with Forks(tmp_path_factory.mktemp("forks")) as forks:
+        yield forks
+
+
 @pytest.mark.parametrize(("words", "code", "says"), WRONG, ids=[" ".join(words)[:40] for words, _, _ in WRONG])
-def test_wrong_use_is_a_sentence(broken: Path, words: list[str], code: int, says: str) -> None:
+def test_wrong_use_is_a_sentence(broken: Path, forks: Forks, words: list[str], code: int, says: str) -> None:
     """On stderr in words, on stdout as the command's JSON object, with the right exit code and no traceback."""
     model = ["-m", "replay:r.jsonl"] if words[0] == "run" and "-m" not in words else []
     engine = [] if "-e" in words else list(ENGINE)
-    done = nbagent(*words, *model, *engine, "--json", cwd=broken)
+    done = forks.run(*words, *model, *engine, "--json", cwd=broken)
     assert done.code == code
     assert says in sentence(done)
     assert says in done.json["error"]
@@ -340,9 +347,9 @@ def test_without_json_nothing_is_on_stdout(here: Path) -> None:
         ({"NBAGENT_STATE_DIR": "/proc/nothing"}, "NBAGENT_STATE_DIR"),
     ],
 )
-def test_a_wrong_setting_is_a_sentence(here: Path, variables: dict[str, str], says: str) -> None:
+def test_a_wrong_setting_is_a_sentence(here: Path, forks: Forks, variables: dict[str, str], says: str) -> None:
     """The variable is named, and the exit code is 2."""
-    done = nbagent("exec", "-c", "1", "--json", cwd=here, **variables)
+    done = forks.run("exec", "-c", "1", "--json", cwd=here, **variables)
     assert done.code == 2
     assert says in sentence(done)
     assert says in done.json["error"]
@@ -498,7 +505,7 @@ def test_ctrl_c_twice_ends_all(here: Path, presses: int, leftovers: Callable[[],
         program.press()
         time.sleep(0.15)
     done = program.done()
-    assert time.monotonic() - pressed < 5
+    assert time.monotonic() - pressed < 15
     assert done.code == 130
     assert (done.json["success"], done.json["error"]) == (False, "It was stopped.")
     assert done.json["cells"][0]["code"] == "first = 1"

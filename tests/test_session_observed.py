@@ -125,7 +125,7 @@ async def main():
     async with Session(engine="bubblewrap", session="killed", state_dir=sys.argv[1]) as session:
         await session.run("1")
         print("go", flush=True)
-        await session.run("import time; time.sleep(60)")
+        await session.run("import time; time.sleep(3)")
 asyncio.run(main())
 """
 
@@ -152,7 +152,7 @@ async def test_a_controller_that_was_killed_leaves_a_whole_log(tmp_path: Path) -
         await session.stop()
     cells = [each for each in lines(session) if each["type"] == "cell"]
     assert [each["exit"]["status"] for each in cells] == ["ok", "interrupted", "ok"]
-    assert cells[1]["code"] == "import time; time.sleep(60)"
+    assert cells[1]["code"] == "import time; time.sleep(3)"
     resumed = next(each for each in lines(session) if each["type"] == "session_resumed")
     assert (resumed["kept"], resumed["environment"]) == (True, cells[0]["environment"])
     assert verify(path).notes == []

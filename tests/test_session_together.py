@@ -121,7 +121,7 @@ async def test_a_persons_cell_is_no_part_of_the_answer(tmp_path: Path) -> None:
 
 async def test_leaving_a_stream_leaves_a_session_that_answers(tmp_path: Path) -> None:
     """Who closes the stream early can ask again."""
-    model = replies(tmp_path / "r.jsonl", call("import time\ntime.sleep(30)"), "Again.")
+    model = replies(tmp_path / "r.jsonl", call("import time\ntime.sleep(2)"), "Again.")
     async with Session(engine=ENGINE, model=model) as session:
         async with contextlib.aclosing(session.stream("first")) as events:
             async for _ in events:

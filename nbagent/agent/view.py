@@ -36,8 +36,8 @@ NAMED_FILES = 5
 FRAME_RUN = 6
 """Frames of the person's own code shown in a row; recursion makes thousands."""
 
-MARKUP = 1024 * 1024
-"""Characters of HTML that are looked at for their text."""
+MARKUP = 256 * 1024
+"""Characters of HTML that are looked at for their text, of which 10 KB are shown: many small tags take time."""
 LOOKED_AT = 1024 * 1024
 """Characters of the start, and of the end, of a text that are looked at for what of it is shown."""
 

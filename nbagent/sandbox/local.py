@@ -5,11 +5,13 @@ It is never chosen by itself, and needs the trust level `trusted`. Nothing is mo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, ClassVar
 
 from nbagent.errors import SandboxError, UsageError
@@ -98,8 +100,13 @@ class LocalProvisioner(SandboxProvisioner):
         return None if code is None else Exit(code)
 
     async def _stop(self, signum: int) -> None:
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signum)
+        if self._process is None or self._process.poll() is not None:
+            return
+        # Any other signal is passed on; of this one process 1 hears nothing, and the kernel leads a group of its own.
+        for group in _children(self._process.pid) if signum == signal.SIGKILL else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signum)
+        os.killpg(self._process.pid, signum)
 
     async def _clean(self) -> None:
         await self._stop(signal.SIGKILL)
@@ -129,3 +136,10 @@ class LocalProvisioner(SandboxProvisioner):
         """This Python. Its own packages come first on the path, so nothing of them is replaced."""
         where = environment.host_platform()
         return packages.Target(python=platform.python_version(), platform=where, pins=environment.requirements())
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started, and that are there."""
+    with contextlib.suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []

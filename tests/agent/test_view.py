@@ -7,6 +7,7 @@ import struct
 import time
 from typing import Any
 
+import machine
 import pytest
 from agent.stub import PNG, Cell
 
@@ -258,7 +259,7 @@ def test_hostile_outputs_take_no_time(mime: str, piece: Any, count: int) -> None
     cell = Cell(outputs=[shown({mime: piece * count})])
     started = time.thread_time()
     seen = text(cell)
-    assert time.thread_time() - started < 0.6
+    assert time.thread_time() - started < 10 * machine.pace()
     assert len(seen) < 50_000
 
 
@@ -329,13 +330,13 @@ def test_the_answer_is_clean(said: str, read: str) -> None:
 @pytest.mark.parametrize("piece", ["![", "[", "![](", "[](/tmp/", "<img ", "```\n", "`", "(" * 9])
 def test_a_hostile_answer_takes_no_time(piece: str) -> None:
     """Patterns that nest badly can't make the cleaning slow."""
-    began = time.perf_counter()
+    began = time.thread_time()
     clean_answer(piece * (200_000 // len(piece)))
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 80 * machine.pace()
 
 
 def test_a_hostile_output_takes_no_time() -> None:
     """Nor can escape sequences that never end."""
-    began = time.perf_counter()
+    began = time.thread_time()
     plain("\x1b]" * 100_000 + "\x1b[" * 100_000 + "\r" * 100_000)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 80 * machine.pace()

@@ -95,10 +95,10 @@ def test_an_interrupt_stops_the_cell(blocking: Pair) -> None:
     time.sleep(0.5)
     manager.interrupt_kernel()
     # While it waited for the kernel the client may have asked more than once.
-    while (message := client.get_shell_msg(timeout=5))["msg_type"] != "execute_reply":
+    while (message := client.get_shell_msg(timeout=20))["msg_type"] != "execute_reply":
         assert message["msg_type"] == "kernel_info_reply"
     assert message["content"]["ename"] == "KeyboardInterrupt"
-    end = time.monotonic() + 5
+    end = time.monotonic() + 15
     while time.monotonic() < end:
         # ipykernel answers `aborted` for a moment.
         reply = client.execute("", user_expressions={"value": "kept"}, reply=True, timeout=5)["content"]
@@ -127,7 +127,8 @@ def test_it_ends_in_time(kernel_name: str, now: bool) -> None:
     client.stop_channels()
     started = time.monotonic()
     manager.shutdown_kernel(now=now)
-    assert time.monotonic() - started < 2.5
+    # So long a manager waits for a kernel that doesn't end when it is asked to.
+    assert time.monotonic() - started < manager.shutdown_wait_time
     assert not manager.has_kernel
 
 
@@ -139,7 +140,7 @@ def test_a_busy_kernel_ends_in_time(kernel_name: str) -> None:
     client.stop_channels()
     started = time.monotonic()
     manager.shutdown_kernel()
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 15
 
 
 def test_a_manager_starts_again(kernel_name: str) -> None:
@@ -213,7 +214,10 @@ async def test_asynchronous_managers(kernel_name: str) -> None:
     client.execute("import time; time.sleep(100)")
     await asyncio.sleep(0.3)
     await manager.interrupt_kernel()
-    assert (await client.get_shell_msg(timeout=5))["content"]["status"] == "error"
+    # While it waited for the kernel the client may have asked more than once.
+    while (message := await client.get_shell_msg(timeout=20))["msg_type"] != "execute_reply":
+        assert message["msg_type"] == "kernel_info_reply"
+    assert message["content"]["ename"] == "KeyboardInterrupt"
     client.stop_channels()
     await manager.shutdown_kernel()
 
@@ -242,6 +246,7 @@ async def test_a_server_restarts_what_dies(kernel_name: str) -> None:
     # The kernel may answer before the manager's own work for the restart is done.
     while not await manager.is_alive():
         await asyncio.sleep(0.01)
+    await manager.ready
     client.stop_channels()
     await manager.shutdown_kernel(now=True)
 
@@ -292,7 +297,7 @@ def test_no_sandbox_outlives_its_client(signum: int, home: Path) -> None:
         assert process in machine.processes(str(home / "runtime"))
         os.kill(client.pid, signum)
         client.wait()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 15
     while machine.processes(str(home / "runtime")) or Path(f"/proc/{process}").exists():
         assert time.monotonic() < end
         time.sleep(0.02)

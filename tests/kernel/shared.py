@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nbagent.events import Event
 from nbagent.kernel.cell import Cell
+from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -44,6 +45,14 @@ class Events(list[Event]):
     def of(self, kind: type[Kind]) -> list[Kind]:
         """Those of one kind."""
         return [each for each in self if isinstance(each, kind)]
+
+
+async def a_cell_takes(kernel: Kernel, *, cells: int = 10) -> float:
+    """Seconds of a trivial cell, on the average."""
+    started = time.monotonic()
+    for _ in range(cells):
+        assert (await kernel.run("print(2)")).text == "2"
+    return (time.monotonic() - started) / cells
 
 
 def short(**limits: Any) -> SandboxSpec:

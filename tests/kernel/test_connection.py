@@ -11,10 +11,11 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import machine
 import pytest
 import pytest_asyncio
 from kernel.hostile import BREACHES, FLOODS
-from kernel.shared import Events
+from kernel.shared import Events, a_cell_takes
 
 from nbagent.events import StateLost
 from nbagent.kernel.connection import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE, Connection
@@ -79,7 +80,7 @@ async def test_silence_is_waited_for_as_long_as_said(connection: Connection) -> 
         list(connection.read())
     started = time.monotonic()
     assert not await connection.wait(0.2)
-    assert 0.15 < time.monotonic() - started < 0.6
+    assert 0.15 < time.monotonic() - started < 5
     assert list(connection.read()) == []
     assert not await connection.wait(0)
 
@@ -95,18 +96,19 @@ async def test_what_waits_already_is_found(connection: Connection) -> None:
 async def test_other_tasks_get_their_turn(connection: Connection) -> None:
     """However fast messages come, they are read for about a millisecond at a time, and all are read."""
     msg_id = connection.execute("for n in range(1000): print(n, flush=True)")
-    longest = total = 0.0
+    longest = spent = total = 0.0
     done = False
     while not done:
         await connection.wait(1)
         started = time.thread_time()
         read = list(connection.read())
-        longest, total = max(longest, time.thread_time() - started), total + len(read)
+        took = time.thread_time() - started
+        longest, spent, total = max(longest, took), spent + took, total + len(read)
         done = any(
             each["content"].get("execution_state") == "idle" and each["parent_header"].get("msg_id") == msg_id
             for _, each in read
         )
-    assert longest < 0.02
+    assert longest < spent / 4
     assert total >= 1000
 
 
@@ -198,7 +200,7 @@ async def test_json_that_takes_too_much_memory(connection: Connection) -> None:
     before = connection.rejected
     started = time.thread_time()
     assert connection._parse(_signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")) is None
-    assert time.thread_time() - started < 3
+    assert time.thread_time() - started < 50 * machine.pace()
     assert connection.rejected == before + 1
 
 
@@ -264,8 +266,8 @@ async def main():
                 growth = max(growth, me.memory_info().rss - before)
                 await asyncio.sleep(0.002)
         watching = asyncio.create_task(watch())
-        for code in json.loads(sys.stdin.read()):
-            cell = await kernel.run(code, timeout=1)
+        for code, seconds in json.loads(sys.stdin.read()):
+            cell = await kernel.run(code, timeout=seconds)
             after = await kernel.run("1+1")
             print(cell.status, after.text, growth >> 20)
             growth = 0
@@ -281,7 +283,8 @@ GROWS = {"unsigned messages": 30, "endless message": 120, "large messages": 400,
 async def test_hostile_messages_cost_little_memory(engine: Engine) -> None:
     """Whatever it sends, for as long as it likes, this side grows by a few messages at most."""
     command = [sys.executable, "-c", GROWTH, engine.name]
-    attacks = json.dumps([FLOODS[each] for each in GROWS])
+    # One of them ends by itself, as soon as it is over the bound.
+    attacks = json.dumps([(FLOODS[each], 30 if each == "endless message" else 1) for each in GROWS])
     done = await asyncio.to_thread(
         subprocess.run, command, input=attacks, capture_output=True, text=True, check=False, timeout=120
     )
@@ -293,20 +296,18 @@ async def test_hostile_messages_cost_little_memory(engine: Engine) -> None:
         assert int(growth) < GROWS[attack], done.stdout
 
 
-@pytest.mark.parametrize("attack", ["a million messages", "unsigned messages", "large messages", "endless message"])
-async def test_others_go_on(engine: Engine, kernel: Kernel, attack: str) -> None:
+async def test_others_go_on(engine: Engine, kernel: Kernel) -> None:
     """While one kernel floods this process, cells of another one run, none of them much later than it would."""
-    await kernel.run("1")
+    alone = await a_cell_takes(kernel)
     async with Kernel(engine) as hostile:
-        flood = asyncio.create_task(hostile.run(FLOODS[attack], timeout=1.5))
-        times = []
-        while not flood.done() or len(times) < 10:
-            started = time.monotonic()
-            assert (await kernel.run("print(2)")).text == "2"
-            times.append(time.monotonic() - started)
-        assert (await flood).status in ("timeout", "died")
-        assert sorted(times)[len(times) // 2] < 0.3
-        assert max(times) < 3
+        for attack in ("a million messages", "unsigned messages", "large messages", "endless message"):
+            flood = asyncio.create_task(hostile.run(FLOODS[attack], timeout=1.5))
+            times = []
+            while not flood.done() or len(times) < 10:
+                times.append(await a_cell_takes(kernel, cells=1))
+            assert (await flood).status in ("timeout", "died"), attack
+            assert sorted(times)[len(times) // 2] < 0.3 + 10 * alone, attack
+            assert max(times) < 3 + 100 * alone, attack
 
 
 @pytest.mark.parametrize(

@@ -391,7 +391,7 @@ async def test_a_file_that_takes_too_long_costs_the_others_nothing(
     paths = [f"/tmp/data/data/{name}" for name in ("plain.csv", "notes.txt", "bom.csv", "object.json")]
     started = time.monotonic()
     described = await describe(kernel, paths)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 20
     await kernel.run("builtins.open = real")
     assert [each["path"] for each in described] == paths
     assert described[1] == {"path": "/tmp/data/data/notes.txt", "note": "took too long to read"}

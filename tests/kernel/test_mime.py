@@ -7,6 +7,7 @@ import math
 import time
 from typing import Any
 
+import machine
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,9 +54,9 @@ def test_clean_cuts_deep_nesting() -> None:
 def test_clean_of_big_text_is_free() -> None:
     """A large string is neither copied nor walked in Python."""
     text = "x" * 50_000_000
-    start = time.perf_counter()
+    start = time.thread_time()
     assert clean({"text/html": text})["text/html"] is text
-    assert time.perf_counter() - start < 0.1
+    assert time.thread_time() - start < machine.pace()
 
 
 @settings(deadline=None)

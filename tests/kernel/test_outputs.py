@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Iterable
 from typing import Any, cast
 
+import machine
 import msgspec
 import nbformat
 import pytest
@@ -422,7 +423,7 @@ def test_a_traceback_of_very_many_frames(line: object) -> None:
     """The middle ones go, before any work is spent on them."""
     started = time.thread_time()
     outputs = cell([message("error", ename="E", evalue="v", traceback=[line] * 1_000_000)])
-    assert time.thread_time() - started < 0.3
+    assert time.thread_time() - started < 5 * machine.pace()
     (error,) = outputs.outputs()
     assert len(error["traceback"]) <= 1001
     assert "[left out: 999,000 frames]" in error["traceback"]
@@ -530,9 +531,9 @@ def peak_of(messages: Iterable[Any]) -> tuple[CellOutputs, int]:
 def test_a_single_message_of_100_mb_is_not_copied() -> None:
     """One huge message costs a few megabytes besides itself, and well under a second."""
     huge = stream("x" * 100_000_000)
-    start = time.perf_counter()
+    start = time.thread_time()
     cell([huge]).outputs()
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 15 * machine.pace()
     outputs, peak = peak_of([huge])
     assert peak < 16 << 20
     assert len(outputs.outputs()[0]["text"]) == (2 << 20) + len(left_out(100_000_000 - (2 << 20)))
@@ -541,9 +542,9 @@ def test_a_single_message_of_100_mb_is_not_copied() -> None:
 def test_many_tiny_messages_are_cheap() -> None:
     """A hundred thousand tiny messages take microseconds each and the memory of their text."""
     tiny = stream("ab")
-    start = time.perf_counter()
+    start = time.thread_time()
     cell([tiny] * 100_000).outputs()
-    assert time.perf_counter() - start < 3
+    assert time.thread_time() - start < 50 * machine.pace()
     _, peak = peak_of([tiny] * 50_000)
     assert peak < 4 << 20
 
@@ -562,13 +563,13 @@ def test_a_cell_costs_the_same_after_many_cells() -> None:
     """What ran before, and what it displayed, doesn't make a cell slower."""
 
     def cost(displays: Displays) -> float:
-        start = time.perf_counter()
+        start = time.thread_time()
         for n in range(200):
             outputs = CellOutputs(displays=displays)
             outputs.add(display({"text/plain": "x"}, f"new {n}"))
             outputs.add(display({"text/plain": "y"}, f"new {n}", "update_display_data"))
             outputs.add(message("clear_output"))
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     fresh, used = Displays(), Displays()
     for n in range(9_000):

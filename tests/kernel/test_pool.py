@@ -56,15 +56,17 @@ def waiting(pool: KernelPool) -> Callable[[], bool]:
 async def test_kernels_are_handed_out_once_and_replaced(engine: Engine) -> None:
     """`get`, `execute`, `release`: a kernel that was there, its first cell is cell 1, and then it is gone for good."""
     files, threads = machine.descriptors(), len(psutil.Process().threads())
+    began = time.monotonic()
     async with KernelPool({"isolated": 2}, engine=engine.name, imports=()) as pool:
         assert await pool.wait_until_full()
+        filling = time.monotonic() - began
         # The first kernels of a process bring some of these for all.
         assert (machine.descriptors() - files) / 2 < 35
         assert (len(psutil.Process().threads()) - threads) / 2 < 8
         told = Events()
         started = time.monotonic()
         kernel = await pool.get(LEVEL, notify=told.append)
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < filling / 4
         first, id_ = await pool.execute(kernel.id, "x = 1; x"), kernel.id
         assert (first.cell, first.execution_count, first.text) == (1, 1, "1")
         assert [each.cell for each in told.of(CellStarted)] == [1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import machine
 import pytest
 from kernel.shared import Events, errors, short
 
@@ -46,7 +47,8 @@ async def test_a_death_is_told_and_mended(kernel: Kernel, events: Events, code: 
     await kernel.run("gone = 1")
     started = time.monotonic()
     cell = await kernel.run(f"print('before', flush=True); import time; time.sleep(0.1); {code}")
-    assert time.monotonic() - started < 5
+    # The end is told before the new kernel is up, which takes what a start takes here.
+    assert events.last[OutputAdded] - started < 5
     assert cell.status == "died"
     assert told in cell.state_lost
     assert errors(cell) == ["KernelDied"]
@@ -76,10 +78,10 @@ async def test_a_death_between_cells(kernel: Kernel, events: Events) -> None:
     assert "code 4" in told.reason
 
 
-async def test_restarts_are_bounded(engine: Engine) -> None:
+async def test_restarts_are_bounded() -> None:
     """After some deaths in a row it is not restarted by itself, but when somebody runs a cell again."""
     told = Events()
-    async with Kernel(engine, short(), notify=told.append) as kernel:
+    async with Kernel(machine.works("bubblewrap"), short(), notify=told.append) as kernel:
         for _ in range(MAX_RESTARTS):
             assert (await kernel.run("import os; os._exit(1)")).status == "died"
         assert len(told.of(StateLost)) == MAX_RESTARTS
@@ -107,7 +109,7 @@ async def test_a_restart_that_fails_can_be_tried_again(engine: Engine, monkeypat
         assert site.is_dir()
 
 
-async def test_a_log_that_fails_at_a_death(engine: Engine) -> None:
+async def test_a_log_that_fails_at_a_death() -> None:
     """Its error is what the caller gets; the next cell has a new kernel and hears why."""
 
     def log(event: Event) -> None:
@@ -115,7 +117,7 @@ async def test_a_log_that_fails_at_a_death(engine: Engine) -> None:
             raise StoreError("No room for the log.")
 
     full = True
-    async with Kernel(engine, short(), notify=log) as kernel:
+    async with Kernel(machine.works("bubblewrap"), short(), notify=log) as kernel:
         await kernel.run("gone = 1")
         with pytest.raises(StoreError, match="No room"):
             await kernel.run("import os; os._exit(1)")

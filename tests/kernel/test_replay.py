@@ -99,7 +99,7 @@ async def test_time_is_bounded(restoring: Kernel, told: Events) -> None:
     cell = await restoring.run(DIE)
     (restored,) = told.of(StateRestored)
     assert (restored.cells, restored.failed, restored.skipped) == ([1, 2], 3, [])
-    assert restored.seconds < 4
+    assert restored.seconds < 10
     assert "no time was left" in cell.note
     assert (await restoring.run("1 + 1")).text == "2"
 

@@ -73,6 +73,13 @@ async def small(engine: Engine) -> AsyncIterator[Kernel]:
         yield kernel
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def brief(engine: Engine) -> AsyncIterator[Kernel]:
+    """A kernel whose cells have half a second, and as much to end when they are told to."""
+    async with Kernel(engine, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=0.5, grace=0.5))) as kernel:
+        yield kernel
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=[TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED])
 async def strict(engine: Engine, request: pytest.FixtureRequest) -> AsyncIterator[Kernel]:
     """A kernel at each level that runs no programs, with the memory that Matplotlib and Polars need together."""

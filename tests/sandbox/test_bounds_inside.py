@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from typing import Any
 
+import machine
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,7 +183,7 @@ def test_weighing_takes_no_time(content: bytes) -> None:
     """Whatever it is, the largest content is weighed while others hardly notice."""
     started = time.thread_time()
     weight(content)
-    assert time.thread_time() - started < 0.4
+    assert time.thread_time() - started < 7 * machine.pace()
 
 
 @given(st.text(), st.integers(0, 40))

@@ -209,7 +209,7 @@ def test_a_silent_caller_holds_nobody_up_for_long(handoff: Handoff, monkeypatch:
     started = time.monotonic()
     try:
         assert "installed" in ask(handoff, b'{"install": ["fine"]}\n')
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 4
     finally:
         stop.set()
         thread.join()
@@ -245,7 +245,7 @@ def test_a_flood_costs_this_process_little(handoff: Handoff) -> None:
     spent = time.process_time() - mine - (time.thread_time() - before)
     os.close(writer)
     assert written < 50_000_000
-    assert spent < 0.3
+    assert spent < 5 * machine.pace()
 
 
 def test_what_is_not_text_is_shown_as_well_as_can_be() -> None:

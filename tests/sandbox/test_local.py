@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from sandbox.conftest import Attacked
 
 from nbagent.errors import UsageError
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel
+from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck.check import PROBES
@@ -40,3 +42,15 @@ async def test_it_says_that_it_enforces_nothing() -> None:
     assert report.available
     assert not engines()["local"].isolates
     assert {each.enforced for each in report.controls} == {False}
+
+
+async def test_nothing_of_it_is_left(leftovers: Callable[[], list[str]]) -> None:
+    """The kernel leads a group of its own, and ends with its process 1 all the same: after a restart, and busy."""
+    before = leftovers()
+    kernel = Kernel(engines()["local"], SandboxSpec(trust=trust_for(TrustLevel.TRUSTED, timeout=0.5)))
+    await kernel.start()
+    await kernel.restart()
+    assert len(set(leftovers()) - set(before)) > 0
+    assert (await kernel.run("import time; time.sleep(60)")).status == "timeout"
+    await kernel.stop()
+    assert leftovers() == before

@@ -115,7 +115,7 @@ class Sweeping:
 async def test_starts_are_not_swept_up(engine: Engine) -> None:
     """A sandbox in the making, restarting or ending is nobody's prey, however often somebody sweeps."""
     with Sweeping(waiting=True) as sweeping:
-        for _ in range(3):
+        for _ in range(2):
             async with Kernel(engine) as kernel:
                 await kernel.restart()
                 assert (await kernel.run("1 + 1")).text == "2"

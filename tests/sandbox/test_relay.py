@@ -112,7 +112,7 @@ def test_the_budget_holds_in_tunnels(start: Start, world: World) -> None:
 
 def test_idle_connections_end(start: Start, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that carries nothing is closed; one that carries a byte now and then is not."""
-    monkeypatch.setattr(relay, "IDLE_SECONDS", 0.4)
+    monkeypatch.setattr(relay, "IDLE_SECONDS", 0.6)
     proxy = start("example.org")
     with proxy.tunnel("example.org:443") as caller:
         started = time.monotonic()
@@ -121,7 +121,7 @@ def test_idle_connections_end(start: Start, world: World, monkeypatch: pytest.Mo
                 time.sleep(0.15)
                 secure.sendall(b"G")
             assert secure.recv(10) == b""
-        assert 1.2 < time.monotonic() - started < 3
+        assert 1.4 < time.monotonic() - started < 10
 
 
 def test_a_slow_reader_does_not_fill_memory(start: Start, world: World) -> None:

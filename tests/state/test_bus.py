@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from pathlib import Path
 
+import machine
 import pytest
 from state.jobs import Job, answer, talk
 from state.servers import Redis, private_folder
@@ -137,14 +137,14 @@ async def test_a_reader_is_told_what_it_lost(state: StateManager, monkeypatch: p
 async def test_old_events_are_forgotten(state: StateManager, monkeypatch: pytest.MonkeyPatch) -> None:
     """By age, all of them if need be; the numbers go on, and a reader from before is told."""
     await say(state, 1, 2)
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(1.2)
     await say(state, 3)
-    monkeypatch.setattr(bus, "KEEP_SECONDS", 0.4)
+    monkeypatch.setattr(bus, "KEEP_SECONDS", 1.0)
     await state.sweep()
     late = await state.subscribe_events("me", since=0)
     assert (await take(late, 1))[0].payload == {"count": 2}
     assert numbers(await take(late, 1)) == [3]
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1.1)
     await state.sweep()
     later = await state.subscribe_events("me", since=1)
     assert (await take(later, 1))[0].payload == {"count": 2}
@@ -177,7 +177,7 @@ async def test_without_inotify_the_log_is_looked_at(tmp_path: Path, monkeypatch:
         await say(two, 1)
         start = time.monotonic()
         assert numbers(await take(queue, 1)) == [1]
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 4
         await say(one, 2)
         assert numbers(await take(queue, 1)) == [2]
 
@@ -190,7 +190,7 @@ async def test_waiting_for_events_costs_nothing(url: str, tmp_path: Path) -> Non
         await asyncio.sleep(0.5)
         before = time.process_time()
         await asyncio.sleep(1.5)
-        assert time.process_time() - before < 0.015 * os.cpu_count()  # type: ignore[operator]
+        assert time.process_time() - before < machine.pace() / 2
 
 
 async def test_a_reader_outlives_its_server(tmp_path: Path) -> None:
