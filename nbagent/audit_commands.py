@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from nbagent import audit, settings, store
 from nbagent.audit.entries import Entry
 from nbagent.audit.verify import Verdict, locate
+from nbagent.events import SentToModel
+from nbagent.ledger import HERE, Ledger, is_local, ledger
 from nbagent.policy import MIB
 from nbagent.terminal import safe
 
@@ -56,6 +61,54 @@ def show(session: str, *, key_file: Path | None) -> int:
     print()
     print(safe("\n".join(_told(verdict)), colours=False))
     return 0 if verdict.whole else 1
+
+
+def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
+    """Print what left for models, and what a check of the audit log found.
+
+    Returns:
+        0 if the log is whole, 1 if it is not.
+
+    Raises:
+        UsageError: There is none, or the key can't be read.
+    """
+    verdict = _check(session, key_file)
+    found = ledger(event for entry in _parsed(verdict.path) if (event := _sent_of(entry)) is not None)
+    if as_json:
+        told = {"lines": found.lines, "totals": found.totals, "whole": verdict.whole}
+        print(msgspec.json.encode(told).decode())
+        return 0 if verdict.whole else 1
+    for line in _ledger_lines(found):
+        print(_one_line(line))
+    print()
+    print(safe("\n".join(_told(verdict)), colours=False))
+    return 0 if verdict.whole else 1
+
+
+def _sent_of(entry: Entry) -> SentToModel | None:
+    if entry.get("type") != "sent_to_model":
+        return None
+    try:
+        return msgspec.convert({**entry, "type": "SentToModel"}, SentToModel)
+    except msgspec.ValidationError:
+        return None
+
+
+def _ledger_lines(found: Ledger) -> Iterator[str]:
+    """A table of the pieces, and a sentence for each host."""
+    yield f"{'turn':>4}  {'bytes':>10}  {'sha256':<12}  {'what':<28}  to"
+    for line in found.lines:
+        piece = line.piece
+        kinds = (f"{kind} ×{times}" if times > 1 else kind for kind, times in Counter(piece.redacted).items())
+        hidden = f"  hidden: {', '.join(kinds)}" if piece.redacted else ""
+        where = f"{line.host or HERE} ({line.model}){hidden}"
+        yield f"{line.turn:>4}  {piece.size:>10,}  {piece.sha256[:12]}  {piece.source:<28}  {where}"
+    for host, total in found.totals.items():
+        calls = f"{total.calls} call{'s' * (total.calls != 1)} of {', '.join(total.models)}"
+        hidden = f"; {total.redacted} secret{'s' * (total.redacted != 1)} hidden" if total.redacted else ""
+        stays = ", which is this machine" if host and is_local(host) else ""
+        whom = f"{host}{stays}" if host else "Nobody: recorded replies, which are asked nothing"
+        yield f"{whom}: {total.size:,} bytes in {calls}, {total.new:,} of them for the first time{hidden}."
 
 
 def _one_line(text: str) -> str:

@@ -78,6 +78,8 @@ def run(
     approvals: options.Approvals = None,
     allow: options.Allow = None,
     unattended: options.Unattended = None,
+    budget: options.Budget = None,
+    redact: options.Redact = None,
     fallback: options.Fallback = None,
     critic: options.Critic = None,
     mcp: options.McpFile = None,
@@ -97,7 +99,7 @@ def run(
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
-    arguments |= {"fallback": fallback, "critic": critic, "mcp": mcp or not no_mcp}
+    arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic, "mcp": mcp or not no_mcp}
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -180,6 +182,8 @@ def resume(
     approvals: options.Approvals = None,
     allow: options.Allow = None,
     unattended: options.Unattended = None,
+    budget: options.Budget = None,
+    redact: options.Redact = None,
     restore: options.Restore = None,
     out: options.Out = None,
     keep: options.Keep = False,
@@ -193,7 +197,7 @@ def resume(
     def make() -> Session:
         from nbagent.session import Session
 
-        own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore}
+        own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "budget": budget, "redact": redact}
         own |= options.consent(approvals, allow, unattended, as_json=as_json)
         return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 
@@ -306,6 +310,18 @@ def audit_show(
     from nbagent import audit_commands
 
     raise typer.Exit(audit_commands.show(session, key_file=key_file))
+
+
+@audit_app.command("sent")
+def audit_sent(
+    session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
+    key_file: options.KeyFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what left for models: which bytes of which outputs, to whom."""
+    from nbagent import audit_commands
+
+    raise typer.Exit(audit_commands.sent(session, key_file=key_file, as_json=as_json))
 
 
 @env_app.command("build")

@@ -32,6 +32,20 @@ Critic = Annotated[
     str | None,
     typer.Option("--critic", metavar="MODEL", help="Criticises code that failed before it is tried again; or: same."),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="AMOUNTS",
+        help="What the question may use before you are asked: 0.50usd, 200k tokens, 10min, 20steps; several by commas.",
+    ),
+]
+Redact = Annotated[
+    str | None,
+    typer.Option(
+        "--redact", metavar="WHAT", help="What is hidden in what goes to models: secrets (default), pii (more) or none."
+    ),
+]
 McpFile = Annotated[
     Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
 ]

@@ -17,9 +17,10 @@ from typing import IO, Any
 import msgspec
 
 from nbagent.approvals import Asker
+from nbagent.budget import amount, dollars
 from nbagent.conversation import Answer
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Output, Package
+from nbagent.events import NO_USAGE, Output, Package, Usage
 from nbagent.kernel.cell import Cell
 from nbagent.keyboard import Keyboard
 from nbagent.session import Session
@@ -83,6 +84,9 @@ async def ask(
             print(f"Shown by no cell: {', '.join(answer.unsupported)}.", file=sys.stderr)
     if notebook is not None and not as_json:
         print(f"notebook: {notebook}", file=sys.stderr)
+    done = answer or (session.unfinished if session else None)
+    if done is not None and not as_json and (used := _used(done.usage)):
+        print(used, file=sys.stderr)
     if error is not None:
         complain(error)
         return error.exit_code
@@ -386,13 +390,24 @@ def _answer_json(
     return value | ({"error": str(error)} if error else {})
 
 
-def _usage_json(answer: Answer | None) -> dict[str, int]:
-    usage = answer.usage if answer else None
+def _usage_json(answer: Answer | None) -> dict[str, Any]:
+    usage = answer.usage if answer else NO_USAGE
     return {
-        "input_tokens": usage.input_tokens if usage else 0,
-        "output_tokens": usage.output_tokens if usage else 0,
-        "calls": usage.calls if usage else 0,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "calls": usage.calls,
+        "cached_tokens": usage.cached_tokens,
+        "cost": None if usage.cost is None else round(usage.cost, 8),
     }
+
+
+def _used(usage: Usage) -> str:
+    """What an answer has used, for a person; nothing of a recording."""
+    tokens = usage.input_tokens + usage.output_tokens
+    if not tokens:
+        return ""
+    money = "" if usage.cost is None else f", {dollars(usage.cost)} by the price list" if usage.cost else ", free"
+    return f"used: {tokens:,} tokens in {amount('steps', usage.calls)}{money}"
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import asyncio
 import contextlib
 import enum
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -122,7 +123,8 @@ class Consent:
     Attributes:
         mode: What is asked about; it may be changed while the session runs.
         attended: As given; it may be changed too.
-        unattended: As given.
+        unattended: As given. It speaks for what the model wants to do, never for a budget: who sets one for a time in
+            which nobody is there has answered already.
 
     Raises:
         UsageError: A rule has not that form, or there is no such policy.
@@ -148,11 +150,29 @@ class Consent:
         self._open: dict[str, _Question] = {}
         self._asked = 0
         self._lock = threading.Lock()
+        self._waits = 0
+        self._waited = 0.0
 
     @property
     def asks(self) -> bool:
         """Whether any call of a tool is asked about."""
         return bool(FREE[Mode.NEVER_ASK] - FREE[self.mode])
+
+    @property
+    def waited(self) -> float:
+        """Seconds so far in which a person had a question before them."""
+        return self._waited + (time.monotonic() if self._waits else 0.0)
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """While a person is waited for; several questions at a time count once."""
+        self._waited -= 0.0 if self._waits else time.monotonic()
+        self._waits += 1
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            self._waited += 0.0 if self._waits else time.monotonic()
 
     def policy(self, action: Action) -> str:
         """The policy that lets an action happen without a question, as the log names it; empty if there is none."""
@@ -182,10 +202,12 @@ class Consent:
         try:
             self._emit(_asked(name, action))
             if self.attended:
-                await question.answered.wait()
+                with self._waiting():
+                    await question.answered.wait()
                 verdict = question.verdict or STOPPED
             else:
-                verdict = APPROVED if self.unattended == "approve" else REJECTED
+                approves = self.unattended == "approve" and action.kind != "budget"
+                verdict = APPROVED if approves else REJECTED
         finally:
             with self._lock:
                 self._open.pop(name, None)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from nbagent.agent.build import Agent
     from nbagent.agent.memory import Memory
     from nbagent.agent.opener import ModelOpener
+    from nbagent.agent.outgoing import Outgoing
+    from nbagent.agent.spending import Spending
     from nbagent.mcp.client import McpClient
 
 LAST_WORDS = 1.0
@@ -144,6 +146,7 @@ class Conversation:
         self._agent: Agent | None = None
         self._work = Work(turn=0)
         self._told = ""
+        self._spending: Spending | None = None
         self._asking: asyncio.Task[Answer] | None = None
         self.turns = len(self._past)
         self.history: list[Answer] = []
@@ -178,6 +181,7 @@ class Conversation:
 
     async def _ask(self, question: str, files: Sequence[Given]) -> Answer:
         from nbagent.agent import build
+        from nbagent.agent.outgoing import untraced
 
         agent = await self._ready_agent()
         given = told([await self._upload(each) for each in files])
@@ -202,7 +206,8 @@ class Conversation:
             self._emit(attempt)
 
         try:
-            found = await build.answer(agent, question + given, on_reply=heard, on_failure=failed, turn=turn)
+            with untraced():
+                found = await build.answer(agent, question + given, on_reply=heard, on_failure=failed, turn=turn)
             text, usage, ended = found.text, found.usage, not found.stopped
             phases.converse()
         except asyncio.CancelledError:
@@ -230,10 +235,23 @@ class Conversation:
             from nbagent.agent import build
             from nbagent.agent.approve import Approvals
             from nbagent.agent.evaluate import Evaluation
+            from nbagent.agent.outgoing import Outgoing
+            from nbagent.agent.spending import Spending
 
             model = await self._model.open()
             prompt = await self.system_prompt(images=model.images != "no")
             programs = self._kernel.spec.trust.allow_subprocess
+            models = (model, *self._model.fallback)
+            self._spending = Spending(
+                self._options.budget, models=models, consent=self._consent, turn=lambda: self.turns
+            )
+            outgoing = Outgoing(
+                models,
+                notify=self._emit,
+                turn=lambda: self.turns,
+                redact=self._options.redact,
+                described=lambda: self._told,
+            )
             memory = await self._open_memory() if self._open_memory and not model.is_replay else None
             agent = self._agent = build.build_agent(
                 model,
@@ -243,8 +261,10 @@ class Conversation:
                 evaluation=Evaluation(model, self._claims, rounds=self._options.max_iterations, looked=self._looked),
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
                 memory=memory,
+                spending=self._spending,
+                outgoing=outgoing,
                 fallback=self._model.fallback,
-                middleware=[self._reflexion(), *self._outside(images=model.images != "no")],
+                middleware=[self._reflexion(outgoing), *self._outside(images=model.images != "no")],
             )
             if self._past and await build.recall(agent):
                 agent.history = build.noted(agent.history, note=self._note)
@@ -272,7 +292,7 @@ class Conversation:
             outside=self._tools is not None,
         )
 
-    def _reflexion(self) -> AgentMiddleware[Any, Any, Any]:
+    def _reflexion(self, outgoing: Outgoing) -> AgentMiddleware[Any, Any, Any]:
         from nbagent.agent.reflexion import Reflexion
 
         return Reflexion(
@@ -280,6 +300,7 @@ class Conversation:
             turn=lambda: self.turns,
             critic=self._model.critic,
             max_attempts=self._options.max_attempts,
+            checked=outgoing.critique,
         )
 
     def _outside(self, *, images: bool) -> list[AgentMiddleware[Any, Any, Any]]:
@@ -296,6 +317,8 @@ class Conversation:
             self._heard.append(event.text)
         elif isinstance(event, Reflected):
             self._used += event.usage
+            if self._spending is not None:
+                self._spending.count(event.usage)
         self._emit(event)
         if self._phases is not None:
             self._phases.hear(event)

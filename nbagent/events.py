@@ -88,16 +88,52 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What the model used, in tokens, and in how many calls."""
+    """What the model used, in tokens, and in how many calls.
+
+    Attributes:
+        input_tokens: All that were read, those from a cache too.
+        output_tokens: All that were written, those of its thinking too.
+        calls: Replies that were asked for.
+        cached_tokens: Of the input, what the provider had kept from an earlier call, which costs less.
+        cost: US dollars, by the price list; None where a price isn't known, which is not nothing.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     calls: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
+        if NO_USAGE in (self, other):
+            return other if self == NO_USAGE else self
         return Usage(
-            self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens, self.calls + other.calls
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.calls + other.calls,
+            self.cached_tokens + other.cached_tokens,
+            None if self.cost is None or other.cost is None else self.cost + other.cost,
         )
+
+
+NO_USAGE = Usage()
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Something that was sent to a model.
+
+    Attributes:
+        source: What it is: `system prompt`, `data description`, `tools`, `question`, `reply` (the model's own, which
+            goes with what comes after it), `note` (nbagent's words), `cell 3`, `figure of cell 3`, `tool NAME`.
+        size: Bytes, of a text as UTF-8, of a picture as base64; without the JSON around it.
+        sha256: Of these bytes, in hexadecimal.
+        redacted: What was hidden in it before, each secret by its kind.
+    """
+
+    source: str
+    size: int
+    sha256: str
+    redacted: list[str] = []
 
 
 class SessionStarted(Fact, frozen=True, kw_only=True):
@@ -167,6 +203,22 @@ class ModelFailed(Fact, frozen=True, kw_only=True):
     """What the attempt has cost, as far as the provider told it; `calls` is 0 if it told nothing."""
     wait: float | None = None
     """Seconds until the same model is asked again; None if it isn't in this question."""
+
+
+class SentToModel(Fact, frozen=True, kw_only=True):
+    """A model was asked: what left for it, and where to. Each attempt is told, also of one that failed."""
+
+    turn: int
+    model: str
+    host: str
+    """Whose address it went to; empty for recorded replies, which are asked nothing."""
+    size: int
+    """Bytes of all its pieces."""
+    pieces: list[Piece]
+    """Those that this host was not sent before."""
+    again: int = 0
+    """How many it was, by nbagent in this process: with each call goes the conversation so far."""
+    purpose: Literal["answer", "critique"] = "answer"
 
 
 class Reflected(Fact, frozen=True, kw_only=True):
@@ -500,6 +552,7 @@ Event = (
     | Asked
     | PhaseEntered
     | ModelReplied
+    | SentToModel
     | Reflected
     | ModelFailed
     | CellStarted

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from nbagent.budget import Budget
 from nbagent.errors import UsageError
+from nbagent.redaction import Redactor
 from nbagent.settings import Settings
 
 
@@ -19,6 +21,8 @@ class AgentOptions:
         critic: A model that criticises code that failed, or `same` for the model itself; empty for none.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer is sent back whose numbers stand in no output.
+        budget: What one question may use.
+        redact: Hides secrets in what is sent to models.
     """
 
     model: str | None = None
@@ -26,6 +30,8 @@ class AgentOptions:
     critic: str = ""
     max_attempts: int = 1
     max_iterations: int = 0
+    budget: Budget = field(default_factory=Budget)
+    redact: Redactor = field(default_factory=Redactor)
 
     @classmethod
     def of(
@@ -37,6 +43,8 @@ class AgentOptions:
         critic: str | None = None,
         max_attempts: int | None = None,
         max_iterations: int | None = None,
+        budget: Budget | str | None = None,
+        redact: str | None = None,
     ) -> AgentOptions:
         """What was given, and where it is None, what the settings say.
 
@@ -52,4 +60,14 @@ class AgentOptions:
             critic=(chosen.critic if critic is None else critic) or "",
             max_attempts=attempts,
             max_iterations=chosen.max_iterations if max_iterations is None else max_iterations,
+            budget=budget if isinstance(budget, Budget) else Budget.parse(budget or "", base=_own_budget(chosen)),
+            redact=Redactor(chosen.redact if redact is None else redact),
         )
+
+
+def _own_budget(chosen: Settings) -> Budget:
+    """The person's own budget, for what they did not name anew."""
+    try:
+        return Budget.parse(chosen.budget)
+    except UsageError as error:
+        raise UsageError(f"The setting budget is wrong. {error.message}", mend=error.mend) from None

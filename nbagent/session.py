@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from nbagent import audit, sessions, settings, startup, store
 from nbagent.agent.opener import ModelOpener
 from nbagent.attachments import Given
+from nbagent.budget import Budget
 from nbagent.cells import Cells
 from nbagent.consent import Consent, Decision, Mode, Unattended
 from nbagent.conversation import Answer, Conversation, hosts_told, streamed
@@ -27,6 +28,7 @@ from nbagent.inputs import Data, check_asking, known_engine, known_restore, mcp_
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
+from nbagent.ledger import Ledger, ledger
 from nbagent.mcp.client import McpClient
 from nbagent.notebook.record import Recording
 from nbagent.options import AgentOptions
@@ -58,6 +60,10 @@ class Session:
             critique is a call. None by default.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer is sent back whose numbers stand in no output; once by default, 0 for never.
+        budget: What one question may use, such as `0.50usd, 200k tokens, 10min, 20steps`, or a `Budget`; by default 30
+            steps, which are calls of the model. Once it is used up a person is asked; where nobody is, the turn ends.
+        redact: What is hidden in what goes to models: `secrets` (default), `pii` (also addresses of mail, numbers of
+            cards, accounts and social security) or `none`. The notebook keeps it.
         data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`; as a dict, by names of your own.
         engine: `docker`, `bubblewrap` or `local`; the best that works here by default.
         trust: `isolated`, `sandboxed`, `untrusted` or `trusted`.
@@ -103,6 +109,8 @@ class Session:
         critic: str | None = None,
         max_attempts: int | None = None,
         max_iterations: int | None = None,
+        budget: Budget | str | None = None,
+        redact: str | None = None,
         data: Data = (),
         engine: str | None = None,
         trust: str | None = None,
@@ -134,12 +142,15 @@ class Session:
             critic=critic,
             max_attempts=max_attempts,
             max_iterations=max_iterations,
+            budget=budget,
+            redact=redact,
         )
         self._model = ModelOpener(
             self._options.model,
             record=Path(record) if record else None,
             fallback=self._options.fallback,
             critic=self._options.critic,
+            priced=self._options.budget.money is not None,
         )
         self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
@@ -273,6 +284,8 @@ class Session:
         session: str,
         *,
         model: str | None = None,
+        budget: Budget | str | None = None,
+        redact: str | None = None,
         ask_hosts: bool = False,
         approvals: str | None = None,
         allow: Sequence[str] = (),
@@ -291,6 +304,8 @@ class Session:
         Args:
             session: Its id, or enough of its beginning.
             model: As for a new session.
+            budget: As for a new session.
+            redact: As for a new session.
             ask_hosts: As for a new session.
             approvals: As for a new session.
             allow: As for a new session.
@@ -309,6 +324,8 @@ class Session:
         found = sessions.look_up(root, session)
         known = cls(
             model=model,
+            budget=budget,
+            redact=redact,
             engine=found.engine,
             ask_hosts=ask_hosts,
             approvals=approvals,
@@ -452,6 +469,14 @@ class Session:
     def unfinished(self) -> Answer | None:
         """What a turn that failed or was stopped had done; None after one that ended."""
         return self._conversation.unfinished if self._conversation else None
+
+    def ledger(self) -> Ledger:
+        """What of this session left for models so far: which bytes of which outputs, to whom, with what hidden.
+
+        Raises:
+            UsageError: The session was not started.
+        """
+        return ledger(record.event for record in self._running_journal().since())
 
     async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
         """Ask a question, and wait for the answer.

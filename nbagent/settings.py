@@ -66,6 +66,12 @@ class Settings(BaseSettings):
     max_iterations: int = Field(
         default=1, ge=0, description="How often an answer is sent back whose numbers stand in no output."
     )
+    budget: str = Field(
+        default="", description="What one question may use, such as 0.50usd, 200k tokens, 10min; 30steps by default."
+    )
+    redact: Literal["secrets", "pii", "none"] = Field(
+        default="secrets", description="What is hidden in what goes to models; pii: also what names a person."
+    )
     approvals: str = Field(
         default="never-ask", description="What a person is asked about: ask, auto-edit, allow-list or never-ask."
     )

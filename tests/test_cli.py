@@ -72,7 +72,7 @@ def test_run_with_json_prints_one_object(here: Path) -> None:
     assert sorted(found) == sorted(ANSWER_KEYS)
     assert (found["success"], found["answer"], found["attempts"]) == (True, "48.9 mm.", 1)
     assert (found["engine"], found["trust"], found["replay"]) == ("bubblewrap", "isolated", True)
-    assert found["usage"] == {"input_tokens": 0, "output_tokens": 0, "calls": 3}
+    assert found["usage"] == {"input_tokens": 0, "output_tokens": 0, "calls": 3, "cached_tokens": 0, "cost": 0.0}
     assert [cell["status"] for cell in found["cells"]] == ["ok", "ok"]
     assert found["cells"][1]["outputs"][0]["data"]["text/plain"] == "48.9"
     assert Path(found["notebook"]).is_file()
@@ -260,6 +260,8 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", ""], 2, "question is empty"),
     (["run", "?", "-m", "nonsense"], 2, "no model's name"),
     (["run", "?", "-m", "nobody:x"], 2, "no provider 'nobody'"),
+    (["run", "?", "--budget", "0.50"], 2, "'0.50' is no part of a budget."),
+    (["run", "?", "--redact", "all"], 2, "nothing called 'all' to redact."),
     (["run", "?", "-m", "openai:gpt-5"], 2, "OPENAI_API_KEY"),
     (["run", "?", "-m", "replay:nothing.jsonl"], 2, "nothing.jsonl"),
     (["run", "?", "-m", "replay:broken.jsonl"], 2, "line 2"),

@@ -284,6 +284,27 @@ async def test_a_budget_is_asked_for_again() -> None:
     assert not asked.consent.policy(action("budget"))
 
 
+async def test_nobody_who_is_away_allows_more() -> None:
+    """Whatever policy there is for what the model does: who set a budget for that time has answered."""
+    consent = Consent(Mode.NEVER_ASK, lambda _: None, unattended="approve")
+    assert not (await consent.ask(action("budget"))).granted
+
+
+async def test_how_long_a_person_was_waited_for() -> None:
+    """Several questions at a time count once, and it is known while they are open; without a question it stands."""
+    asked = Asked()
+    assert asked.consent.waited == 0
+    open_ones = [asyncio.create_task(asked.consent.ask(action("cell"))) for _ in range(2)]
+    await asyncio.sleep(0.2)
+    assert asked.consent.waited > 0.15
+    for name in ("a1", "a2"):
+        asked.consent.answer(name, "approve")
+    await asyncio.gather(*open_ones)
+    waited = asked.consent.waited
+    await asyncio.sleep(0.05)
+    assert 0.15 < asked.consent.waited == waited
+
+
 async def test_a_long_question() -> None:
     """Has its line cut for the event, and no rule is cut with it."""
     asked = Asked()

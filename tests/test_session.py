@@ -99,7 +99,7 @@ async def test_an_answer_has_its_text_cells_files_and_usage(story: Story) -> Non
     assert (answer.text, answer.success, answer.attempts, answer.turn) == ("48.9 mm, a Chinstrap.", True, 2, 1)
     assert [cell.status for cell in answer.cells] == ["ok", "error", "ok"]
     assert [cell.text for cell in answer.cells] == ["5", "", "48.9"]
-    assert answer.usage == Usage(calls=4)
+    assert answer.usage == Usage(calls=4, cost=0.0)
     (file,) = answer.files
     assert (file.name, file.read_text()) == ("all of it.csv", TABLE)
     assert answer.cells[2].files == ["all of it.csv"]

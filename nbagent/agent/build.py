@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ModelCallLimitMiddleware, ModelFallbackMiddleware
-from langchain.agents.middleware.model_call_limit import ModelCallLimitExceededError
+from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Command, Interrupt
 
@@ -23,21 +22,20 @@ from nbagent.agent.compact import compact
 from nbagent.agent.evaluate import Evaluation
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.models import Model
+from nbagent.agent.outgoing import Outgoing
 from nbagent.agent.replay import text_of
-from nbagent.agent.replies import ANSWERED, ASKED, Replies, Wire, told
+from nbagent.agent.replies import ANSWERED, Replies, Wire, told
+from nbagent.agent.spending import BudgetUsedUp, Spending
 from nbagent.agent.stack import Stack
 from nbagent.agent.tools import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
 from nbagent.errors import ModelError, UsageError
 from nbagent.events import ModelFailed, ModelReplied, Usage
 
-CALLS = 30
-"""Model calls that one question may take."""
-
 STOPPED_CALL = "Stopped: this call has no result."
 STOPPED_TURN = "[The turn was stopped here, before an answer.]"
 
-Stopped = Literal["", "calls"]
+Stopped = Literal["", "budget"]
 
 
 @dataclass(kw_only=True)
@@ -48,7 +46,7 @@ class Agent:
         graph: LangChain's agent graph, with the memory's checkpointer.
         model: The model in it.
         attempts: What tries the model's calls, and tells of those that failed.
-        max_calls: Model calls that one question may take.
+        spending: Keeps each question within its budget.
         finished: Results of the last reply's calls, by the ids of the reply and the call.
         history: The conversation so far, with what the last turn has come to.
         memory: Where it is kept.
@@ -58,7 +56,7 @@ class Agent:
     graph: Any
     model: Model
     attempts: Attempts
-    max_calls: int = CALLS
+    spending: Spending = field(default_factory=Spending)
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
     history: list[AnyMessage] = field(default_factory=list)
     memory: Memory = field(default_factory=InProcess)
@@ -72,7 +70,7 @@ class Answer:
     Attributes:
         text: The answer, cleaned for reading.
         usage: Of the whole turn.
-        stopped: Empty when the model ended the turn itself; `calls` when its calls were used up.
+        stopped: Empty when the model ended the turn itself; `budget` when that was used up.
     """
 
     text: str
@@ -87,7 +85,8 @@ def build_agent(
     system_prompt: str,
     middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
     fallback: Sequence[Model] = (),
-    max_calls: int = CALLS,
+    spending: Spending | None = None,
+    outgoing: Outgoing | None = None,
     programs: bool = True,
     evaluation: Evaluation | None = None,
     approvals: Approvals | None = None,
@@ -101,7 +100,8 @@ def build_agent(
         system_prompt: What `prompts.system_prompt` wrote.
         middleware: Further LangChain middleware, such as approvals.
         fallback: Models that are asked in this order for a reply that the first one does not give.
-        max_calls: Model calls that one question may take.
+        spending: Keeps each question within its budget; by default one of calls alone.
+        outgoing: Redacts what leaves, and writes it down; without it nobody does.
         programs: Whether the sandbox runs programs.
         evaluation: Looks at answers; without it none is sent back.
         approvals: Asks before calls run.
@@ -113,20 +113,20 @@ def build_agent(
     models = (model, *fallback)
     if fallback and any(each.is_replay for each in models):
         raise ModelError("A recorded model neither has nor is a fallback.", mend="Leave the fallback out.")
-    in_order, attempts, memory = InOrder(), Attempts(models), memory or InProcess()
-    # The order matters. `after_model` runs from the last to the first: the limit has counted the call when `Replies`
-    # sends it back. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is retried,
-    # and a model is tried again before the next one is asked.
+    in_order, attempts, memory, spending = InOrder(), Attempts(models), memory or InProcess(), spending or Spending()
+    # The order matters. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is
+    # retried, a model is tried again before the next one is asked, and what leaves is written down each time.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
+        spending,
         Replies(model),
         *([evaluation] if evaluation else []),
         in_order,
         *([approvals] if approvals else []),
         *middleware,
-        ModelCallLimitMiddleware(run_limit=max_calls, exit_behavior="error"),
         *([ModelFallbackMiddleware(*(each.chat for each in fallback))] if fallback else []),
         attempts,
         Wire(models),
+        *([outgoing] if outgoing else []),
     ]
     graph = create_agent(
         model.chat,
@@ -139,7 +139,7 @@ def build_agent(
         graph=graph,
         model=model,
         attempts=attempts,
-        max_calls=max_calls,
+        spending=spending,
         finished=in_order.finished,
         approvals=approvals,
         memory=memory,
@@ -174,10 +174,13 @@ async def answer(
 
     def failed(attempt: Failed) -> None:
         nonlocal usage
-        usage += attempt.usage
-        on_failure(ModelFailed(turn=turn, **attempt._asdict()))
+        counted = agent.spending.priced(attempt.usage, attempt.model)
+        agent.spending.count(counted)
+        usage += counted
+        on_failure(ModelFailed(turn=turn, **attempt._replace(usage=counted)._asdict()))
 
     agent.attempts.tell = failed
+    agent.spending.begin()
     if agent.approvals is not None:
         agent.approvals.begin()
     history = compact(mend(agent.history, finished=agent.finished))
@@ -196,14 +199,13 @@ async def answer(
                     agent.history, begun = update["messages"], True
                     continue
                 for message in _replies(update):
-                    reply = _event(message, turn=turn)
+                    reply = _event(message, turn=turn, spending=agent.spending)
                     text, usage = reply.text, usage + reply.usage
                     on_reply(reply)
                 if "__interrupt__" in update:
                     given = await _decided(agent, update["__interrupt__"])
-    except ModelCallLimitExceededError:
-        stopped = f"Stopped without an answer: the model used all {agent.max_calls} calls that a question may take."
-        return Answer(text=stopped, usage=usage, stopped="calls")
+    except BudgetUsedUp as end:
+        return Answer(text=str(end), usage=usage, stopped="budget")
     finally:
         # A turn that was stopped before its first step has left no checkpoint, and that of the turn before is the last.
         if begun:
@@ -256,18 +258,13 @@ def _replies(update: dict[str, Any]) -> Iterator[AIMessage]:
         yield from (message for message in (part or {}).get("messages", []) if isinstance(message, AIMessage))
 
 
-def _event(message: AIMessage, *, turn: int) -> ModelReplied:
-    given: Any = message.usage_metadata or {}
+def _event(message: AIMessage, *, turn: int, spending: Spending) -> ModelReplied:
     return ModelReplied(
         turn=turn,
         model=message.response_metadata.get(ANSWERED, ""),
         text=text_of(message),
         tools=[str(call["name"]) for call in [*message.tool_calls, *message.invalid_tool_calls]],
-        usage=Usage(
-            input_tokens=given.get("input_tokens", 0),
-            output_tokens=given.get("output_tokens", 0),
-            calls=message.response_metadata.get(ASKED, 1),
-        ),
+        usage=spending.of(message),
     )
 
 

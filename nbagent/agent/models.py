@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from nbagent.agent.replay import Recorder
 
 REPLAY = "replay"
+
+_ADDRESSES = (
+    *("openai_api_base", "anthropic_api_url", "groq_api_base", "openrouter_api_base", "azure_endpoint"),
+    *("mistral_api_base", "endpoint_url", "endpoint", "base_url"),
+)
+"""What integrations call the address of their chat model."""
 
 Images = Literal["no", "in results", "after results"]
 """Where a model takes images: nowhere, in a tool's message, or only in a message that follows it."""
@@ -49,6 +56,19 @@ class Model:
     def provider(self) -> str:
         """The first half of its name."""
         return self.name.partition(":")[0]
+
+    @property
+    def host(self) -> str:
+        """Where its requests go, `HOST` or `HOST:PORT`; empty for a recording, which is asked nothing.
+
+        The provider's own host if its integration doesn't tell another, and its name if that isn't known either.
+        """
+        if self.is_replay:
+            return ""
+        known = PROVIDERS.get(self.provider)
+        told = [getattr(self.chat, name, None) for name in _ADDRESSES]
+        address = next((each for each in told if isinstance(each, str) and each), known.address if known else "")
+        return urllib.parse.urlsplit(address).netloc.rpartition("@")[2] or self.provider
 
     async def aclose(self) -> None:
         """Close the connections to the provider."""

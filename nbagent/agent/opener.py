@@ -22,6 +22,7 @@ class ModelOpener:
         record: A file to which the model's replies are written.
         fallback: Names of models that are asked, in this order, where the one before them fails.
         critic: The name of the model that criticises code that failed; `same` for the model itself.
+        priced: Whether the price of each must be known.
     """
 
     def __init__(
@@ -31,12 +32,14 @@ class ModelOpener:
         record: Path | None = None,
         fallback: Sequence[str] = (),
         critic: str | None = None,
+        priced: bool = False,
     ) -> None:
         self.name = name
         self.fallback: list[Model] = []
         self.critic: Model | None = None
         self._critic = critic
         self._record = record
+        self._priced = priced
         self._others = tuple(fallback)
         self._model: Model | None = None
 
@@ -78,6 +81,10 @@ class ModelOpener:
         self.fallback = [models.open_model(name) for name in self._others]
         if self._critic:
             self.critic = model if self._critic == SAME else models.open_model(self._critic)
+        if self._priced:
+            from nbagent.agent import prices
+
+            prices.demand([model, *self.fallback, *([self.critic] if self.critic else [])])
         # What the first question needs takes seconds to import, and now there is time.
         from nbagent.agent import build  # noqa: F401
 

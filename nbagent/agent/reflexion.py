@@ -25,6 +25,7 @@ from langgraph.runtime import Runtime
 from nbagent.agent.asides import aside, is_aside, is_question
 from nbagent.agent.models import Model
 from nbagent.agent.replay import text_of
+from nbagent.agent.spending import usage_of
 from nbagent.agent.view import cut
 from nbagent.events import Event, Reflected, Usage
 
@@ -74,6 +75,7 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         critic: The model that criticises, the agent's own or a cheaper one; without one the error has to speak for
             itself, and nothing is paid for.
         max_attempts: Replies in a row whose code may fail.
+        checked: Gives what of messages the critic may be sent.
     """
 
     def __init__(
@@ -83,12 +85,14 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         turn: Callable[[], int],
         critic: Model | None = None,
         max_attempts: int = MAX_ATTEMPTS,
+        checked: Callable[[Model, Sequence[AnyMessage]], Sequence[AnyMessage]] = lambda _, messages: messages,
     ) -> None:
         super().__init__()
         self._notify = notify
         self._turn = turn
         self._critic = critic if critic is not None and not critic.is_replay else None
         self._max = max_attempts
+        self._checked = checked
 
     async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
         """Look at what the last reply's calls came to."""
@@ -131,13 +135,12 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
             f"## Attempt {number}\n```python\n{cut(each.code, limit=CODE)[0]}\n```\n{cut(each.error, limit=ERROR)[0]}"
             for number, each in list(enumerate(attempts, start=1))[-HISTORY:]
         ]
-        asked = [SystemMessage(CRITIC), HumanMessage("\n\n".join([f"# Question\n{question}", *told]))]
+        asked: list[AnyMessage] = [SystemMessage(CRITIC), HumanMessage("\n\n".join([f"# Question\n{question}", *told]))]
         try:
-            reply = await critic.chat.ainvoke(asked)
+            reply = await critic.chat.ainvoke(self._checked(critic, asked))
         except Exception:
             return "", Usage()
-        given: Any = reply.usage_metadata or {}
-        usage = Usage(given.get("input_tokens", 0), given.get("output_tokens", 0), 1)
+        usage = usage_of(reply, [critic])
         return (text_of(reply) if isinstance(reply, AIMessage) else str(reply.text)).strip(), usage
 
     def _tell(self, state: str, attempts: Sequence[Attempt], *, critique: str = "", usage: Usage | None = None) -> None:

@@ -13,6 +13,8 @@ from agent.stub import Kernel, Provider, Say, python
 from nbagent.agent.approve import Approvals, approver
 from nbagent.agent.build import Agent, answer, build_agent
 from nbagent.agent.models import open_model
+from nbagent.agent.spending import Spending
+from nbagent.budget import Budget
 from nbagent.consent import Consent, Mode
 from nbagent.events import ApprovalAsked
 
@@ -50,7 +52,9 @@ def agent_of(kernel: Kernel, decide: Decide, mode: Mode = Mode.ASK) -> tuple[Age
     consent = Consent(mode, emit, attended=True)
     approvals = Approvals(consent, turn=lambda: 1)
     model = open_model("openai:gpt-4.1")
-    return build_agent(model, kernel, system_prompt="You test.", max_calls=8, approvals=approvals), told
+    return build_agent(
+        model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=8)), approvals=approvals
+    ), told
 
 
 async def ask(agent: Agent) -> str:

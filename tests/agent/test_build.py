@@ -17,6 +17,8 @@ from nbagent.agent import failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent, mend
 from nbagent.agent.memory import THREAD
 from nbagent.agent.models import Model, open_model
+from nbagent.agent.spending import Spending
+from nbagent.budget import Budget
 from nbagent.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
 from nbagent.events import ModelReplied, Usage
 
@@ -30,7 +32,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def agent(provider: Provider, kernel: Kernel) -> Agent:
     """An agent on the stub, as a session builds one."""
     assert provider.url
-    return build_agent(open_model("openai:gpt-4.1"), kernel, system_prompt="You test.", max_calls=5)
+    return build_agent(
+        open_model("openai:gpt-4.1"), kernel, system_prompt="You test.", spending=Spending(Budget(steps=5))
+    )
 
 
 async def ask(agent: Agent, question: str = "Go", *, turn: int = 1) -> tuple[Answer, list[ModelReplied]]:
@@ -151,7 +155,7 @@ async def test_malformed_calls_count_towards_the_limit(agent: Agent, provider: P
     """A model that only ever sends malformed calls is stopped like any other."""
     provider.say(*[Say(calls=(("python", "nonsense"),))] * 9)
     found, replies = await ask(agent)
-    assert (found.stopped, len(replies)) == ("calls", 5)
+    assert (found.stopped, len(replies)) == ("budget", 5)
 
 
 async def test_wrong_arguments_are_told(agent: Agent, provider: Provider, kernel: Kernel) -> None:
@@ -214,7 +218,7 @@ async def test_the_limit_of_calls(agent: Agent, provider: Provider, kernel: Kern
     """A model that never stops is stopped and told so; the next question has calls of its own."""
     provider.say(*[Say(calls=(python("1"),))] * 5)
     found, replies = await ask(agent)
-    assert found.stopped == "calls"
+    assert found.stopped == "budget"
     assert "5 calls" in found.text
     assert found.usage.calls == len(replies) == len(kernel.codes) == 5
     provider.say(Say(text="fresh"))

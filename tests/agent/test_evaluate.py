@@ -14,6 +14,8 @@ from nbagent.agent.claims import claims
 from nbagent.agent.evaluate import Evaluation
 from nbagent.agent.models import open_model
 from nbagent.agent.replay import read_replies
+from nbagent.agent.spending import Spending
+from nbagent.budget import Budget
 from nbagent.events import Claim, ModelReplied
 
 QUESTION = "How many rows?"
@@ -28,7 +30,9 @@ def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | No
 
     model = open_model(name, record=record)
     evaluation = Evaluation(model, look)
-    return build_agent(model, kernel, system_prompt="You test.", max_calls=6, evaluation=evaluation)
+    return build_agent(
+        model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=6)), evaluation=evaluation
+    )
 
 
 async def ask(agent: Agent) -> tuple[str, list[ModelReplied]]:

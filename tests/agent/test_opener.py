@@ -45,3 +45,17 @@ def test_a_wrong_name_is_told_at_once() -> None:
     """`check` opens nothing, so that it can come before a sandbox is started."""
     with pytest.raises(ModelError, match="nobody"):
         ModelOpener("nobody:x").check()
+
+
+async def test_a_budget_in_money_needs_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the model, its fallbacks and the critic, before anything is asked; without such a budget nobody cares."""
+    with Provider() as stub:
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+        for known, others in (("gpt-4.1", {"fallback": ["openai:acme-8b"]}), ("gpt-4.1", {"critic": "openai:acme-8b"})):
+            opener = ModelOpener(f"openai:{known}", priced=True, **others)  # type: ignore[arg-type]  # either of them
+            with pytest.raises(ModelError, match="no price for openai:acme-8b"):
+                await opener.open()
+        opener = ModelOpener("openai:acme-8b")
+        assert (await opener.open()).name == "openai:acme-8b"
+        await opener.aclose()
+        assert stub.requests == []

@@ -16,6 +16,8 @@ from nbagent.agent import failures, providers
 from nbagent.agent.build import Agent, Answer, answer, build_agent
 from nbagent.agent.models import find_model, open_model
 from nbagent.agent.providers import PROVIDERS, ollama_address
+from nbagent.agent.spending import Spending
+from nbagent.budget import Budget
 from nbagent.errors import ModelCallError, ModelError
 from nbagent.events import ModelFailed, Usage
 
@@ -39,7 +41,7 @@ def stub(case: Case) -> Iterator[Stub]:
 async def agent(case: Case, stub: Stub, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Agent]:
     """An agent on it, as a session builds one."""
     model = open_model(case.reach(stub, monkeypatch))
-    yield build_agent(model, kernel, system_prompt="You test.", max_calls=6)
+    yield build_agent(model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=6)))
     await model.aclose()
 
 

@@ -9,6 +9,8 @@ from agent.stub import Kernel, Provider, Say, python
 from nbagent.agent.build import Agent, answer, build_agent
 from nbagent.agent.models import Model, open_model
 from nbagent.agent.reflexion import Reflexion
+from nbagent.agent.spending import Spending
+from nbagent.budget import Budget
 from nbagent.events import Reflected, Usage
 
 WRONG = Say(calls=(python("open('users.json')"),))
@@ -19,7 +21,9 @@ def agent_of(kernel: Kernel, *, critic: Model | None = None, attempts: int = 6) 
     told: list[Any] = []
     reflexion = Reflexion(notify=told.append, turn=lambda: 1, critic=critic, max_attempts=attempts)
     model = open_model("openai:gpt-4.1")
-    return build_agent(model, kernel, system_prompt="You test.", max_calls=20, middleware=[reflexion]), told
+    return build_agent(
+        model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=20)), middleware=[reflexion]
+    ), told
 
 
 async def ask(agent: Agent) -> str:
@@ -65,7 +69,8 @@ async def test_a_critic_sees_all_attempts_and_is_heard(provider: Provider, kerne
     assert await ask(agent) == "alice"
     assert steps(told) == [(1, "critique"), (2, "critique")]
     assert told[0].critique == "There is no such file. Make the data inline."
-    assert told[0].usage == Usage(input_tokens=100, output_tokens=10, calls=1)
+    assert told[0].usage == Usage(input_tokens=100, output_tokens=10, calls=1, cost=told[0].usage.cost)
+    assert told[0].usage.cost
     first, second = (provider.requests[at] for at in (1, 3))
     assert first["model"] == "gpt-4.1-mini"
     assert "Print the user names" in first["messages"][-1]["content"]
