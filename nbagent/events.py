@@ -461,6 +461,27 @@ class McpToolCalled(Fact, frozen=True, kw_only=True):
     seconds: float
 
 
+class ToolStage(Fact, frozen=True, kw_only=True):
+    """The tool forge has taken a tool to the next stage of its life, see `nbagent.forge`."""
+
+    tool: str
+    version: int
+    stage: Literal["dormant", "creating", "installing", "testing", "active", "cleanup"]
+    """`active` tools are in the library; after `cleanup` nothing is left but what was there before."""
+    reason: str = ""
+    """Why it failed, or who removed it, as a sentence."""
+    seconds: float = 0.0
+    """Since its making began."""
+    code: str = ""
+    """With `creating`, what is about to run in a sandbox of its own."""
+    tests: str = ""
+    dependencies: list[str] = []
+    packages: list[Package] = []
+    """With `testing`, what was installed for it in there."""
+    sha256: str = ""
+    """With `active`, of the file in the library."""
+
+
 class Answered(Fact, frozen=True, kw_only=True):
     """A turn ended. `success` is false when the model gave up, failed, or was stopped."""
 
@@ -527,6 +548,7 @@ Event = (
     | McpToolsSelected
     | McpRequestDeclined
     | McpToolCalled
+    | ToolStage
     | Answered
     | SessionResumed
     | SessionEnded
