@@ -271,7 +271,7 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     id: str
     turn: int
     kind: str
-    """`cell`, `shell`, `edit`, `install`, `mcp` or `budget`."""
+    """`cell`, `shell`, `edit`, `install`, `mcp`, `tool` or `budget`."""
     tool: str
     """What does it, by the name that the model calls it."""
     what: str
@@ -482,6 +482,14 @@ class ToolStage(Fact, frozen=True, kw_only=True):
     """With `active`, of the file in the library."""
 
 
+class ToolRefused(Fact, frozen=True, kw_only=True):
+    """A tool of the library, or all of it, is not used: it is not what was put there."""
+
+    tool: str
+    """Empty for the whole library."""
+    reason: str
+
+
 class Answered(Fact, frozen=True, kw_only=True):
     """A turn ended. `success` is false when the model gave up, failed, or was stopped."""
 
@@ -549,6 +557,7 @@ Event = (
     | McpRequestDeclined
     | McpToolCalled
     | ToolStage
+    | ToolRefused
     | Answered
     | SessionResumed
     | SessionEnded

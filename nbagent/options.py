@@ -19,6 +19,7 @@ class AgentOptions:
         critic: A model that criticises code that failed, or `same` for the model itself; empty for none.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer is sent back whose numbers stand in no output.
+        forge: Whether it may make tools, and use those of the library.
     """
 
     model: str | None = None
@@ -26,6 +27,7 @@ class AgentOptions:
     critic: str = ""
     max_attempts: int = 1
     max_iterations: int = 0
+    forge: bool = False
 
     @classmethod
     def of(
@@ -37,6 +39,7 @@ class AgentOptions:
         critic: str | None = None,
         max_attempts: int | None = None,
         max_iterations: int | None = None,
+        forge: bool | None = None,
     ) -> AgentOptions:
         """What was given, and where it is None, what the settings say.
 
@@ -52,4 +55,5 @@ class AgentOptions:
             critic=(chosen.critic if critic is None else critic) or "",
             max_attempts=attempts,
             max_iterations=chosen.max_iterations if max_iterations is None else max_iterations,
+            forge=chosen.forge if forge is None else forge,
         )

@@ -37,6 +37,7 @@ from nbagent.telemetry import Metrics, Telemetry
 if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
     from nbagent.agent.tools import Runs
+    from nbagent.forge import ToolForge
     from nbagent.kernel.pool import KernelPool
     from nbagent.state import StateManager
 
@@ -77,6 +78,7 @@ class Session:
         unattended: What becomes of such a question otherwise, `reject` (default) or `approve`.
         mcp: A file of MCP servers whose tools the model is offered, outside of the sandbox; True for the person's own
             `mcp.json`, False for none.
+        forge: Whether the model may make tools in sandboxes of their own, and use those of the library; not by default.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
         session: An id for a new session; made up by default.
@@ -118,6 +120,7 @@ class Session:
         attended: bool = False,
         unattended: Unattended | None = None,
         mcp: str | Path | bool = True,
+        forge: bool | None = None,
         record: str | Path | None = None,
         restore: Restore | None = None,
         session: str | None = None,
@@ -134,6 +137,7 @@ class Session:
             critic=critic,
             max_attempts=max_attempts,
             max_iterations=max_iterations,
+            forge=forge,
         )
         self._model = ModelOpener(
             self._options.model,
@@ -278,6 +282,7 @@ class Session:
         allow: Sequence[str] = (),
         attended: bool = False,
         unattended: Unattended | None = None,
+        forge: bool | None = None,
         record: str | Path | None = None,
         restore: Restore | None = None,
         state_dir: str | Path | None = None,
@@ -296,6 +301,7 @@ class Session:
             allow: As for a new session.
             attended: As for a new session.
             unattended: As for a new session.
+            forge: As for a new session.
             record: As for a new session.
             restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
                 kernel that is gone already is not brought back.
@@ -316,6 +322,7 @@ class Session:
             attended=attended,
             unattended=unattended,
             session=found.id,
+            forge=forge,
             record=record,
             restore=restore,
             state_dir=root,
@@ -368,10 +375,19 @@ class Session:
             note=note,
             consent=self.consent,
             tools=self._tools,
+            forge=self._tool_forge(kernel, journal),
             options=self._options,
             open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
+
+    def _tool_forge(self, kernel: Kernel, journal: store.Journal) -> ToolForge | None:
+        if not self._options.forge:
+            return None
+        from nbagent.forge import ToolForge
+
+        confirm = self._confirm_install
+        return ToolForge(self._root, engine=kernel.engine, spec=self._spec, notify=journal.emit, confirm=confirm)
 
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""

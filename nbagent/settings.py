@@ -66,6 +66,7 @@ class Settings(BaseSettings):
     max_iterations: int = Field(
         default=1, ge=0, description="How often an answer is sent back whose numbers stand in no output."
     )
+    forge: bool = Field(default=False, description="Whether the model may make tools, and use those of the library.")
     approvals: str = Field(
         default="never-ask", description="What a person is asked about: ask, auto-edit, allow-list or never-ask."
     )
