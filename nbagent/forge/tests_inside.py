@@ -1,6 +1,6 @@
 """Runs inside of the forge's sandbox, behind `load_inside.py`: runs a tool's tests, and tells what came of them.
 
-`run_tests(…)` gives JSON: `{"token", "code", "outcomes", "calls"}`. Pytest runs in a thread, since the main thread of a
+`run_tests(…)` gives JSON: `{"nonce", "code", "outcomes", "calls"}`. Pytest runs in a thread, since the main thread of a
 kernel has an event loop, in which tests couldn't start theirs; what it prints is the cell's output.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def run_tests(name: str, token: str) -> str:
+def run_tests(name: str, nonce: str) -> str:
     """Run the tests of a tool that `load` has written down."""
     import pytest
 
@@ -33,7 +33,7 @@ def run_tests(name: str, token: str) -> str:
     thread.start()
     while thread.is_alive():
         thread.join(0.1)
-    return json.dumps({"token": token, "code": code[0], "outcomes": watch.outcomes, "calls": watch.calls})
+    return json.dumps({"nonce": nonce, "code": code[0], "outcomes": watch.outcomes, "calls": watch.calls})
 
 
 class Watch:

@@ -34,9 +34,9 @@ class Report:
         return tuple(name for name, outcome in sorted(self.outcomes.items()) if outcome == "passed")
 
 
-def report_of(found: Any, *, token: str) -> Report | None:
-    """A report, if what came from the sandbox is one and has this run's token."""
-    if not isinstance(found, dict) or found.get("token") != token:
+def report_of(found: Any, *, nonce: str) -> Report | None:
+    """A report, if what came from the sandbox is one and has this run's nonce."""
+    if not isinstance(found, dict) or found.get("nonce") != nonce:
         return None
     code, calls, outcomes = found.get("code"), found.get("calls"), found.get("outcomes")
     if type(code) is not int or type(calls) is not int or not isinstance(outcomes, dict) or len(outcomes) > 10_000:

@@ -34,7 +34,6 @@ OUTPUT = 6000
 """Characters of what the tests printed that are told of a failure."""
 
 _HERE = Path(__file__).parent
-_ENDS = {"timeout": "did not end in time", "died": "took the kernel with it", "interrupted": "was interrupted"}
 
 
 @dataclass
@@ -82,6 +81,9 @@ class Workshop:
         notify: Gets the events.
         confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
 
+    Attributes:
+        spec: What the sandboxes are.
+
     Raises:
         ForgeError: The engine isolates nothing.
     """
@@ -100,7 +102,7 @@ class Workshop:
                 mend="Use docker or bubblewrap.",
             )
         self._engine = engine
-        self._spec = replace(spec, data=(), keep=0.0, late_data=False, install=_with_pytest(spec.install))
+        self.spec = replace(spec, data=(), keep=0.0, late_data=False, install=_with_pytest(spec.install))
         self._notify = notify
         self._confirm = confirm
 
@@ -118,7 +120,7 @@ class Workshop:
         draft = progress.draft
         check(draft)
         progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
-        kernel = Kernel(self._engine, self._spec, confirm=self._confirm)
+        kernel = Kernel(self._engine, self.spec, confirm=self._confirm)
         try:
             await kernel.start()
             progress.enter(Stage.INSTALLING)
@@ -166,9 +168,9 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
         shown = str(found.get("output", "")) if isinstance(found, dict) else loaded.text
         raise ForgeError(f"{draft.name} can't be a tool: {told}", output=shortened(shown))
     parameters = schema.checked(found.get("schema"))
-    token = secrets.token_hex(16)
-    tested = await _ran(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, token)
-    report = verdict.report_of(_value(tested), token=token)
+    nonce = secrets.token_hex(16)
+    tested = await _ran(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, nonce)
+    report = verdict.report_of(_value(tested), nonce=nonce)
     if problem := verdict.why_not(report, expected=source.tests_in(draft.tests), smoke=lenient):
         raise ForgeError(f"{draft.name} did not pass its tests: {problem}", output=_printed(tested))
     assert report is not None  # noqa: S101 - there is a problem without one
@@ -202,13 +204,18 @@ async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: s
     cell = await kernel.run(code)
     if cell.status == "ok":
         return cell
-    if cell.status == "error":
-        last = next(each for each in reversed(cell.outputs) if each["output_type"] == "error")
-        why = f"failed: {last['ename']}: {str(last['evalue'])[:500]}."
-    else:
-        why = f"{_ENDS[cell.status]}."
-    note = cell.note.replace(LOST, "")  # of a sandbox that nobody ever sees
-    raise ForgeError(f"{what} of {draft.name} {why} {note}".strip(), output=_printed(cell))
+    match cell.status:
+        case "error":
+            last = next(each for each in reversed(cell.outputs) if each["output_type"] == "error")
+            why = f"failed: {last['ename']}: {str(last['evalue'])[:500]}. {cell.note}"
+        case "timeout":
+            why = f"did not end within {kernel.spec.trust.limits.timeout:g} s."
+        case "died":
+            # Of what is lost with that sandbox, nobody has ever seen anything.
+            why = f"took the kernel with it. {cell.note.replace(LOST, '')}"
+        case _:
+            why = "was stopped."
+    raise ForgeError(f"{what} of {draft.name} {why}".strip(), output=_printed(cell))
 
 
 def _value(cell: Cell) -> Any:
