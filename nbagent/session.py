@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nbagent.agent.tools import Runs
     from nbagent.forge import ToolForge
     from nbagent.kernel.pool import KernelPool
+    from nbagent.sandbox.engine import Engine
     from nbagent.state import StateManager
 
 Status = Literal["new", "starting", "running", "stopped"]
@@ -163,6 +164,7 @@ class Session:
         self.ask_hosts = ask_hosts
         self._servers = mcp_servers(mcp, default=chosen.mcp_config)
         self._tools: McpClient | None = None
+        self._forge: ToolForge | None = None
         self._state: StateManager | None = None
         self._state_url = chosen.state_url.get_secret_value()
         self.consent = Consent(
@@ -340,6 +342,7 @@ class Session:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id)
         self._observe(journal)
+        self._forge = self._tool_forge(engine, journal)
         kernel = self._kernel = Kernel(
             engine,
             self._spec,
@@ -375,19 +378,18 @@ class Session:
             note=note,
             consent=self.consent,
             tools=self._tools,
-            forge=self._tool_forge(kernel, journal),
+            forge=self._forge,
             options=self._options,
             open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
-    def _tool_forge(self, kernel: Kernel, journal: store.Journal) -> ToolForge | None:
+    def _tool_forge(self, engine: Engine, journal: store.Journal) -> ToolForge | None:
         if not self._options.forge:
             return None
         from nbagent.forge import ToolForge
 
-        confirm = self._confirm_install
-        return ToolForge(self._root, engine=kernel.engine, spec=self._spec, notify=journal.emit, confirm=confirm)
+        return ToolForge(self._root, engine=engine, spec=self._spec, notify=journal.emit, confirm=self._confirm_install)
 
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""

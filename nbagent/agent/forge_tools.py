@@ -73,7 +73,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         self._known: dict[str, tuple[str, Tool]] = {}
         self._defined: dict[str, int] = {}
         self._refused: set[tuple[str, str]] = set()
-        self.tools = _makers(self._create, self._wrap)
+        self._makers = {each.name: each for each in _makers(self._create, self._wrap)}
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -81,7 +81,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         """Add the tools that there are now, wherever tools are offered at all."""
         if request.tools:
             found = [self._offer(each) for each in await self._active()]
-            request = request.override(tools=[*request.tools, *found])
+            request = request.override(tools=[*request.tools, *self._makers.values(), *found])
         return await handler(request)
 
     async def awrap_tool_call(
@@ -89,13 +89,14 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
     ) -> ToolMessage | Command[Any]:
         """Run a call of one of them; others are passed on."""
         name = str(request.tool_call["name"])
-        if request.tool is None and name in self._known:
+        if name in self._makers:
+            request = request.override(tool=self._makers[name])
+        elif name in self._known:
             request = request.override(tool=self._offer(self._known[name][1]))
-        elif name not in {each.name for each in self.tools}:
+        else:
             return await handler(request)
         result = await handler(request)
-        failed = isinstance(result, ToolMessage) and isinstance(result.artifact, dict)
-        if isinstance(result, ToolMessage) and failed and result.artifact.get("status") != "ok":
+        if isinstance(result, ToolMessage) and isinstance(result.artifact, dict) and result.artifact["status"] != "ok":
             result.status = "error"
         return result
 
@@ -159,8 +160,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
             drafts = drafts_of(package, functions, description=description)
         except ForgeError as error:
             return _failed(error)
-        names = ", ".join(functions)
-        what = f"{package}: {names}"
+        what = f"{package}: {', '.join(functions)}"
         verdict = await self._consent.ask(Action(kind="tool", tool="wrap_package", what=what, turn=self._turn()))
         if not verdict.granted:
             return _not_approved("made", verdict.reason)
@@ -189,7 +189,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         try:
             code = tool_cells.call(tool, arguments)
         except ForgeError as error:
-            return _failed(error)
+            return f"Not called. {error}", {"status": "error"}
         verdict = await self._consent.ask(_action(tool, code, turn=self._turn()))
         if not verdict.granted:
             return _not_approved("called", verdict.reason)

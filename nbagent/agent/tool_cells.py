@@ -40,16 +40,28 @@ def call(tool: Tool, arguments: Mapping[str, Any]) -> str:
         arguments: What JSON can hold, by the names of its parameters.
 
     Raises:
-        ForgeError: There is no such parameter, or there is too much of it.
+        ForgeError: There is no such parameter, its type is another one, or there is too much of it.
     """
     for name in arguments:
         if name not in tool.schema["properties"]:
             known = ", ".join(tool.schema["properties"]) or "none"
             raise ForgeError(f"The tool {tool.name} has no parameter {name[:60]!r}.", mend=f"It has: {known}.")
+    _check(tool, arguments)
     given = ", ".join(f"{name}={_literal(value)}" for name, value in arguments.items())
     if len(given) > MAX_ARGUMENTS:
         raise ForgeError(f"The arguments have {len(given):,} characters.", mend="Put long material into a file.")
     return f"{'await ' if tool.is_async else ''}{tool.name}({given})"
+
+
+def _check(tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Complain of arguments that are not what the tool's type hints say."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(tool.schema).iter_errors(dict(arguments)))
+    if error is not None:
+        where = f"{error.absolute_path[0]}: " if error.absolute_path else ""
+        raise ForgeError(f"The arguments of {tool.name} don't fit. {where}{error.message[:300]}.")
 
 
 def _literal(value: Any, depth: int = 0) -> str:

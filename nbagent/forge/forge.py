@@ -13,7 +13,7 @@ from nbagent.forge import adapter, porting
 from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage
 from nbagent.forge.tool import Draft, Tool, check, digest, encode
-from nbagent.forge.workshop import Workshop
+from nbagent.forge.workshop import Workshop, isolating
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.engine import Engine
@@ -43,6 +43,9 @@ class ToolForge:
         spec: What the sandboxes are to be; by the settings by default.
         notify: Gets a `ToolStage` for each stage of each tool.
         confirm: Called with what is about to be installed for a tool; it raises `InstallRefused` to keep it out.
+
+    Raises:
+        ForgeError: The engine isolates nothing.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class ToolForge:
         confirm: Confirm | None = None,
     ) -> None:
         self._library = Library(root or store.state_root(settings.load().state_dir))
-        self._engine = engine
+        self._engine = isolating(engine) if isinstance(engine, Engine) else engine
         self._spec = spec
         self._notify = notify
         self._confirm = confirm

@@ -96,11 +96,7 @@ class Workshop:
         notify: Callable[[Event], object] = lambda _: None,
         confirm: Confirm | None = None,
     ) -> None:
-        if not engine.isolates:
-            raise ForgeError(
-                f"The engine {engine.name} isolates nothing, and tools are never made on the host itself.",
-                mend="Use docker or bubblewrap.",
-            )
+        isolating(engine)
         self._engine = engine
         self.spec = replace(spec, data=(), keep=0.0, late_data=False, install=_with_pytest(spec.install))
         self._notify = notify
@@ -134,6 +130,20 @@ class Workshop:
             await kernel.stop()
             if progress.stage is Stage.CLEANUP:
                 progress.enter(Stage.DORMANT)
+
+
+def isolating(engine: Engine) -> Engine:
+    """The engine, if tools can be made in it.
+
+    Raises:
+        ForgeError: It isolates nothing.
+    """
+    if not engine.isolates:
+        raise ForgeError(
+            f"The engine {engine.name} isolates nothing, and tools are never made on the host itself.",
+            mend="Use docker or bubblewrap, or do without the tool forge.",
+        )
+    return engine
 
 
 def _with_pytest(policy: InstallPolicy) -> InstallPolicy:

@@ -34,7 +34,7 @@ def weather(city: str, source: str = "https://wttr.in") -> dict[str, object]:
     now = reply.json()["current_condition"][0]
     return {"city": city, "celsius": int(now["temp_C"]), "sky": now["weatherDesc"][0]["value"]}
 '''
-WEATHER_TESTS = '''\
+WEATHER_TESTS = """\
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -73,7 +73,7 @@ def test_a_city(source):
 def test_no_city(source):
     with pytest.raises(httpx.HTTPStatusError):
         weather("Atlantis", source)
-'''
+"""
 WEATHER_TOOL: dict[str, Any] = {
     "description": "The weather of a city now.",
     "code": WEATHER,
@@ -83,8 +83,9 @@ WEATHER_TOOL: dict[str, Any] = {
 
 
 async def test_the_weather_tool(tmp_path: Path, leftovers: Callable[[], list[str]]) -> None:
-    """Made, kept with exactly what it was tested with, there in another process's forge; a version that fails changes
-    nothing; exported, removed, and made again from its files.
+    """Made, and kept with exactly what it was tested with; another forge has it too.
+
+    A version that fails changes nothing. It is exported, removed, and made again from its files.
     """
     told: list[Any] = []
     forge = ToolForge(tmp_path, engine="bubblewrap", notify=told.append)
