@@ -297,7 +297,7 @@ def _is_gone(cell: CellView, name: str) -> bool:
 
 def _failed(error: ForgeError | StoreError, *, before: list[str] | None = None) -> Result:
     output = plain(error.output) if isinstance(error, ForgeError) else ""
-    told = [*(before or []), f"Not made. {error}", *([output] if output else [])]
+    told = [*(before or []), f"Not made. {plain(str(error))}", *([output] if output else [])]
     return "\n".join(told), {"status": "error"}
 
 

@@ -6,12 +6,10 @@ import re
 from collections.abc import Sequence
 
 from nbagent.errors import ForgeError, InstallRefused
-from nbagent.forge.tool import Draft
+from nbagent.forge.tool import FUNCTION, Draft
 from nbagent.sandbox.requirements import parse
 
 MAX_FUNCTIONS = 10
-_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,8}", re.ASCII)
-
 _CODE = '''\
 """{path} of the package {package}, as a tool."""
 
@@ -61,7 +59,7 @@ def drafts_of(requirement: str, functions: Sequence[str], *, description: str = 
 
 
 def _draft(requirement: str, path: str, *, package: str, description: str, tests: str) -> Draft:
-    if not _PATH.fullmatch(path):
+    if not FUNCTION.fullmatch(path):
         raise ForgeError(f"{path[:80]!r} names no function.", mend="Write MODULE.FUNCTION: humanize.naturalsize.")
     module, _, attribute = path.rpartition(".")
     name = tool_name(path)

@@ -31,6 +31,8 @@ RESERVED = frozenset(
 """Names of tools that the model has anyway."""
 
 _NAME = re.compile(r"[a-z](?:_?[a-z0-9]){1,47}")
+FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,8}", re.ASCII)
+"""A function with its module."""
 # What no Python source can hold: NUL, and half of a surrogate pair.
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -122,8 +124,12 @@ def check(draft: Draft) -> None:
         ForgeError: The name, the sources, the description or a dependency is wrong.
     """
     check_name(draft.name)
-    if not draft.description.strip() or len(draft.description) > MAX_DESCRIPTION:
-        raise ForgeError(f"A tool's description has 1 to {MAX_DESCRIPTION:,} characters.")
+    words = draft.description
+    if not words.strip() or len(words) > MAX_DESCRIPTION or _UNUSABLE.search(words):
+        raise ForgeError(f"A tool's description is a text of 1 to {MAX_DESCRIPTION:,} characters.")
+    if draft.adapts and not FUNCTION.fullmatch(draft.adapts):
+        mend = "Write MODULE.FUNCTION: humanize.naturalsize."
+        raise ForgeError(f"{draft.adapts[:80]!r} names no function.", mend=mend)
     _check_source("code", draft.code)
     _check_source("tests", draft.tests)
     if not source.defines(draft.code, draft.name):

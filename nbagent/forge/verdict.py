@@ -41,7 +41,8 @@ def report_of(found: Any, *, nonce: str) -> Report | None:
     code, calls, outcomes = found.get("code"), found.get("calls"), found.get("outcomes")
     if type(code) is not int or type(calls) is not int or not isinstance(outcomes, dict) or len(outcomes) > 10_000:
         return None
-    return Report(code=code, calls=calls, outcomes={str(name)[:200]: str(each) for name, each in outcomes.items()})
+    named = {"".join(filter(str.isprintable, str(name)))[:200]: str(each) for name, each in outcomes.items()}
+    return Report(code=code, calls=calls, outcomes=named)
 
 
 def why_not(report: Report | None, *, expected: Iterable[str], smoke: bool = False) -> str:

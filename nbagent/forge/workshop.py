@@ -174,7 +174,7 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
     )
     found = _value(loaded)
     if not isinstance(found, dict) or (problem := found.get("problem")):
-        told = str(problem)[:500] if isinstance(found, dict) else "The code ended the run that loads it."
+        told = one_line(str(problem)) if isinstance(found, dict) else "The code ended the run that loads it."
         shown = str(found.get("output", "")) if isinstance(found, dict) else loaded.text
         raise ForgeError(f"{draft.name} can't be a tool: {told}", output=shortened(shown))
     parameters = schema.checked(found.get("schema"))
@@ -216,8 +216,10 @@ async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: s
         return cell
     match cell.status:
         case "error":
-            last = next(each for each in reversed(cell.outputs) if each["output_type"] == "error")
-            why = f"failed: {last['ename']}: {str(last['evalue'])[:500]}. {cell.note}"
+            # The reply is the tool's own word too: there may be no error in the outputs.
+            last = next((each for each in reversed(cell.outputs) if each["output_type"] == "error"), {})
+            told = f"{last.get('ename')}: {last.get('evalue')}"
+            why = f"failed: {one_line(told)}. {cell.note}"
         case "timeout":
             why = f"did not end within {kernel.spec.trust.limits.timeout:g} s."
         case "died":
@@ -233,7 +235,9 @@ def _value(cell: Cell) -> Any:
     for output in reversed(cell.outputs):
         if output["output_type"] == "execute_result":
             try:
-                return json.loads(ast.literal_eval(str(output["data"]["text/plain"])))
+                found = json.loads(ast.literal_eval(str(output["data"]["text/plain"])))
+                # Half of a surrogate pair is what neither a file nor a provider takes.
+                return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
             except (KeyError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
                 return None
     return None
@@ -241,6 +245,11 @@ def _value(cell: Cell) -> Any:
 
 def _printed(cell: Cell) -> str:
     return shortened("".join(str(each["text"]) for each in cell.outputs if each["output_type"] == "stream"))
+
+
+def one_line(text: str) -> str:
+    """What the sandbox says, as a part of a sentence."""
+    return "".join(each for each in " ".join(text.split()) if each.isprintable())[:500]
 
 
 def shortened(text: str) -> str:

@@ -75,7 +75,7 @@ class World:
 def world(provider: Provider, kernel: Kernel, tmp_path: Path) -> Iterator[World]:
     """A world whose tools are gone from this process afterwards, which is the kernel's too."""
     yield World(provider, kernel, tmp_path)
-    for name in ("word_count", "other_tool"):
+    for name in ("tool_word_count", "tool_other_tool"):
         sys.modules.pop(name, None)
 
 

@@ -32,7 +32,7 @@ def run(tool: Tool, *cells: str) -> dict[str, Any]:
         for cell in cells:
             names["_"] = eval(cell, names)  # noqa: S307
     finally:
-        sys.modules.pop(tool.name, None)
+        sys.modules.pop(f"tool_{tool.name}", None)
     return names
 
 
@@ -56,9 +56,9 @@ def test_code_arrives_as_it_is(odd: str) -> None:
     namespace: dict[str, Any] = {}
     try:
         exec(define(tool), namespace)  # noqa: S102
-        assert odd == sys.modules["word_count"].ODD  # type: ignore[attr-defined]
+        assert odd == sys.modules["tool_word_count"].ODD  # type: ignore[attr-defined]
     finally:
-        sys.modules.pop("word_count", None)
+        sys.modules.pop("tool_word_count", None)
 
 
 def test_a_new_version_takes_the_place_of_the_old_one() -> None:
@@ -70,7 +70,7 @@ def test_a_new_version_takes_the_place_of_the_old_one() -> None:
             exec(define(tool), names)  # noqa: S102
             assert eval(call(tool, {"text": ""}), names) == tool.version  # noqa: S307
     finally:
-        sys.modules.pop("word_count", None)
+        sys.modules.pop("tool_word_count", None)
 
 
 @given(JSON)

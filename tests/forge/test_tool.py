@@ -21,8 +21,10 @@ def test_a_draft_that_is_right() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"description": " "}, "A tool's description has 1 to 1,000 characters."),
-        ({"description": "x" * 1001}, "A tool's description has 1 to 1,000 characters."),
+        ({"description": " "}, "A tool's description is a text of 1 to 1,000 characters."),
+        ({"description": "\ud800"}, "A tool's description is a text of 1 to 1,000 characters."),
+        ({"adapts": "x; import os"}, "names no function"),
+        ({"description": "x" * 1001}, "A tool's description is a text of 1 to 1,000 characters."),
         ({"code": "def other(): pass"}, "The code has no function word_count."),
         ({"code": "word_count = lambda: 1"}, "The code has no function word_count."),
         ({"code": "def word_count(:"}, r"The code can't be read: invalid syntax \(line 1\)."),
