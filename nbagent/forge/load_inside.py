@@ -50,7 +50,9 @@ def load(name: str, code: str, tests: str, lenient: bool) -> str:
             raise UnfitError(f"{name} is no function.")
         return json.dumps(described(function, lenient))
     except (KeyboardInterrupt, ModuleNotFoundError):
-        raise  # the first is the limit on time; the second has the module installed, and this runs again
+        # The first is the limit on time; the second has the module installed, and all of this runs again.
+        sys.path.remove(folder)
+        raise
     except UnfitError as unfit:
         return json.dumps({"problem": str(unfit)})
     except BaseException as error:

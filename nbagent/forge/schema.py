@@ -58,7 +58,7 @@ def _part(part: Any, depth: int) -> dict[str, Any]:
             case "items" | "additionalProperties":
                 made[key] = _part(value, depth + 1)
             case "description":
-                made[key] = str(value)[:MAX_TEXT]
+                made[key] = "".join(filter(str.isprintable, str(value)))[:MAX_TEXT]
             case "default":
                 made[key] = value
             case _:

@@ -195,7 +195,7 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
         adapts=draft.adapts,
         packages=(*packages, *more),
         schema=parameters,
-        doc=str(found.get("doc", ""))[:1000],
+        doc="".join(each for each in str(found.get("doc", "")) if each.isprintable() or each == "\n")[:1000],
         is_async=found.get("is_async") is True,
         python=kernel.provisioner.target().python,
         tested=report.passed,

@@ -132,6 +132,21 @@ async def test_the_beautifulsoup_adapter(tmp_path: Path) -> None:
         await forge.pypi_install("beautifulsoup4", ["bs4.NoSuchSoup"])
 
 
+async def test_what_a_tool_imports_without_a_word_is_installed_too(tmp_path: Path) -> None:
+    """It becomes one of its dependencies. What its docstring says is text, whatever stands in it."""
+    forge = ToolForge(tmp_path, engine="bubblewrap")
+    code = '"""M."""\nimport humanize\n\n\ndef commas(number: int) -> str:\n    """A \\x1b[31m\\ud800 b."""\n'
+    tool = await forge.create(
+        "commas",
+        description="A number with commas.",
+        code=f"{code}    return humanize.intcomma(number)\n",
+        tests="from commas import commas\n\n\ndef test_it():\n    assert commas(12345) == '12,345'\n",
+    )
+    assert (tool.dependencies, [each.name for each in tool.packages]) == (("humanize",), ["humanize"])
+    assert tool.doc == "A [31m? b."
+    assert await forge.get("commas") == tool
+
+
 async def test_in_docker_where_nothing_is_trusted(tmp_path: Path, leftovers: Callable[[], list[str]]) -> None:
     """At the level that runs no programs and takes listed packages only, a tool is made like any other."""
     trust = trust_for(TrustLevel.UNTRUSTED, cpus=2.0)
