@@ -92,18 +92,18 @@ async def test_add(library: Library, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert library.load("word_count").version == 2
 
 
-def test_the_program(tmp_path: Path) -> None:
-    """A tool that a question has made is in the list; what is wrong is a sentence and an exit code."""
-    draft = {"name": "new_tool", "description": "Counts.", "code": CODE.replace("word_count", "new_tool")}
-    arguments = {**draft, "tests": TESTS.replace("word_count", "new_tool")}
-    said = [{"tool_calls": [{"name": "create_tool", "args": arguments}]}, {"content": "It is there."}]
+def test_the_program(library: Library, tmp_path: Path) -> None:
+    """A question with `--forge` has the tools; one that was changed is told; what is wrong is a sentence and a code."""
+    file = library.folder / "other_tool" / "1.json"
+    file.write_bytes(file.read_bytes() + b" ")
+    library.add(made(version=2))
+    said = [{"tool_calls": [{"name": "word_count", "args": {"text": "a b"}}]}, {"content": "It has 2."}]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(each) + "\n" for each in said))
     state = {"NBAGENT_STATE_DIR": str(tmp_path)}
-    done = nbagent("run", "Make it.", "--forge", "-m", "replay:r.jsonl", "-e", "bubblewrap", cwd=tmp_path, **state)
-    assert (done.code, done.out) == (0, "It is there.\n")
-    assert "tool new_tool, version 1: active" in done.err
-    done = nbagent("tools", "list", cwd=tmp_path, **state)
-    assert done.out.startswith("new_tool ")
+    done = nbagent("run", "How many?", "--forge", "-m", "replay:r.jsonl", "-e", "bubblewrap", cwd=tmp_path, **state)
+    assert (done.code, done.out) == (0, "It has 2.\n")
+    assert "# The tool word_count, version 2," in done.err
+    assert "The tool other_tool 1 is not what was put into the library, and is not used." in done.err
     done = nbagent("tools", "show", "no_such", cwd=tmp_path, **state)
     assert (done.code, done.out) == (1, "")
     assert "There is no tool 'no_such' in the library." in done.err
