@@ -12,7 +12,7 @@ from nbagent.events import Event, ToolStage
 from nbagent.forge import adapter, porting
 from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage
-from nbagent.forge.tool import Draft, Tool, check, digest, encode
+from nbagent.forge.tool import Draft, Tool, digest, encode
 from nbagent.forge.workshop import Workshop, isolating
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
@@ -107,7 +107,6 @@ class ToolForge:
 
     async def make(self, draft: Draft) -> Tool:
         """Make what a draft asks for; see `create`."""
-        check(draft)
         async with self._making:
             workshop = await self._workshop()
             progress = workshop.begin(draft, version=await asyncio.to_thread(self._library.next_version, draft.name))

@@ -103,18 +103,25 @@ class Workshop:
         self._confirm = confirm
 
     def begin(self, draft: Draft, *, version: int) -> Progress:
-        """What tells of a tool's stages."""
+        """What tells of a tool's stages.
+
+        Raises:
+            ForgeError: It can be no tool.
+        """
+        check(draft)
         return Progress(draft, version, self._notify)
 
     async def make(self, progress: Progress) -> Tool:
         """Make the tool; it isn't in the library then, and so not active yet.
+
+        Args:
+            progress: What `begin` returned.
 
         Raises:
             ForgeError: It is no tool, its dependencies can't be had, or it did not pass its tests.
             SandboxError: The sandbox can't be had; the tool is not to blame.
         """
         draft = progress.draft
-        check(draft)
         progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
         kernel = Kernel(self._engine, self.spec, confirm=self._confirm)
         try:

@@ -226,6 +226,20 @@ async def test_making_is_asked_about_with_the_code_and_the_tests(world: World) -
     assert world.library.listed() == []
 
 
+async def test_what_a_person_edits_is_what_is_made(world: World) -> None:
+    """The code and the tests; without the line between them, the code alone."""
+    world.consent.mode, world.consent.attended = Mode.ASK, True
+    draft = {"name": "word_count", "description": "Counts.", "code": CODE, "tests": TESTS}
+    world.decisions = [
+        {"decision": "edit", "code": "x = 1"},
+        {"decision": "edit", "code": f"{CODE}\n\n# --- tests ---\nx = 1"},
+    ]
+    await world.ask(call("create_tool", **draft), call("create_tool", **draft), DONE)
+    code, tests = world.told()
+    assert code.startswith("Not made. The code has no function word_count.")
+    assert tests.startswith("Not made. The tests don't import the tool.")
+
+
 async def test_a_draft_that_is_wrong_is_told(world: World) -> None:
     """Before a sandbox is started for it, in the words of the forge; it counts as an attempt that failed."""
     wrong = {"description": "x", "code": CODE, "tests": TESTS}
