@@ -175,23 +175,11 @@ async def _install(kernel: Kernel, draft: Draft) -> list[Package]:
 
 
 async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, version: int) -> Tool:
-    lenient = bool(draft.adapts)
-    loaded = await _ran(
-        kernel, draft, "The code", "load_inside.py", "load", draft.name, draft.code, draft.tests, lenient
-    )
-    found = _value(loaded)
-    if not isinstance(found, dict) or (problem := found.get("problem")):
-        told = one_line(str(problem)) if isinstance(found, dict) else "The code ended the run that loads it."
-        shown = str(found.get("output", "")) if isinstance(found, dict) else loaded.text
-        raise ForgeError(f"{draft.name} can't be a tool: {told}", output=shortened(shown))
+    """Load the tool and run its tests; returns it if it passed them."""
+    found, added = await _loaded(kernel, draft)
     parameters = schema.checked(found.get("schema"))
-    nonce = secrets.token_hex(16)
-    tested = await _ran(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, nonce)
-    report = verdict.report_of(_value(tested), nonce=nonce)
-    if problem := verdict.why_not(report, expected=source.tests_in(draft.tests), smoke=lenient):
-        raise ForgeError(f"{draft.name} did not pass its tests: {problem}", output=_printed(tested))
-    assert report is not None  # noqa: S101 - there is a problem without one
-    more = [each for each in loaded.installed if each not in packages]
+    report = await _passed(kernel, draft)
+    more = [each for each in added if each not in packages]
     return Tool(
         name=draft.name,
         version=version,
@@ -208,6 +196,30 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
         tested=report.passed,
         made=time.time(),
     )
+
+
+async def _loaded(kernel: Kernel, draft: Draft) -> tuple[dict[str, Any], list[Package]]:
+    """What the sandbox says of the tool's function, and what was installed because its code imported it."""
+    arguments = (draft.name, draft.code, draft.tests, bool(draft.adapts))
+    cell = await _ran(kernel, draft, "The code", "load_inside.py", "load", *arguments)
+    found = _value(cell)
+    if not isinstance(found, dict):
+        raise ForgeError(f"{draft.name} can't be a tool: its code ended the run that loads it.", output=_printed(cell))
+    if problem := found.get("problem"):
+        shown = shortened(str(found.get("output", "")))
+        raise ForgeError(f"{draft.name} can't be a tool: {one_line(str(problem))}", output=shown)
+    return found, cell.installed
+
+
+async def _passed(kernel: Kernel, draft: Draft) -> verdict.Report:
+    """What the sandbox says of the tests, if by that they have passed."""
+    nonce = secrets.token_hex(16)
+    cell = await _ran(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, nonce)
+    report = verdict.report_of(_value(cell), nonce=nonce)
+    problem = verdict.why_not(report, expected=source.tests_in(draft.tests), smoke=bool(draft.adapts))
+    if report is None or problem:
+        raise ForgeError(f"{draft.name} did not pass its tests: {problem}", output=_printed(cell))
+    return report
 
 
 async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: str, *arguments: Any) -> Cell:
