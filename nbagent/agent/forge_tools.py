@@ -26,7 +26,7 @@ from nbagent.agent.view import plain, render
 from nbagent.consent import Consent
 from nbagent.errors import ForgeError, InstallError, StoreError
 from nbagent.events import Event, ToolRefused
-from nbagent.forge import Draft, Listed, Tool, ToolForge
+from nbagent.forge import Draft, Listed, Tool, ToolForge, source
 from nbagent.forge.adapter import drafts_of
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         elif name in self._known:
             request = request.override(tool=self._offer(self._known[name][1]))
         else:
+            self._forget(str(request.tool_call["args"].get("code", "")))
             return await handler(request)
         result = await handler(request)
         if isinstance(result, ToolMessage) and isinstance(result.artifact, dict) and result.artifact["status"] != "ok":
@@ -135,6 +136,10 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
         words = tool.description if tool.doc in tool.description else f"{tool.description}\n{tool.doc}"
         return AnyTool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
+
+    def _forget(self, code: str) -> None:
+        """Have tools defined again whose names a cell is about to give to something else."""
+        self._defined = {name: version for name, version in self._defined.items() if not source.binds(code, name)}
 
     # -- making -------------------------------------------------------------------------------------------------
 
@@ -252,11 +257,11 @@ def _makers(
         too; if its tests fail, you see why and nothing is kept. Once it is active you call it like any other tool,
         each call is a cell, and your cells can call its function. The same name again makes a new version.
         """
-        source, refusal = source_of(code)
+        module, refusal = source_of(code)
         written, wrong = source_of(tests)
         if refusal or wrong:
             return refusal or wrong, {"status": "error"}
-        draft = Draft(name=name, description=description, code=source, tests=written, dependencies=tuple(dependencies))
+        draft = Draft(name=name, description=description, code=module, tests=written, dependencies=tuple(dependencies))
         return await create(draft)
 
     @tool(response_format="content_and_artifact")

@@ -47,6 +47,25 @@ def tests_in(text: str) -> frozenset[str]:
     return frozenset(name for name in found if name.rpartition(".")[2].startswith("test"))
 
 
+def binds(text: str, name: str) -> bool:
+    """Whether code gives a name a meaning, anywhere in it; for what can't be read, no."""
+    if name not in text or problem(text):
+        return False
+    for node in ast.walk(_parse(text)):
+        match node:
+            case ast.Name(id=found, ctx=ast.Store() | ast.Del()):
+                pass
+            case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
+                pass
+            case ast.alias(name=path, asname=other):
+                found = other or path.partition(".")[0]
+            case _:
+                continue
+        if found == name:
+            return True
+    return False
+
+
 def summary(text: str, name: str) -> str:
     """The first line of a function's docstring, or of the module's; empty if there is none."""
     tree = _parse(text)

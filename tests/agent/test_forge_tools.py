@@ -125,6 +125,15 @@ async def test_it_is_defined_again_where_it_is_gone(world: World) -> None:
     assert world.told()[-1] == "[result]\n1"
 
 
+async def test_it_is_defined_again_after_a_cell_made_another_function_of_its_name(world: World) -> None:
+    """A call of the tool is a call of what was tested; cells that only use it change nothing."""
+    world.library.add(made())
+    await world.ask(call("word_count", text="a"), python("word_count('a b')"), call("word_count", text="a"), DONE)
+    assert len(world.kernel.codes) == 4
+    await world.ask(python("def word_count(text):\n    return 'mine'"), call("word_count", text="a"), DONE)
+    assert world.told()[-1] == "[result]\n1"
+
+
 async def test_a_new_version_is_used_from_the_next_request_on(world: World) -> None:
     """Wherever it was made."""
     world.library.add(made())

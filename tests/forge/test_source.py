@@ -64,6 +64,27 @@ if False:
     assert source.tests_in(text) == {"test_a", "test_b", "TestIt.test_c"}
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("tool = 3", True),
+        ("for tool in x: pass", True),
+        ("def tool(): pass", True),
+        ("class tool: pass", True),
+        ("import tool.part", True),
+        ("from x import y as tool", True),
+        ("del tool", True),
+        ("tool(1)", False),
+        ("tools = tool(1)", False),
+        ("'tool = 3'", False),
+        ("!tool = 3", False),
+    ],
+)
+def test_code_that_takes_a_name(text: str, found: bool) -> None:
+    """By any statement that gives it a meaning; not by a use."""
+    assert source.binds(text, "tool") is found
+
+
 def test_the_summary() -> None:
     """The function's own words before the module's."""
     assert source.summary('"""Module."""\ndef f():\n    """One.\n\n    Two."""', "f") == "One."
