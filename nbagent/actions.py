@@ -11,8 +11,8 @@ from typing import Literal
 from nbagent.errors import UsageError
 from nbagent.programs import PYTHON, programs
 
-Kind = Literal["cell", "shell", "edit", "install", "mcp", "budget"]
-"""Of an action. `shell` is a program, and a cell that starts one; `edit` writes a file."""
+Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget"]
+"""Of an action. `shell` is a program, and a cell that starts one; `edit` writes a file; `tool` makes a tool to keep."""
 _SEVERAL = re.compile(rf"[;&|`$<>{{\n]|^%|^{PYTHON}")
 """What makes more of a command than one program with its words: no pattern speaks for that. IPython fills in `{…}`."""
 _RUNNERS = frozenset(
@@ -112,7 +112,7 @@ def parse_rule(text: str) -> str:
         UsageError: It has not the form of one.
     """
     kind, colon, pattern = text.strip().partition(":")
-    if kind not in ("cell", "shell", "edit", "install", "mcp"):
+    if kind not in ("cell", "shell", "edit", "install", "mcp", "tool"):
         raise UsageError(f"{text!r} is no rule of an allow list.", mend="Write KIND:PATTERN, such as install:polars.")
     if kind == "install":
         pattern = re.sub(r"[_.](?![^[]*\])", "-", pattern).lower()  # as the names of packages are normalised

@@ -35,6 +35,7 @@ WANTS = {
     "edit": "write a file",
     "install": "install packages",
     "mcp": "call a tool",
+    "tool": "make a tool",
     "budget": "go on beyond the budget",
 }
 MAX_RULES = 200

@@ -226,6 +226,14 @@ def _approval_given(entry: Entry) -> tuple[str, list[str]]:
     return f"{entry['id']}, {entry['decision']} by {entry['by']}{why}", lines
 
 
+def _tool_stage(entry: Entry) -> tuple[str, list[str]]:
+    heads = [f"sha256:{entry['sha256']}"] if entry["sha256"] else []
+    heads += [f"{name}  {_value(entry[name])}" for name in ("reason", "dependencies") if entry[name]]
+    heads += _install({**entry, "reason": ""})[1]
+    sources = [f"| {line}" for name in ("code", "tests") for line in entry[name].splitlines()]
+    return f"{entry['tool']} {entry['version']}, {entry['stage']}", heads + sources
+
+
 _FORMS = {
     "approval_asked": _approval_asked,
     "approval_given": _approval_given,
@@ -236,6 +244,7 @@ _FORMS = {
     "install": _install,
     "file": _file,
     "answer": _answer,
+    "tool_stage": _tool_stage,
 }
 
 

@@ -43,6 +43,8 @@ app.add_typer(image_app, name="image")
 app.add_typer(env_app, name="env")
 audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody changed it.", no_args_is_help=True)
 app.add_typer(audit_app, name="audit")
+tools_app = typer.Typer(help="The library of tools that the tool forge has made.", no_args_is_help=True)
+app.add_typer(tools_app, name="tools")
 
 
 def _version(wanted: bool) -> None:
@@ -84,6 +86,7 @@ def run(
     critic: options.Critic = None,
     mcp: options.McpFile = None,
     no_mcp: options.NoMcp = False,
+    forge: options.Forge = None,
     restore: options.Restore = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
@@ -99,7 +102,8 @@ def run(
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
-    arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic, "mcp": mcp or not no_mcp}
+    arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic}
+    arguments |= {"mcp": mcp or not no_mcp, "forge": forge}
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -184,6 +188,7 @@ def resume(
     unattended: options.Unattended = None,
     budget: options.Budget = None,
     redact: options.Redact = None,
+    forge: options.Forge = None,
     restore: options.Restore = None,
     out: options.Out = None,
     keep: options.Keep = False,
@@ -197,7 +202,8 @@ def resume(
     def make() -> Session:
         from nbagent.session import Session
 
-        own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "budget": budget, "redact": redact}
+        own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "forge": forge}
+        own |= {"budget": budget, "redact": redact}
         own |= options.consent(approvals, allow, unattended, as_json=as_json)
         return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 
@@ -322,6 +328,65 @@ def audit_sent(
     from nbagent import audit_commands
 
     raise typer.Exit(audit_commands.sent(session, key_file=key_file, as_json=as_json))
+
+
+@tools_app.command("list")
+def tools_list(as_json: options.Json = False) -> None:
+    """List the tools that there are."""
+    from nbagent import tool_commands
+
+    raise typer.Exit(_finish(tool_commands.show_all(as_json=as_json)))
+
+
+@tools_app.command("show")
+def tools_show(name: options.ToolName, version: options.ToolVersion = None, as_json: options.Json = False) -> None:
+    """Show a tool: what is known of it, its code and its tests."""
+    from nbagent import tool_commands
+
+    raise typer.Exit(_finish(tool_commands.show(name, version=version, as_json=as_json)))
+
+
+@tools_app.command("add")
+def tools_add(
+    path: Annotated[Path, typer.Argument(help="An exported folder or zip, or NAME.py with test_NAME.py beside it.")],
+    engine: options.Engine = None,
+) -> None:
+    """Make a tool from files: it is installed and tested in a sandbox of its own first."""
+    from nbagent import tool_commands
+
+    raise typer.Exit(_finish(tool_commands.add(path, engine=engine)))
+
+
+@tools_app.command("export")
+def tools_export(
+    name: options.ToolName,
+    to: Annotated[Path, typer.Argument(help="A new folder, or a zip archive if its name ends so.")],
+    version: options.ToolVersion = None,
+) -> None:
+    """Write a tool into files that others can add."""
+    from nbagent import tool_commands
+
+    raise typer.Exit(_finish(tool_commands.export(name, to, version=version)))
+
+
+@tools_app.command("remove")
+def tools_remove(name: options.ToolName) -> None:
+    """Remove a tool, all its versions."""
+    from nbagent import tool_commands
+
+    raise typer.Exit(_finish(tool_commands.remove(name)))
+
+
+@tools_app.command("clean")
+def tools_clean(
+    max_age: Annotated[
+        str, typer.Option("--max-age", metavar="AGE", help="Only what was not used for so long: 12h, 90d.")
+    ] = "90d",
+) -> None:
+    """Remove the tools that were not used for long."""
+    from nbagent import tool_commands
+
+    raise typer.Exit(_finish(tool_commands.clean(max_age=max_age)))
 
 
 @env_app.command("build")

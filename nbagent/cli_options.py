@@ -50,6 +50,14 @@ McpFile = Annotated[
     Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
 ]
 NoMcp = Annotated[bool, typer.Option("--no-mcp", help="No MCP servers, not even those of your own mcp.json.")]
+Forge = Annotated[
+    bool | None,
+    typer.Option("--forge/--no-forge", help="Let the model make tools, and use those that it made before."),
+]
+ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
+ToolVersion = Annotated[
+    int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
+]
 Approvals = Annotated[
     str | None,
     typer.Option(

@@ -36,7 +36,7 @@ class Mode(enum.StrEnum):
     ASK = "ask"
     """All of them."""
     AUTO_EDIT = "auto-edit"
-    """Programs, installs, and tools of MCP servers; cells of Python run, and files inside are written.
+    """Programs, installs, tools of MCP servers and new ones; cells of Python run, and files inside are written.
 
     What a cell starts is found by reading it (`programs.py`), which an honest model makes easy.
     """
@@ -63,7 +63,7 @@ FREE: dict[Mode, frozenset[Kind]] = {
     Mode.ASK: frozenset(),
     Mode.AUTO_EDIT: frozenset({"cell", "edit"}),
     Mode.ALLOW_LIST: frozenset(),
-    Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp"}),
+    Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp", "tool"}),
 }
 """By mode, what nobody is asked about. More money or time than was granted is always asked for."""
 MAX_WHAT = 500

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from nbagent.agent.opener import ModelOpener
     from nbagent.agent.outgoing import Outgoing
     from nbagent.agent.spending import Spending
+    from nbagent.forge import ToolForge
     from nbagent.mcp.client import McpClient
 
 LAST_WORDS = 1.0
@@ -101,6 +102,7 @@ class Conversation:
         note: What has become of the kernel since those questions, for the model to know.
         consent: Who lets the model's tools do something.
         tools: MCP servers, whose tools the model is offered besides.
+        forge: Makes tools for the model, and has those of the library; None if it is not to have them.
         options: How the agent works.
         open_memory: Opens where the conversation is kept, when the first question comes; in this process by default.
 
@@ -123,6 +125,7 @@ class Conversation:
         note: str = "",
         consent: Consent,
         tools: McpClient | None = None,
+        forge: ToolForge | None = None,
         options: AgentOptions,
         open_memory: Callable[[], Awaitable[Memory]] | None = None,
     ) -> None:
@@ -135,6 +138,7 @@ class Conversation:
         self._hosts = hosts
         self._consent = consent
         self._tools = tools
+        self._forge = forge
         self._options = options
         self._open_memory = open_memory
         self._heard: list[str] = []
@@ -304,12 +308,18 @@ class Conversation:
         )
 
     def _outside(self, *, images: bool) -> list[AgentMiddleware[Any, Any, Any]]:
-        """What offers the model tools that are not the sandbox's."""
-        if self._tools is None:
-            return []
-        from nbagent.agent.mcp_tools import McpTools
+        """What offers the model tools that are not the kernel's own: other programs', and those of the forge."""
+        found: list[AgentMiddleware[Any, Any, Any]] = []
+        more: dict[str, Any] = {"notify": self._hear, "consent": self._consent, "turn": lambda: self.turns}
+        if self._tools is not None:
+            from nbagent.agent.mcp_tools import McpTools
 
-        return [McpTools(self._tools, notify=self._hear, images=images, consent=self._consent, turn=lambda: self.turns)]
+            found.append(McpTools(self._tools, images=images, **more))
+        if self._forge is not None:
+            from nbagent.agent.forge_tools import ForgeTools
+
+            found.append(ForgeTools(self._forge, self, images=images, **more))
+        return found
 
     def _hear(self, event: Event) -> None:
         """Keep what other programs told the model, whose numbers are not of its making, and what a critic used."""

@@ -19,6 +19,7 @@ does wrong is an *output* of that cell, not an exception here.
     ├── InstallError              a package was not installed
     │   └── InstallRefused        policy, or the form of the request, forbids it
     ├── ModelCallError            the model's provider failed while answering               (exit code 1)
+    ├── ForgeError                a tool was not made, or one of the library can't be used  (exit code 1)
     ├── McpError                  an MCP server can't be started, was lost, or doesn't answer   (exit code 1)
     └── StoreError                the session's folder or the notebook can't be written     (exit code 2)
 """
@@ -111,6 +112,22 @@ class ModelCallError(NbagentError):
     """The model's provider failed while answering."""
 
     exit_code = 1
+
+
+class ForgeError(NbagentError):
+    """A tool was not made, or one of the library can't be used.
+
+    Args:
+        message: What happened.
+        mend: What can be done about it.
+        output: What its tests or its code printed, shortened; untrusted.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, mend: str = "", output: str = "") -> None:
+        super().__init__(message, mend=mend)
+        self.output = output
 
 
 class McpError(NbagentError):

@@ -323,7 +323,7 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     id: str
     turn: int
     kind: str
-    """`cell`, `shell`, `edit`, `install`, `mcp` or `budget`."""
+    """`cell`, `shell`, `edit`, `install`, `mcp`, `tool` or `budget`."""
     tool: str
     """What does it, by the name that the model calls it."""
     what: str
@@ -513,6 +513,35 @@ class McpToolCalled(Fact, frozen=True, kw_only=True):
     seconds: float
 
 
+class ToolStage(Fact, frozen=True, kw_only=True):
+    """The tool forge has taken a tool to the next stage of its life, see `nbagent.forge`."""
+
+    tool: str
+    version: int
+    stage: Literal["dormant", "creating", "installing", "testing", "active", "cleanup"]
+    """`active` tools are in the library; after `cleanup` nothing is left but what was there before."""
+    reason: str = ""
+    """Why it failed, or who removed it, as a sentence."""
+    seconds: float = 0.0
+    """Since its making began."""
+    code: str = ""
+    """With `creating`, what is about to run in a sandbox of its own."""
+    tests: str = ""
+    dependencies: list[str] = []
+    packages: list[Package] = []
+    """With `testing`, what was installed for it in there."""
+    sha256: str = ""
+    """With `active`, of the file in the library."""
+
+
+class ToolRefused(Fact, frozen=True, kw_only=True):
+    """A tool of the library, or all of it, is not used: it is not what was put there."""
+
+    tool: str
+    """Empty for the whole library."""
+    reason: str
+
+
 class Answered(Fact, frozen=True, kw_only=True):
     """A turn ended. `success` is false when the model gave up, failed, or was stopped."""
 
@@ -580,6 +609,8 @@ Event = (
     | McpToolsSelected
     | McpRequestDeclined
     | McpToolCalled
+    | ToolStage
+    | ToolRefused
     | Answered
     | SessionResumed
     | SessionEnded

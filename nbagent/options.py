@@ -23,6 +23,7 @@ class AgentOptions:
         max_iterations: How often an answer is sent back whose numbers stand in no output.
         budget: What one question may use.
         redact: Hides secrets in what is sent to models.
+        forge: Whether it may make tools, and use those of the library.
     """
 
     model: str | None = None
@@ -32,6 +33,7 @@ class AgentOptions:
     max_iterations: int = 0
     budget: Budget = field(default_factory=Budget)
     redact: Redactor = field(default_factory=Redactor)
+    forge: bool = False
 
     @classmethod
     def of(
@@ -45,6 +47,7 @@ class AgentOptions:
         max_iterations: int | None = None,
         budget: Budget | str | None = None,
         redact: str | None = None,
+        forge: bool | None = None,
     ) -> AgentOptions:
         """What was given, and where it is None, what the settings say.
 
@@ -62,6 +65,7 @@ class AgentOptions:
             max_iterations=chosen.max_iterations if max_iterations is None else max_iterations,
             budget=budget if isinstance(budget, Budget) else Budget.parse(budget or "", base=_own_budget(chosen)),
             redact=Redactor(chosen.redact if redact is None else redact),
+            forge=chosen.forge if forge is None else forge,
         )
 
 

@@ -39,7 +39,9 @@ from nbagent.telemetry import Metrics, Telemetry
 if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
     from nbagent.agent.tools import Runs
+    from nbagent.forge import ToolForge
     from nbagent.kernel.pool import KernelPool
+    from nbagent.sandbox.engine import Engine
     from nbagent.state import StateManager
 
 Status = Literal["new", "starting", "running", "stopped"]
@@ -83,6 +85,7 @@ class Session:
         unattended: What becomes of such a question otherwise, `reject` (default) or `approve`.
         mcp: A file of MCP servers whose tools the model is offered, outside of the sandbox; True for the person's own
             `mcp.json`, False for none.
+        forge: Whether the model may make tools in sandboxes of their own, and use those of the library; not by default.
         record: A file to which the model's replies are written, in the form that `replay:` reads.
         restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
         session: An id for a new session; made up by default.
@@ -126,6 +129,7 @@ class Session:
         attended: bool = False,
         unattended: Unattended | None = None,
         mcp: str | Path | bool = True,
+        forge: bool | None = None,
         record: str | Path | None = None,
         restore: Restore | None = None,
         session: str | None = None,
@@ -144,6 +148,7 @@ class Session:
             max_iterations=max_iterations,
             budget=budget,
             redact=redact,
+            forge=forge,
         )
         self._model = ModelOpener(
             self._options.model,
@@ -170,6 +175,7 @@ class Session:
         self.ask_hosts = ask_hosts
         self._servers = mcp_servers(mcp, default=chosen.mcp_config)
         self._tools: McpClient | None = None
+        self._forge: ToolForge | None = None
         self._state: StateManager | None = None
         self._state_url = chosen.state_url.get_secret_value()
         self.consent = Consent(
@@ -291,6 +297,7 @@ class Session:
         allow: Sequence[str] = (),
         attended: bool = False,
         unattended: Unattended | None = None,
+        forge: bool | None = None,
         record: str | Path | None = None,
         restore: Restore | None = None,
         state_dir: str | Path | None = None,
@@ -311,6 +318,7 @@ class Session:
             allow: As for a new session.
             attended: As for a new session.
             unattended: As for a new session.
+            forge: As for a new session.
             record: As for a new session.
             restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
                 kernel that is gone already is not brought back.
@@ -333,6 +341,7 @@ class Session:
             attended=attended,
             unattended=unattended,
             session=found.id,
+            forge=forge,
             record=record,
             restore=restore,
             state_dir=root,
@@ -350,6 +359,7 @@ class Session:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id)
         self._observe(journal)
+        self._forge = self._tool_forge(engine, journal)
         kernel = self._kernel = Kernel(
             engine,
             self._spec,
@@ -385,10 +395,18 @@ class Session:
             note=note,
             consent=self.consent,
             tools=self._tools,
+            forge=self._forge,
             options=self._options,
             open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
+
+    def _tool_forge(self, engine: Engine, journal: store.Journal) -> ToolForge | None:
+        if not self._options.forge:
+            return None
+        from nbagent.forge import ToolForge
+
+        return ToolForge(self._root, engine=engine, spec=self._spec, notify=journal.emit, confirm=self._confirm_install)
 
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""

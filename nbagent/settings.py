@@ -72,6 +72,7 @@ class Settings(BaseSettings):
     redact: Literal["secrets", "pii", "none"] = Field(
         default="secrets", description="What is hidden in what goes to models; pii: also what names a person."
     )
+    forge: bool = Field(default=False, description="Whether the model may make tools, and use those of the library.")
     approvals: str = Field(
         default="never-ask", description="What a person is asked about: ask, auto-edit, allow-list or never-ask."
     )

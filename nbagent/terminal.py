@@ -42,6 +42,8 @@ from nbagent.events import (
     SessionResumed,
     StateLost,
     StateRestored,
+    ToolRefused,
+    ToolStage,
 )
 from nbagent.kernel.cell import text_of
 from nbagent.kernel.files import size_of
@@ -226,6 +228,14 @@ class View:
                 self._say(f"MCP tools that say something else of themselves than before: {named}", style="yellow")
             case McpToolCalled(server=server, tool=tool, status=status):
                 self._say(safe(f"called {tool} of {server}: {status}", colours=False))
+            case ToolStage(tool=tool, version=version, stage="active"):
+                self._say(f"tool {tool}, version {version}: active", style="green")
+            case ToolStage(stage="cleanup", reason=reason):
+                self._say(f"tool put away: {safe(reason, colours=False)}", style="yellow")
+            case ToolStage(tool=tool, stage=stage) if stage != "dormant":
+                self.wait(f"tool {safe(tool, colours=False)}: {stage}")
+            case ToolRefused(reason=reason):
+                self._say(safe(reason, colours=False), style="yellow")
             case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
                 self._output(cell, output)
                 self.wait(f"cell {cell} runs")

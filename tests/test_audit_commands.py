@@ -13,7 +13,7 @@ from program import nbagent
 from stories import Written, write_session
 
 from nbagent.audit_commands import show, verify
-from nbagent.events import CommandRun, FileSaved
+from nbagent.events import CommandRun, FileSaved, ToolStage
 
 KEY = b"k" * 32
 
@@ -120,6 +120,23 @@ def test_a_log_as_text(written: Written, tell: Tell) -> None:
     assert "cell begun" not in text
     assert text.endswith("Whole: the audit log of s (16 lines, 3 cells; SHA-256, no key).\n")
     assert str(os.getpid()) in text
+
+
+def test_tools_as_text(tell: Tell, tmp_path: Path) -> None:
+    """What was to run in the forge's sandbox stands there line by line, as cells do."""
+    made = {"tool": "word_count", "version": 1}
+    write_session(
+        tmp_path / "state",
+        [
+            ToolStage(**made, stage="creating", code="def word_count():\n    pass\n", dependencies=["humanize"]),
+            ToolStage(**made, stage="cleanup", reason="It failed."),
+            ToolStage(**made, stage="active", sha256="ab" * 32),
+        ],
+    )
+    _, text = tell(show)
+    assert "word_count 1, creating\n       dependencies  humanize\n       | def word_count():\n" in text
+    assert "word_count 1, cleanup\n       reason  It failed.\n" in text
+    assert f"word_count 1, active\n       sha256:{'ab' * 32}\n" in text
 
 
 def test_hostile_text_does_not_steer_the_terminal(tell: Tell, tmp_path: Path) -> None:

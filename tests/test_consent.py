@@ -12,7 +12,7 @@ from nbagent.consent import Action, Consent, Decision, Kind, Mode, Unattended, V
 from nbagent.errors import InstallRefused, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, Package
 
-KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "budget")
+KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget")
 
 
 def action(kind: Kind, what: str = "x", **more: Any) -> Action:
@@ -31,7 +31,7 @@ PACKAGE = action("install", packages=("a==1",))
         ("ask", set()),
         ("auto-edit", {"cell", "edit"}),
         ("allow-list", set()),
-        ("never-ask", {"cell", "shell", "edit", "install", "mcp"}),
+        ("never-ask", {"cell", "shell", "edit", "install", "mcp", "tool"}),
     ],
 )
 def test_what_each_mode_asks_about(mode: str, free: set[Kind]) -> None:

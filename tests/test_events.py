@@ -49,6 +49,8 @@ from nbagent.events import (
     SessionStarted,
     StateLost,
     StateRestored,
+    ToolRefused,
+    ToolStage,
     Usage,
     WidgetState,
 )
@@ -100,6 +102,8 @@ EVENTS: list[Any] = [
     McpToolsSelected(tools=["time__now"], confidence=0.5, missing=["web:search"], reasons=[TEXT]),
     McpRequestDeclined(server="time", method="sampling/createMessage"),
     McpToolCalled(server="time", tool="now", arguments={"a": [TEXT]}, status="ok", text=TEXT, seconds=0.5),
+    ToolStage(tool="t1", version=2, stage="creating", seconds=0.5, code=TEXT, tests=TEXT, dependencies=["x"]),
+    ToolRefused(tool="t1", reason=TEXT),
     Answered(turn=1, text=TEXT, success=True, attempts=2, usage=Usage(1), seconds=1.5),
     SessionResumed(kept=True, note="Its kernel was taken over.", engine="docker", environment="sha256:0", sandbox="b"),
     SessionEnded(reason="done"),

@@ -6,9 +6,10 @@ and goes on. Installs are asked about where their versions are known, by the ker
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -33,6 +34,16 @@ CODE = {"python": "code", "sandbox_write_file": "content", "sandbox_edit_file": 
 def approver() -> str:
     """Who let the tool run that runs now, for the log."""
     return _approver.get()
+
+
+@contextlib.contextmanager
+def approved_by(who: str) -> Iterator[None]:
+    """What runs meanwhile was let run by somebody, for the log."""
+    token = _approver.set(who)
+    try:
+        yield
+    finally:
+        _approver.reset(token)
 
 
 def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None:
@@ -120,11 +131,8 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Run a call, and let it know who approved it."""
-        token = _approver.set(self._by.get(str(request.tool_call["id"]), NOBODY))
-        try:
+        with approved_by(self._by.get(str(request.tool_call["id"]), NOBODY)):
             return await super().awrap_tool_call(request, handler)
-        finally:
-            _approver.reset(token)
 
 
 def _edited(name: str, verdict: Verdict) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.tools import BaseTool
 
 from nbagent.actions import Action
+from nbagent.agent.any_tool import AnyTool
 from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.view import cut
 from nbagent.consent import Consent
@@ -137,7 +138,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
             return await self._call(tool, encodable(arguments))
 
         words = tool.description or tool.tool
-        return _Tool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
+        return AnyTool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
 
     async def _call(self, tool: McpTool, arguments: dict[str, Any]) -> tuple[Any, Any]:
         """Call the tool, if that is allowed; its content for the model, and the artifact."""
@@ -194,30 +195,6 @@ def _arguments(edited: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return given if isinstance(given, dict) else None
-
-
-class _Tool(BaseTool):
-    """A tool whose arguments may have any name.
-
-    LangChain's own pass them on as keywords, and so lose what a server calls `config` or `run_manager`, and fail at
-    `self`.
-    """
-
-    call: Callable[[dict[str, Any]], Awaitable[tuple[Any, Any]]]
-    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
-
-    def _to_args_and_kwargs(
-        self,
-        tool_input: str | dict[str, Any],
-        tool_call_id: str | None,  # noqa: ARG002 - the base's
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (tool_input,), {}
-
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("MCP tools are called from an event loop.")
-
-    async def _arun(self, arguments: dict[str, Any]) -> tuple[Any, Any]:
-        return await self.call(arguments)
 
 
 def _question(messages: Sequence[AnyMessage]) -> str:

@@ -49,7 +49,7 @@ def write_file(path: str, content: str, *, why: str = "") -> str:
     return (
         f"{_comment(why)}from pathlib import Path\n\n"
         f"{file}.parent.mkdir(parents=True, exist_ok=True)\n"
-        f"{file}.write_bytes({_literal(content)}.encode())"
+        f"{file}.write_bytes({literal(content)}.encode())"
     )
 
 
@@ -59,7 +59,7 @@ def edit_file(path: str, old: str, new: str, *, why: str = "") -> str:
     return (
         f"{_comment(why)}from pathlib import Path\n\n"
         f"text = {file}.read_bytes().decode()\n"
-        f"text = text.replace(\n    {_literal(old)},\n    {_literal(new)},\n    1,\n)\n"
+        f"text = text.replace(\n    {literal(old)},\n    {literal(new)},\n    1,\n)\n"
         f"{file}.write_bytes(text.encode())"
     )
 
@@ -75,7 +75,7 @@ def _is_plain(text: str) -> bool:
     return text.endswith("\n") and all(line.replace("\t", "").isprintable() for line in text.split("\n"))
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Python for a text, over as many lines as it has, of which none can be read as something else."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     if len(lines) < 2:

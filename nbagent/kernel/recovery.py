@@ -20,7 +20,7 @@ MAX_RESTARTS = 3
 """Kernels that may die in a row without one cell having ended well in between."""
 
 _WHY: dict[Why | None, str] = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped", None: ""}
-_LOST = "Variables, imports and files of the sandbox are lost."
+LOST = "Variables, imports and files of the sandbox are lost."
 
 
 class Recovery:
@@ -69,7 +69,7 @@ class Recovery:
         Raises:
             KernelDied: It did not come up.
         """
-        reason = f"{self._process.gone or 'The kernel had died.'} {_LOST}"
+        reason = f"{self._process.gone or 'The kernel had died.'} {LOST}"
         try:
             await self._replace(reason, cell=cell)
         except NbagentError as error:
@@ -103,7 +103,7 @@ class Recovery:
         content = {"ename": "KernelDied", "evalue": reason, "traceback": [f"KernelDied: {reason}"]}
         self._router.show(run.cell, run.outputs.add({"header": {"msg_type": "error"}, "content": content}))
         self._deaths += 1
-        run.state_lost = f"{reason} {_LOST}"
+        run.state_lost = f"{reason} {LOST}"
         run.notes.append(run.state_lost)
         if self._deaths <= MAX_RESTARTS:
             await self._replace(run.state_lost, cell=run.cell)

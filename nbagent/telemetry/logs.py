@@ -37,6 +37,8 @@ from nbagent.events import (
     SessionResumed,
     SessionStarted,
     StateLost,
+    ToolRefused,
+    ToolStage,
 )
 from nbagent.policy import MIB
 from nbagent.telemetry.measure import error_kind
@@ -121,6 +123,12 @@ def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
         case ApprovalGiven() as event:
             level = "warning" if event.decision == "reject" else "info"
             yield level, "Approval given", {"decision": event.decision, "by": event.by, "id": event.id}
+        case ToolStage() as event:
+            where = {"tool": event.tool, "version": event.version, "stage": event.stage}
+            why = {"reason": brief(event.reason, limit=200)} if event.reason else {}
+            yield "info", "Tool stage", {**where, "duration_ms": _ms(event.seconds), **why}
+        case ToolRefused(tool=tool, reason=reason):
+            yield "warning", "Tool refused", {"tool": tool, "reason": brief(reason, limit=200)}
         case StateLost(reason=reason):
             yield "warning", "Kernel state lost", {"reason": brief(reason, limit=200)}
         case FileSaved() as event:

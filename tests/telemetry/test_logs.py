@@ -23,6 +23,8 @@ from nbagent.events import (
     InstallFailed,
     Record,
     StateLost,
+    ToolRefused,
+    ToolStage,
 )
 from nbagent.telemetry import Telemetry
 from nbagent.telemetry.logs import Log, lines, shown
@@ -225,3 +227,22 @@ def test_approvals_are_logged_without_their_code() -> None:
     ]  # fmt: skip
     assert found[0][2] == {"kind": "shell", "tool": "python", "id": "a1"}
     assert "secret" not in str(found)
+
+
+def test_tools_are_logged_without_their_code() -> None:
+    """Each stage, and one that is not used."""
+    events = (
+        ToolStage(tool="word_count", version=1, stage="creating", code="secret()", tests="secret()"),
+        ToolStage(tool="word_count", version=1, stage="cleanup", reason="It failed.", seconds=1.5),
+        ToolRefused(tool="word_count", reason="It was changed."),
+    )
+    found = [line for event in events for line in lines(Record(seq=1, at=0.0, event=event))]
+    assert found == [
+        ("info", "Tool stage", {"tool": "word_count", "version": 1, "stage": "creating", "duration_ms": 0}),
+        (
+            "info",
+            "Tool stage",
+            {"tool": "word_count", "version": 1, "stage": "cleanup", "duration_ms": 1500, "reason": "It failed."},
+        ),
+        ("warning", "Tool refused", {"tool": "word_count", "reason": "It was changed."}),
+    ]

@@ -1,0 +1,208 @@
+"""The tool forge: makes tools in sandboxes of their own, and keeps those that pass in the library of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nbagent import settings, store
+from nbagent.errors import ForgeError
+from nbagent.events import Event, ToolStage
+from nbagent.forge import adapter, porting
+from nbagent.forge.library import Library, Listed
+from nbagent.forge.stages import Stage
+from nbagent.forge.tool import Draft, Tool, digest, encode
+from nbagent.forge.workshop import Workshop, isolating
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox import registry
+from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.packages import Confirm
+from nbagent.sandbox.spec import SandboxSpec
+
+
+class ToolForge:
+    r"""Makes tools, and knows those that there are; no session is needed.
+
+        forge = ToolForge()
+        tool = await forge.create(
+            "word_count",
+            description="Counts the words of a text.",
+            code="def word_count(text: str) -> int:\n    return len(text.split())\n",
+            tests="from word_count import word_count\n\ndef test_words():\n    assert word_count('a b') == 2\n",
+        )
+
+    That a tool is *active* means that it was loaded, and that its own tests called it and passed, in a fresh sandbox
+    with exactly the packages that are kept with it. It does not mean that the tool is right, or harmless: who writes
+    its code writes its tests too, and code that is tested can lie to the tests that run beside it. What protects from
+    a tool is that it runs in a sandbox only, at the trust level of whoever uses it.
+
+    Args:
+        root: The folder of all that nbagent remembers; that of the settings by default.
+        engine: What isolates the sandboxes, or its name; the best that works here by default.
+        spec: What the sandboxes are to be; by the settings by default.
+        notify: Gets a `ToolStage` for each stage of each tool.
+        confirm: Called with what is about to be installed for a tool; it raises `InstallRefused` to keep it out.
+
+    Raises:
+        ForgeError: The engine isolates nothing.
+    """
+
+    def __init__(
+        self,
+        root: Path | None = None,
+        *,
+        engine: Engine | str | None = None,
+        spec: SandboxSpec | None = None,
+        notify: Callable[[Event], object] = lambda _: None,
+        confirm: Confirm | None = None,
+    ) -> None:
+        self._library = Library(root or store.state_root(settings.load().state_dir))
+        self._engine = isolating(engine) if isinstance(engine, Engine) else engine
+        self._spec = spec
+        self._notify = notify
+        self._confirm = confirm
+        self._making = asyncio.Lock()
+
+    # -- making -------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, name: str, *, description: str, code: str, tests: str, dependencies: Sequence[str] = ()
+    ) -> Tool:
+        """Make a tool, or a new version of one, and put it into the library.
+
+        Args:
+            name: Of the tool, and of its function.
+            description: What it does.
+            code: A module with that function, whose parameters have type hints.
+            tests: A pytest module that imports it: `from NAME import NAME`.
+            dependencies: Distributions that it needs, as `name` or `name>=version`.
+
+        Raises:
+            ForgeError: It is no tool, its dependencies can't be had, or it did not pass its tests; nothing is kept.
+            SandboxError: The sandbox can't be had.
+            StoreError: The library can't be read or written.
+        """
+        draft = Draft(name=name, description=description, code=code, tests=tests, dependencies=tuple(dependencies))
+        return await self.make(draft)
+
+    async def pypi_install(
+        self, requirement: str, functions: Sequence[str], *, description: str = "", tests: str = ""
+    ) -> tuple[Tool, ...]:
+        """Make an adapter for each of some functions of a package: a tool that calls it.
+
+        Args:
+            requirement: The distribution, as `name` or `name>=version`.
+            functions: With their modules: `humanize.naturalsize`.
+            description: What they do; without it, where they come from.
+            tests: Tests of the one function that is wrapped; without them it is only seen that it is there.
+
+        Raises:
+            ForgeError: As for `create`; the functions before the one that failed are kept.
+            SandboxError: The sandbox can't be had.
+            StoreError: The library can't be read or written.
+        """
+        drafts = adapter.drafts_of(requirement, functions, description=description, tests=tests)
+        return tuple([await self.make(draft) for draft in drafts])
+
+    async def make(self, draft: Draft) -> Tool:
+        """Make what a draft asks for; see `create`."""
+        async with self._making:
+            workshop = await self._workshop()
+            progress = workshop.begin(draft, version=await asyncio.to_thread(self._library.next_version, draft.name))
+            tool = await workshop.make(progress)
+            try:
+                await asyncio.to_thread(self._library.add, tool)
+            except BaseException as error:
+                progress.enter(Stage.CLEANUP, reason=str(error))
+                progress.enter(Stage.DORMANT)
+                raise
+            progress.enter(Stage.ACTIVE, sha256=digest(encode(tool)))
+            return tool
+
+    async def _workshop(self) -> Workshop:
+        if not isinstance(self._engine, Engine):
+            self._engine = await registry.choose(self._engine or settings.load().engine)
+        return Workshop(self._engine, self._spec or _usual(), notify=self._notify, confirm=self._confirm)
+
+    # -- the library --------------------------------------------------------------------------------------------
+
+    async def list(self) -> Sequence[Listed]:
+        """The tools that there are, those that were used last first.
+
+        Raises:
+            StoreError: The library can't be read.
+            ForgeError: Somebody else may have written it.
+        """
+        return await asyncio.to_thread(self._library.listed)
+
+    async def get(self, name: str, *, version: int | None = None) -> Tool:
+        """A tool, in its newest version or another one that is kept.
+
+        Raises:
+            ForgeError: There is none, or it is not what was put into the library.
+            StoreError: The library can't be read.
+        """
+        return await asyncio.to_thread(self._library.load, name, version=version)
+
+    async def used(self, name: str) -> None:
+        """Remember that a tool was used now.
+
+        Raises:
+            StoreError: The library can't be written.
+        """
+        await asyncio.to_thread(self._library.touch, name)
+
+    async def remove(self, name: str, *, reason: str = "It was removed.") -> None:
+        """Take a tool out of the library, all its versions.
+
+        Raises:
+            ForgeError: There is none of that name.
+            StoreError: The library can't be written.
+        """
+        entry = await asyncio.to_thread(self._library.remove, name)
+        self._notify(ToolStage(tool=name, version=entry.version, stage="cleanup", reason=reason))
+        self._notify(ToolStage(tool=name, version=entry.version, stage="dormant"))
+
+    async def export(self, name: str, to: str | Path, *, version: int | None = None) -> Path:
+        """Write a tool into a new folder, or a zip archive if the name ends so; returns where it is.
+
+        Raises:
+            ForgeError: There is no such tool.
+            StoreError: It can't be written, or there is something already.
+        """
+        tool = await self.get(name, version=version)
+        return await asyncio.to_thread(porting.export, tool, Path(to).expanduser())
+
+    async def add(self, path: str | Path) -> Tool:
+        """Make a tool from what was exported, or from NAME.py with test_NAME.py beside it; it is tested anew.
+
+        Raises:
+            ForgeError: As for `create`, or there is no tool in it.
+            SandboxError: The sandbox can't be had.
+            StoreError: The library can't be read or written.
+        """
+        return await self.make(await asyncio.to_thread(porting.draft_of, Path(path).expanduser()))
+
+    async def cleanup(self, *, max_age: float) -> Sequence[str]:
+        """Remove the tools that were not used for so many seconds; returns their names.
+
+        Raises:
+            StoreError: The library can't be read or written.
+        """
+        gone = []
+        for name in await asyncio.to_thread(self._library.unused, max_age=max_age):
+            try:
+                await self.remove(name, reason=f"It was not used for {max_age / 86400:g} days.")
+            except ForgeError:
+                continue  # somebody else was quicker
+            gone.append(name)
+        return gone
+
+
+def _usual() -> SandboxSpec:
+    """A sandbox as the settings have it."""
+    chosen = settings.load()
+    trust = trust_for(TrustLevel.parse(chosen.trust), security=chosen.security_options)
+    install = trust.narrow(chosen.install_policy)
+    return SandboxSpec(trust=trust, install=install, accept=frozenset(chosen.accept), image=chosen.image)

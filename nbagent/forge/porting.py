@@ -1,0 +1,129 @@
+"""Tools as files that people pass on: written for others, and read as drafts, which are tested anew here.
+
+    NAME.py         the tool
+    test_NAME.py    its tests
+    tool.json       what is known of it
+
+Nothing that a file says of itself is believed: whoever adds a tool has it made again, in a sandbox of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nbagent.errors import ForgeError, StoreError
+from nbagent.forge import source
+from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
+from nbagent.store import cannot_write, write_atomically
+
+ABOUT = "tool.json"
+_BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
+"""A block of PEP 723."""
+
+
+def export(tool: Tool, to: Path) -> Path:
+    """Write a tool into a new folder, or a zip archive if the name ends so; returns where it is.
+
+    Raises:
+        StoreError: It can't be written, or there is something already.
+    """
+    if to.exists():
+        raise StoreError(f"{to} is there already.", mend="Name another place.")
+    about = msgspec.to_builtins(tool)
+    files = {f"{tool.name}.py": about.pop("code"), f"test_{tool.name}.py": about.pop("tests")}
+    files[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    try:
+        if to.suffix == ".zip":
+            with zipfile.ZipFile(to, "x", zipfile.ZIP_DEFLATED) as archive:
+                for name, text in files.items():
+                    archive.writestr(f"{tool.name}/{name}", text)
+        else:
+            to.mkdir(parents=True)
+            for name, text in files.items():
+                write_atomically(to / name, text.encode())
+    except OSError as error:
+        raise cannot_write(to, error, mend="Choose another place.") from error
+    return to.absolute()
+
+
+def draft_of(path: Path) -> Draft:
+    """A draft from an exported folder or zip archive, or from NAME.py with test_NAME.py beside it.
+
+    Raises:
+        ForgeError: It is none of these, or too much.
+    """
+    try:
+        if path.suffix == ".py":
+            return _of_module(path)
+        if path.is_dir():
+            return _of_files(lambda name: _bounded(path / name))
+        with zipfile.ZipFile(path) as archive:
+            names = {Path(each).name: each for each in archive.namelist()[:100] if each.count("/") <= 1}
+            return _of_files(lambda name: _unpacked(archive, names[name]))
+    except (OSError, KeyError, TypeError, ValueError, RecursionError, zipfile.BadZipFile, NotImplementedError) as error:
+        reason = str(error) or type(error).__name__
+        raise ForgeError(
+            f"{path} is no tool: {reason[:200]}.",
+            mend="Name an exported folder or zip archive, or NAME.py with test_NAME.py beside it.",
+        ) from None
+
+
+def _of_files(read: Callable[[str], str]) -> Draft:
+    about = json.loads(read(ABOUT))
+    name = about["name"]
+    check_name(name)  # before it is a part of a file's name
+    return Draft(
+        name=name,
+        description=str(about["description"]),
+        code=read(f"{name}.py"),
+        tests=read(f"test_{name}.py"),
+        dependencies=_strings(about.get("dependencies", [])),
+        adapts=str(about.get("adapts", "")),
+    )
+
+
+def _of_module(path: Path) -> Draft:
+    code, name = _bounded(path), path.stem
+    if problem := source.problem(code):
+        raise ValueError(problem)
+    block = _BLOCK.search(code)
+    lines = "\n".join(line[2:] for line in block[1].splitlines()) if block else ""
+    return Draft(
+        name=name,
+        description=source.summary(code, name) or f"The function {name}.",
+        code=code,
+        tests=_bounded(path.with_name(f"test_{name}.py")),
+        dependencies=_strings(tomllib.loads(lines).get("dependencies", [])),
+    )
+
+
+def _strings(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ValueError("its dependencies are no list of names")
+    return tuple(found)
+
+
+def _bounded(path: Path) -> str:
+    if not path.is_file():  # a pipe would never end
+        raise OSError(f"there is no file {path.name}")
+    with path.open("rb") as file:
+        return _text(file.read(MAX_SOURCE + 1), path.name)
+
+
+def _unpacked(archive: zipfile.ZipFile, name: str) -> str:
+    with archive.open(name) as file:
+        return _text(file.read(MAX_SOURCE + 1), name)
+
+
+def _text(data: bytes, name: str) -> str:
+    if len(data) > MAX_SOURCE:
+        raise ValueError(f"{name} has more than {MAX_SOURCE:,} bytes")
+    return data.decode()

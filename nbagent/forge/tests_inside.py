@@ -1,0 +1,61 @@
+"""Runs inside of the forge's sandbox, behind `load_inside.py`: runs a tool's tests, and tells what came of them.
+
+`run_tests(…)` gives JSON: `{"nonce", "code", "outcomes", "calls"}`. Pytest runs in a thread, since the main thread of a
+kernel has an event loop, in which tests couldn't start theirs; what it prints is the cell's output.
+"""
+
+import functools
+import importlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def run_tests(name: str, nonce: str) -> str:
+    """Run the tests of a tool that `load` has written down."""
+    import pytest
+
+    folder = sys.path[0]
+    watch = Watch(name)
+    code = [3]
+
+    def work() -> None:
+        options = ["-q", "--tb=short", "--maxfail=5", "--color=no", "--capture=sys", "-p", "no:cacheprovider"]
+        options += ["-p", "no:faulthandler", "-c", os.path.join(folder, "pytest.ini"), "--rootdir", folder]
+        code[0] = int(pytest.main([*options, os.path.join(folder, f"test_{name}.py")], plugins=[watch]))
+
+    os.environ["COLUMNS"] = "100"
+    os.chdir(folder)
+    thread = threading.Thread(target=work)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    return json.dumps({"nonce": nonce, "code": code[0], "outcomes": watch.outcomes, "calls": watch.calls})
+
+
+class Watch:
+    """A plugin of pytest's that counts calls of the tool, and keeps what became of each test."""
+
+    def __init__(self, name: str) -> None:
+        self.outcomes: dict[str, str] = {}
+        self.calls = 0
+        module = importlib.import_module(name)
+        setattr(module, name, self._counted(getattr(module, name)))
+
+    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function, updated=())
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            return function(*args, **kwargs)
+
+        return counted
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep the worst of what a test's parts and cases came to."""
+        name = ".".join(part.partition("[")[0] for part in report.nodeid.split("::")[1:])
+        if report.when == "call" or report.outcome != "passed":
+            worst = {self.outcomes.get(name), report.outcome}
+            self.outcomes[name] = next(each for each in ("failed", "skipped", "passed") if each in worst)

@@ -1,0 +1,70 @@
+"""Tools as files, written for others and read from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+from forge.shared import CODE, TESTS, draft, made
+
+from nbagent.errors import ForgeError, StoreError
+from nbagent.forge.porting import draft_of, export
+
+
+@pytest.mark.parametrize("name", ["shared", "shared.zip"])
+def test_there_and_back(tmp_path: Path, name: str) -> None:
+    """A folder or an archive gives the draft that the tool was made of; what is there is not overwritten."""
+    to = export(made(dependencies=("humanize",)), tmp_path / name)
+    assert to == tmp_path / name
+    assert draft_of(to) == draft(dependencies=("humanize",))
+    with pytest.raises(StoreError, match="is there already"):
+        export(made(), to)
+
+
+def test_the_files_of_an_export(tmp_path: Path) -> None:
+    """Plain modules that pytest runs, and what is known of the tool."""
+    folder = export(made(), tmp_path / "out")
+    assert {each.name for each in folder.iterdir()} == {"word_count.py", "test_word_count.py", "tool.json"}
+    assert (folder / "word_count.py").read_text() == CODE
+    about = json.loads((folder / "tool.json").read_text())
+    assert (about["version"], about["schema"]["required"]) == (1, ["text"])
+
+
+def test_a_module_with_tests_beside_it(tmp_path: Path) -> None:
+    """Its dependencies stand in a block of PEP 723, its description in its docstring."""
+    block = '# /// script\n# requires-python = ">=3.11"\n# dependencies = [\n#     "humanize>=4",\n# ]\n# ///\n'
+    (tmp_path / "word_count.py").write_text(block + CODE)
+    (tmp_path / "test_word_count.py").write_text(TESTS)
+    found = draft_of(tmp_path / "word_count.py")
+    assert (found.name, found.dependencies) == ("word_count", ("humanize>=4",))
+    assert found.description == "Count the words of a text."
+
+
+def test_what_is_no_tool(tmp_path: Path) -> None:
+    """Each is one sentence: nothing, a text, a broken archive, one without the tests, a bomb, a pipe, odd JSON."""
+    folder = export(made(), tmp_path / "out")
+    wrong = [tmp_path / "none", tmp_path / "text.txt", tmp_path / "broken.zip", tmp_path / "lone.py"]
+    (tmp_path / "text.txt").write_text("no archive")
+    (tmp_path / "broken.zip").write_bytes(b"PK\3\4" + b"x" * 100)
+    (tmp_path / "lone.py").write_text(CODE)
+    for name, change in {
+        "climbing": {"name": "../../etc/passwd"},
+        "other": {"dependencies": "humanize"},
+        "nameless": {"name": 3},
+    }.items():
+        about = json.loads((folder / "tool.json").read_text()) | change
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tool.json").write_text(json.dumps(about))
+        wrong.append(tmp_path / name)
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t/tool.json", (folder / "tool.json").read_text())
+        archive.writestr("t/word_count.py", "#" * 50_000_000)
+    os.mkfifo(tmp_path / "word_count.py")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "tool.json").write_text("[" * 100_000)
+    for path in (*wrong, tmp_path / "bomb.zip", tmp_path / "word_count.py", tmp_path / "deep"):
+        with pytest.raises(ForgeError):
+            draft_of(path)
