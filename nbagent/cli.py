@@ -80,6 +80,7 @@ def run(
     unattended: options.Unattended = None,
     fallback: options.Fallback = None,
     critic: options.Critic = None,
+    structured: options.Structured = False,
     mcp: options.McpFile = None,
     no_mcp: options.NoMcp = False,
     restore: options.Restore = None,
@@ -98,6 +99,7 @@ def run(
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
     arguments |= {"fallback": fallback, "critic": critic, "mcp": mcp or not no_mcp}
+    arguments |= {"replies": "structured" if structured else None}
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -176,6 +178,7 @@ def resume(
         str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
     ] = None,
     model: options.Model = None,
+    structured: options.Structured = False,
     ask_hosts: options.AskHosts = False,
     approvals: options.Approvals = None,
     allow: options.Allow = None,
@@ -194,6 +197,7 @@ def resume(
         from nbagent.session import Session
 
         own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore}
+        own |= {"replies": "structured" if structured else None}
         own |= options.consent(approvals, allow, unattended, as_json=as_json)
         return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 

@@ -32,6 +32,9 @@ Critic = Annotated[
     str | None,
     typer.Option("--critic", metavar="MODEL", help="Criticises code that failed before it is tried again; or: same."),
 ]
+Structured = Annotated[
+    bool, typer.Option("--structured", help="For a model that can't call tools: it replies with JSON objects.")
+]
 McpFile = Annotated[
     Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
 ]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from nbagent.agent.build import Agent
     from nbagent.agent.memory import Memory
+    from nbagent.agent.models import Model
     from nbagent.agent.opener import ModelOpener
     from nbagent.mcp.client import McpClient
 
@@ -232,7 +233,7 @@ class Conversation:
             from nbagent.agent.evaluate import Evaluation
 
             model = await self._model.open()
-            prompt = await self.system_prompt(images=model.images != "no")
+            prompt = await self.system_prompt(images=model.images != "no", structured=model.structured)
             programs = self._kernel.spec.trust.allow_subprocess
             memory = await self._open_memory() if self._open_memory and not model.is_replay else None
             agent = self._agent = build.build_agent(
@@ -244,7 +245,7 @@ class Conversation:
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
                 memory=memory,
                 fallback=self._model.fallback,
-                middleware=[self._reflexion(), *self._outside(images=model.images != "no")],
+                middleware=[self._reflexion(), *self._around(model)],
             )
             if self._past and await build.recall(agent):
                 agent.history = build.noted(agent.history, note=self._note)
@@ -252,11 +253,12 @@ class Conversation:
                 agent.history = build.remember(self._past, note=self._note)
         return self._agent
 
-    async def system_prompt(self, *, images: bool) -> str:
+    async def system_prompt(self, *, images: bool, structured: bool = False) -> str:
         """What a model must know of the sandbox and the data, which is described for it.
 
         Args:
             images: Whether it is shown the figures.
+            structured: Whether it replies with objects instead of calls.
         """
         from nbagent.agent import prompts
 
@@ -269,7 +271,8 @@ class Conversation:
             versions=self._kernel.pins,
             images=images,
             hosts=self._hosts,
-            outside=self._tools is not None,
+            outside=self._tools is not None and not structured,
+            structured=structured,
         )
 
     def _reflexion(self) -> AgentMiddleware[Any, Any, Any]:
@@ -282,19 +285,25 @@ class Conversation:
             max_attempts=self._options.max_attempts,
         )
 
-    def _outside(self, *, images: bool) -> list[AgentMiddleware[Any, Any, Any]]:
-        """What offers the model tools that are not the sandbox's."""
+    def _around(self, model: Model) -> list[AgentMiddleware[Any, Any, Any]]:
+        """What offers the model tools that are not the sandbox's; or reads the objects of one that calls no tools."""
+        if model.structured:
+            from nbagent.agent.structured import Structured
+
+            models = [model, *self._model.fallback]
+            return [Structured(models, notify=self._hear, turn=lambda: self.turns)]
         if self._tools is None:
             return []
         from nbagent.agent.mcp_tools import McpTools
 
+        images = model.images != "no"
         return [McpTools(self._tools, notify=self._hear, images=images, consent=self._consent, turn=lambda: self.turns)]
 
     def _hear(self, event: Event) -> None:
-        """Keep what other programs told the model, whose numbers are not of its making, and what a critic used."""
+        """Keep what other programs told the model, whose numbers are not of its making, and what else was used."""
         if isinstance(event, McpToolCalled):
             self._heard.append(event.text)
-        elif isinstance(event, Reflected):
+        elif isinstance(event, Reflected | ModelFailed):
             self._used += event.usage
         self._emit(event)
         if self._phases is not None:
@@ -335,7 +344,9 @@ class Conversation:
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for the session."""
-        return await self._kernel.install(requirements)
+        added = await self._kernel.install(requirements)
+        self._work.installed += added
+        return added
 
     async def confirm(self, packages: list[Package], *, own: bool) -> None:
         """Ask about packages that the model's code needs, also once its turn is over: it may have left a thread.
@@ -352,7 +363,9 @@ class Conversation:
 
     async def install_module(self, module: str) -> list[Package]:
         """Install what has a module."""
-        return await self._kernel.install_module(module)
+        added = await self._kernel.install_module(module)
+        self._work.installed += added
+        return added
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
         """Files in /tmp/output: the first by their names there, and how many there are."""
@@ -411,7 +424,7 @@ def _answer(work: Work, text: str, usage: Usage, *, ended: bool, claims: list[Cl
         usage=usage,
         success=ended and bool(text) and (not cells or cells[-1].success),
         attempts=1 + sum(not cell.success for cell in cells),
-        installed=[package for cell in cells for package in cell.installed],
+        installed=[*work.installed, *(package for cell in cells for package in cell.installed)],
         turn=work.turn,
         claims=claims,
     )

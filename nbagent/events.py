@@ -156,6 +156,22 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     """Which one, if it was a fallback; empty for the model that was asked."""
 
 
+UNSURE = 0.5
+"""Confidence below which a person is told of it."""
+
+
+class CodeGenerated(Fact, frozen=True, kw_only=True):
+    """The model replied with code as a structured object; its dependencies are installed before it runs."""
+
+    turn: int
+    code: str
+    dependencies: list[str] = []
+    """What is installed for it, by names on the index."""
+    reasoning: str = ""
+    confidence: float
+    """The model's own, from 0 to 1."""
+
+
 class ModelFailed(Fact, frozen=True, kw_only=True):
     """A model was asked and gave no whole reply; it is asked again after `wait`, or not at all."""
 
@@ -500,6 +516,7 @@ Event = (
     | Asked
     | PhaseEntered
     | ModelReplied
+    | CodeGenerated
     | Reflected
     | ModelFailed
     | CellStarted

@@ -29,7 +29,7 @@ from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
 from nbagent.mcp.client import McpClient
 from nbagent.notebook.record import Recording
-from nbagent.options import AgentOptions
+from nbagent.options import AgentOptions, Replies
 from nbagent.policy import Limits
 from nbagent.sandbox import registry
 from nbagent.telemetry import Metrics, Telemetry
@@ -56,6 +56,8 @@ class Session:
         fallback: Models that are asked, in this order, where the one before them fails.
         critic: A model that criticises code that failed before it is tried again, or `same` for the model itself; each
             critique is a call. None by default.
+        replies: `structured` for a model that can't call tools: it replies with `nbagent.agent.GeneratedCode` as JSON,
+            and is offered no tools of MCP servers. `tools` by default.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer is sent back whose numbers stand in no output; once by default, 0 for never.
         data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`; as a dict, by names of your own.
@@ -101,6 +103,7 @@ class Session:
         model: str | None = None,
         fallback: Sequence[str] | None = None,
         critic: str | None = None,
+        replies: Replies | None = None,
         max_attempts: int | None = None,
         max_iterations: int | None = None,
         data: Data = (),
@@ -132,6 +135,7 @@ class Session:
             model=model,
             fallback=fallback,
             critic=critic,
+            replies=replies,
             max_attempts=max_attempts,
             max_iterations=max_iterations,
         )
@@ -140,6 +144,7 @@ class Session:
             record=Path(record) if record else None,
             fallback=self._options.fallback,
             critic=self._options.critic,
+            structured=self._options.replies == "structured",
         )
         self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
@@ -273,6 +278,7 @@ class Session:
         session: str,
         *,
         model: str | None = None,
+        replies: Replies | None = None,
         ask_hosts: bool = False,
         approvals: str | None = None,
         allow: Sequence[str] = (),
@@ -291,6 +297,7 @@ class Session:
         Args:
             session: Its id, or enough of its beginning.
             model: As for a new session.
+            replies: As for a new session.
             ask_hosts: As for a new session.
             approvals: As for a new session.
             allow: As for a new session.
@@ -309,6 +316,7 @@ class Session:
         found = sessions.look_up(root, session)
         known = cls(
             model=model,
+            replies=replies,
             engine=found.engine,
             ask_hosts=ask_hosts,
             approvals=approvals,

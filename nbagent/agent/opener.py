@@ -22,6 +22,7 @@ class ModelOpener:
         record: A file to which the model's replies are written.
         fallback: Names of models that are asked, in this order, where the one before them fails.
         critic: The name of the model that criticises code that failed; `same` for the model itself.
+        structured: Whether the models reply with objects instead of calls.
     """
 
     def __init__(
@@ -31,12 +32,14 @@ class ModelOpener:
         record: Path | None = None,
         fallback: Sequence[str] = (),
         critic: str | None = None,
+        structured: bool = False,
     ) -> None:
         self.name = name
         self.fallback: list[Model] = []
         self.critic: Model | None = None
         self._critic = critic
         self._record = record
+        self._structured = structured
         self._others = tuple(fallback)
         self._model: Model | None = None
 
@@ -73,11 +76,12 @@ class ModelOpener:
     def _open(self) -> Model:
         from nbagent.agent import models
 
-        self.name = self.name or models.find_model()
-        model = models.open_model(self.name, record=self._record)
-        self.fallback = [models.open_model(name) for name in self._others]
+        structured = self._structured
+        self.name = self.name or models.find_model(structured=structured)
+        model = models.open_model(self.name, record=self._record, structured=structured)
+        self.fallback = [models.open_model(name, structured=structured) for name in self._others]
         if self._critic:
-            self.critic = model if self._critic == SAME else models.open_model(self._critic)
+            self.critic = model if self._critic == SAME else models.open_model(self._critic, structured=structured)
         # What the first question needs takes seconds to import, and now there is time.
         from nbagent.agent import build  # noqa: F401
 

@@ -115,7 +115,7 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
                 reply.response_metadata[ANSWERED] = model.name
             if first.recorder:
                 sent_back = bool(request.messages) and is_aside(request.messages[-1], "evaluation")
-                first.recorder.write(reply, again=sent_back)
+                first.recorder.write(reply, again=sent_back, structured=first.structured)
         return response
 
 
@@ -203,7 +203,7 @@ def without_images(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The same conversation for a model without eyes, which is told where figures were."""
     told: list[AnyMessage] = []
     for message in messages:
-        if isinstance(message, ToolMessage) and isinstance(message.content, list):
+        if isinstance(message, ToolMessage | HumanMessage) and isinstance(message.content, list):
             figures = sum(isinstance(block, dict) and block.get("type") == "image" for block in message.content)
             note = f"\n[{figures} figure{'s' if figures > 1 else ''} not shown: this model takes no images]"
             message = message.model_copy(update={"content": f"{message.text}{note if figures else ''}"})

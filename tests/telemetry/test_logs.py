@@ -19,6 +19,7 @@ from nbagent.events import (
     ApprovalGiven,
     Asked,
     CellFinished,
+    CodeGenerated,
     FileSaved,
     InstallFailed,
     Record,
@@ -225,3 +226,13 @@ def test_approvals_are_logged_without_their_code() -> None:
     ]  # fmt: skip
     assert found[0][2] == {"kind": "shell", "tool": "python", "id": "a1"}
     assert "secret" not in str(found)
+
+
+def test_generated_code_is_logged_with_its_confidence() -> None:
+    """A low one is a warning; the code itself is not logged."""
+    code = [CodeGenerated(turn=1, code="secret\n2", dependencies=["a"], confidence=each) for each in (0.95, 0.25)]
+    found = [line for event in code for line in lines(Record(seq=1, at=0.0, event=event))]
+    assert found == [
+        ("info", "Code proposed", {"code_lines": 2, "dependencies": ["a"], "confidence": 0.95}),
+        ("warning", "Code proposed", {"code_lines": 2, "dependencies": ["a"], "confidence": 0.25}),
+    ]
