@@ -186,14 +186,14 @@ class ModelFailed(Fact, frozen=True, kw_only=True):
 
 
 class Reflected(Fact, frozen=True, kw_only=True):
-    """The code of a reply failed, and this is what is done about it."""
+    """The code of a reply failed, or replies did the same again and again, and this is what is done about it."""
 
     turn: int
     attempt: int
-    """Replies in a row whose code failed."""
+    """Replies in a row whose code failed, or that were the same."""
     state: Literal["critique", "retry", "gave up"]
     error: str
-    """The end of what the code said."""
+    """The end of what came of the last one."""
     critique: str = ""
     usage: Usage = Usage()
     """Of the critic's model."""

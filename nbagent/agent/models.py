@@ -171,8 +171,10 @@ def _by_responses(chat: Any) -> bool:
 def _open(provider: str, model: str) -> BaseChatModel:
     from langchain.chat_models import init_chat_model
 
+    from nbagent.agent import partial
     from nbagent.agent.watch import WATCH
 
+    partial.install()
     try:
         chat: BaseChatModel = init_chat_model(model, model_provider=provider, callbacks=[WATCH], **options(provider))
     except ImportError as error:
