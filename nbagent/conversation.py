@@ -58,7 +58,8 @@ class Answer:
         cells: The cells that ran for it, in order.
         files: What its cells left in /tmp/output, on the host.
         usage: Tokens and calls of the model.
-        success: Whether the model came to an end by itself and its last cell ran without an error.
+        success: Whether the model came to an end by itself, with an answer that its cells bear out: the last one ran
+            without an error, or, where that failed, the answer has numbers and each stands in an output.
         attempts: One, and one more for each cell that failed.
         installed: Packages that were installed for it.
         turn: The question's number.
@@ -422,12 +423,16 @@ def _answer(work: Work, text: str, usage: Usage, *, ended: bool, claims: list[Cl
         cells=cells,
         files=list(dict.fromkeys(work.files)),
         usage=usage,
-        success=ended and bool(text) and (not cells or cells[-1].success),
+        success=ended and bool(text) and (not cells or cells[-1].success or _borne_out(claims)),
         attempts=1 + sum(not cell.success for cell in cells),
         installed=[*work.installed, *(package for cell in cells for package in cell.installed)],
         turn=work.turn,
         claims=claims,
     )
+
+
+def _borne_out(claims: Sequence[Claim]) -> bool:
+    return bool(claims) and all(claim.supported for claim in claims)
 
 
 def _answered(answer: Answer, *, seconds: float) -> Answered:

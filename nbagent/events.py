@@ -315,6 +315,13 @@ class ApprovalGiven(Fact, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class ApprovalsSet(Fact, frozen=True, kw_only=True):
+    """What a person is asked about from now on; before the first of these it was nothing."""
+
+    mode: str
+    """One of `consent.Mode`."""
+
+
 class CellFinished(Fact, frozen=True, kw_only=True):
     """A cell ended. `outputs` are whole (within the limits that the outputs themselves name) and final."""
 
@@ -530,6 +537,7 @@ Event = (
     | HostDecided
     | ApprovalAsked
     | ApprovalGiven
+    | ApprovalsSet
     | CellFinished
     | LateOutput
     | StateLost

@@ -173,6 +173,7 @@ class Session:
             attended=attended,
             unattended=chosen.unattended if unattended is None else unattended,
         )
+        self._keeps_mode = approvals is None
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
@@ -299,7 +300,7 @@ class Session:
             model: As for a new session.
             replies: As for a new session.
             ask_hosts: As for a new session.
-            approvals: As for a new session.
+            approvals: As for a new session; by default what the session had, or the settings if those ask for more.
             allow: As for a new session.
             attended: As for a new session.
             unattended: As for a new session.
@@ -360,6 +361,7 @@ class Session:
             self.news, note = await startup.take_up(kernel, self._found, journal=journal, recording=recording)
         else:
             await startup.start(kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool)
+        self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         emit, alone = journal.emit, asyncio.Lock()
         files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)

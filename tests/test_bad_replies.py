@@ -220,6 +220,17 @@ async def test_a_reply_without_end(
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(("text", "success"), [("It is 4,711.", True), ("It is 4,712.", False), ("No idea.", False)])
+async def test_an_answer_after_a_cell_that_failed(
+    session: Session, provider: Provider, asked: list[dict[str, Any]], text: str, success: bool
+) -> None:
+    """Is a success if the cells before bear it out: each of its numbers stands in an output."""
+    provider.say(Say(calls=(python("print(4711)"),)), Say(calls=(python("1 / 0"),)), Say(text=text), Say(text=text))
+    answer = await session.ask("Go")
+    assert (answer.text, answer.success, answer.attempts) == (text, success, 2)
+    assert len(asked) == (4 if answer.unsupported else 3)
+
+
 async def test_instructions_inside_of_data(
     session: Session, provider: Provider, asked: list[dict[str, Any]], events: list[Any]
 ) -> None:

@@ -35,10 +35,12 @@ class Attempt:
 
     Attributes:
         usage: What the provider has told of it so far.
+        begun: What it told before the first piece, of a reply whose usage comes with its end.
     """
 
     def __init__(self) -> None:
         self.usage: UsageMetadata | None = None
+        self.begun: UsageMetadata | None = None
         self._arguments: dict[Any, tuple[str | None, str]] = {}  # each call's id and arguments so far, by its index
         self._timeout: asyncio.Timeout | None = None
         self._pieces = 0
@@ -96,6 +98,17 @@ class Attempt:
 def current() -> Attempt | None:
     """The attempt that is followed here, if any."""
     return _CURRENT.get()
+
+
+def started(usage: Any) -> None:
+    """Note what a reply has cost when it begins, as Anthropic tells it: `input_tokens`, those of its cache beside."""
+    attempt = _CURRENT.get()
+    if attempt is None or usage is None:
+        return
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    given = sum(getattr(usage, name, None) or 0 for name in names)
+    made = getattr(usage, "output_tokens", None) or 0
+    attempt.begun = UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
 
 
 class _Watch(AsyncCallbackHandler):
