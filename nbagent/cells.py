@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbagent.events import CellStatus, Event, WidgetState
+from nbagent.events import CellStatus, Event, Package, WidgetState
 from nbagent.files import SessionFiles
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
@@ -22,11 +22,13 @@ class Work:
         turn: The question's number.
         cells: The cells, in order; also one that was given up.
         files: What they left in /tmp/output, on the host.
+        installed: Packages that were asked for beside the cells.
     """
 
     turn: int
     cells: list[Cell] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
+    installed: list[Package] = field(default_factory=list)
 
 
 class Cells:

@@ -84,6 +84,7 @@ def run(
     redact: options.Redact = None,
     fallback: options.Fallback = None,
     critic: options.Critic = None,
+    structured: options.Structured = False,
     mcp: options.McpFile = None,
     no_mcp: options.NoMcp = False,
     forge: options.Forge = None,
@@ -103,7 +104,7 @@ def run(
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
     arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic}
-    arguments |= {"mcp": mcp or not no_mcp, "forge": forge}
+    arguments |= {"mcp": mcp or not no_mcp, "forge": forge, "replies": "structured" if structured else None}
     asking = commands.ask(
         question,
         lambda: _session(**arguments, model=model, record=record),
@@ -182,6 +183,7 @@ def resume(
         str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
     ] = None,
     model: options.Model = None,
+    structured: options.Structured = False,
     ask_hosts: options.AskHosts = False,
     approvals: options.Approvals = None,
     allow: options.Allow = None,
@@ -203,7 +205,7 @@ def resume(
         from nbagent.session import Session
 
         own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "forge": forge}
-        own |= {"budget": budget, "redact": redact}
+        own |= {"budget": budget, "redact": redact, "replies": "structured" if structured else None}
         own |= options.consent(approvals, allow, unattended, as_json=as_json)
         return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 

@@ -46,6 +46,9 @@ Redact = Annotated[
         "--redact", metavar="WHAT", help="What is hidden in what goes to models: secrets (default), pii (more) or none."
     ),
 ]
+Structured = Annotated[
+    bool, typer.Option("--structured", help="For a model that can't call tools: it replies with JSON objects.")
+]
 McpFile = Annotated[
     Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
 ]

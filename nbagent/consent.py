@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 from nbagent.actions import Action, Kind, allows, of_cell, parse_rule
 from nbagent.errors import InstallRefused, UsageError
-from nbagent.events import ApprovalAsked, ApprovalGiven, Event, Package
+from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Event, Package
 
 __all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cell"]
 
@@ -121,7 +121,6 @@ class Consent:
         unattended: What holds where nobody does.
 
     Attributes:
-        mode: What is asked about; it may be changed while the session runs.
         attended: As given; it may be changed too.
         unattended: As given. It speaks for what the model wants to do, never for a budget: who sets one for a time in
             which nobody is there has answered already.
@@ -142,7 +141,8 @@ class Consent:
         if unattended not in get_args(Unattended):
             known = " or ".join(get_args(Unattended))
             raise UsageError(f"Where nobody is there to answer, {unattended!r} is no policy.", mend=f"Use {known}.")
-        self.mode = mode
+        self._mode = mode
+        self._has_begun = False
         self._emit = emit
         self._rules = [parse_rule(each) for each in allow]
         self.attended = attended
@@ -152,6 +152,36 @@ class Consent:
         self._lock = threading.Lock()
         self._waits = 0
         self._waited = 0.0
+
+    @property
+    def mode(self) -> Mode:
+        """What is asked about; it may be changed while the session runs, which is told."""
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        if self._has_begun and mode is not self._mode:
+            self._emit(ApprovalsSet(mode=mode.value))
+        self._mode = mode
+
+    def begin(self, past: Iterable[Event] = (), *, keep: bool = False) -> None:
+        """Begin a session, or go on with one: its questions get other ids than those of its log.
+
+        Args:
+            past: The log's events so far.
+            keep: Whether nobody has chosen a mode anew: then it is never weaker than it was.
+        """
+        was = Mode.NEVER_ASK
+        for event in past:
+            if isinstance(event, ApprovalAsked):
+                self._asked += 1
+            elif isinstance(event, ApprovalsSet):
+                was = Mode(event.mode) if event.mode in set(Mode) else Mode.ASK
+        if keep and FREE[was] <= FREE[self._mode]:
+            self._mode = was
+        if self._mode is not was:
+            self._emit(ApprovalsSet(mode=self._mode.value))
+        self._has_begun = True
 
     @property
     def asks(self) -> bool:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from nbagent.agent.build import Agent
     from nbagent.agent.memory import Memory
+    from nbagent.agent.models import Model
     from nbagent.agent.opener import ModelOpener
     from nbagent.agent.outgoing import Outgoing
     from nbagent.agent.spending import Spending
@@ -60,7 +61,8 @@ class Answer:
         cells: The cells that ran for it, in order.
         files: What its cells left in /tmp/output, on the host.
         usage: Tokens and calls of the model.
-        success: Whether the model came to an end by itself and its last cell ran without an error.
+        success: Whether the model came to an end by itself, with an answer that its cells bear out: the last one ran
+            without an error, or, where that failed, the answer has numbers and each stands in an output.
         attempts: One, and one more for each cell that failed.
         installed: Packages that were installed for it.
         turn: The question's number.
@@ -243,7 +245,7 @@ class Conversation:
             from nbagent.agent.spending import Spending
 
             model = await self._model.open()
-            prompt = await self.system_prompt(images=model.images != "no")
+            prompt = await self.system_prompt(images=model.images != "no", structured=model.structured)
             programs = self._kernel.spec.trust.allow_subprocess
             models = (model, *self._model.fallback)
             self._spending = Spending(
@@ -268,7 +270,7 @@ class Conversation:
                 spending=self._spending,
                 outgoing=outgoing,
                 fallback=self._model.fallback,
-                middleware=[self._reflexion(outgoing), *self._outside(images=model.images != "no")],
+                middleware=[self._reflexion(outgoing), *self._around(model)],
             )
             if self._past and await build.recall(agent):
                 agent.history = build.noted(agent.history, note=self._note)
@@ -276,11 +278,12 @@ class Conversation:
                 agent.history = build.remember(self._past, note=self._note)
         return self._agent
 
-    async def system_prompt(self, *, images: bool) -> str:
+    async def system_prompt(self, *, images: bool, structured: bool = False) -> str:
         """What a model must know of the sandbox and the data, which is described for it.
 
         Args:
             images: Whether it is shown the figures.
+            structured: Whether it replies with objects instead of calls.
         """
         from nbagent.agent import prompts
 
@@ -293,7 +296,8 @@ class Conversation:
             versions=self._kernel.pins,
             images=images,
             hosts=self._hosts,
-            outside=self._tools is not None,
+            outside=self._tools is not None and not structured,
+            structured=structured,
         )
 
     def _reflexion(self, outgoing: Outgoing) -> AgentMiddleware[Any, Any, Any]:
@@ -307,25 +311,30 @@ class Conversation:
             checked=outgoing.critique,
         )
 
-    def _outside(self, *, images: bool) -> list[AgentMiddleware[Any, Any, Any]]:
-        """What offers the model tools that are not the kernel's own: other programs', and those of the forge."""
+    def _around(self, model: Model) -> list[AgentMiddleware[Any, Any, Any]]:
+        """What offers the model tools that aren't the kernel's own; or reads the objects of one that calls no tools."""
+        more: dict[str, Any] = {"notify": self._hear, "turn": lambda: self.turns}
+        if model.structured:
+            from nbagent.agent.structured import Structured
+
+            return [Structured([model, *self._model.fallback], **more)]
+        more |= {"consent": self._consent, "images": model.images != "no"}
         found: list[AgentMiddleware[Any, Any, Any]] = []
-        more: dict[str, Any] = {"notify": self._hear, "consent": self._consent, "turn": lambda: self.turns}
         if self._tools is not None:
             from nbagent.agent.mcp_tools import McpTools
 
-            found.append(McpTools(self._tools, images=images, **more))
+            found.append(McpTools(self._tools, **more))
         if self._forge is not None:
             from nbagent.agent.forge_tools import ForgeTools
 
-            found.append(ForgeTools(self._forge, self, images=images, **more))
+            found.append(ForgeTools(self._forge, self, **more))
         return found
 
     def _hear(self, event: Event) -> None:
-        """Keep what other programs told the model, whose numbers are not of its making, and what a critic used."""
+        """Keep what other programs told the model, whose numbers are not of its making, and what else was used."""
         if isinstance(event, McpToolCalled):
             self._heard.append(event.text)
-        elif isinstance(event, Reflected):
+        elif isinstance(event, Reflected | ModelFailed):
             self._used += event.usage
             if self._spending is not None:
                 self._spending.count(event.usage)
@@ -368,7 +377,9 @@ class Conversation:
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for the session."""
-        return await self._kernel.install(requirements)
+        added = await self._kernel.install(requirements)
+        self._work.installed += added
+        return added
 
     async def confirm(self, packages: list[Package], *, own: bool) -> None:
         """Ask about packages that the model's code needs, also once its turn is over: it may have left a thread.
@@ -385,7 +396,9 @@ class Conversation:
 
     async def install_module(self, module: str) -> list[Package]:
         """Install what has a module."""
-        return await self._kernel.install_module(module)
+        added = await self._kernel.install_module(module)
+        self._work.installed += added
+        return added
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
         """Files in /tmp/output: the first by their names there, and how many there are."""
@@ -442,12 +455,16 @@ def _answer(work: Work, text: str, usage: Usage, *, ended: bool, claims: list[Cl
         cells=cells,
         files=list(dict.fromkeys(work.files)),
         usage=usage,
-        success=ended and bool(text) and (not cells or cells[-1].success),
+        success=ended and bool(text) and (not cells or cells[-1].success or _borne_out(claims)),
         attempts=1 + sum(not cell.success for cell in cells),
-        installed=[package for cell in cells for package in cell.installed],
+        installed=[*work.installed, *(package for cell in cells for package in cell.installed)],
         turn=work.turn,
         claims=claims,
     )
+
+
+def _borne_out(claims: Sequence[Claim]) -> bool:
+    return bool(claims) and all(claim.supported for claim in claims)
 
 
 def _answered(answer: Answer, *, seconds: float) -> Answered:

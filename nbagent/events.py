@@ -192,6 +192,22 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     """Which one, if it was a fallback; empty for the model that was asked."""
 
 
+UNSURE = 0.5
+"""Confidence below which a person is told of it."""
+
+
+class CodeGenerated(Fact, frozen=True, kw_only=True):
+    """The model replied with code as a structured object; its dependencies are installed before it runs."""
+
+    turn: int
+    code: str
+    dependencies: list[str] = []
+    """What is installed for it, by names on the index."""
+    reasoning: str = ""
+    confidence: float
+    """The model's own, from 0 to 1."""
+
+
 class ModelFailed(Fact, frozen=True, kw_only=True):
     """A model was asked and gave no whole reply; it is asked again after `wait`, or not at all."""
 
@@ -222,14 +238,14 @@ class SentToModel(Fact, frozen=True, kw_only=True):
 
 
 class Reflected(Fact, frozen=True, kw_only=True):
-    """The code of a reply failed, and this is what is done about it."""
+    """The code of a reply failed, or replies did the same again and again, and this is what is done about it."""
 
     turn: int
     attempt: int
-    """Replies in a row whose code failed."""
+    """Replies in a row whose code failed, or that were the same."""
     state: Literal["critique", "retry", "gave up"]
     error: str
-    """The end of what the code said."""
+    """The end of what came of the last one."""
     critique: str = ""
     usage: Usage = Usage()
     """Of the critic's model."""
@@ -349,6 +365,13 @@ class ApprovalGiven(Fact, frozen=True, kw_only=True):
     code: str = ""
     """What runs instead, if it was edited."""
     reason: str = ""
+
+
+class ApprovalsSet(Fact, frozen=True, kw_only=True):
+    """What a person is asked about from now on; before the first of these it was nothing."""
+
+    mode: str
+    """One of `consent.Mode`."""
 
 
 class CellFinished(Fact, frozen=True, kw_only=True):
@@ -582,6 +605,7 @@ Event = (
     | PhaseEntered
     | ModelReplied
     | SentToModel
+    | CodeGenerated
     | Reflected
     | ModelFailed
     | CellStarted
@@ -595,6 +619,7 @@ Event = (
     | HostDecided
     | ApprovalAsked
     | ApprovalGiven
+    | ApprovalsSet
     | CellFinished
     | LateOutput
     | StateLost

@@ -31,7 +31,7 @@ from nbagent.kernel.kernel import Kernel, Restore
 from nbagent.ledger import Ledger, ledger
 from nbagent.mcp.client import McpClient
 from nbagent.notebook.record import Recording
-from nbagent.options import AgentOptions
+from nbagent.options import AgentOptions, Replies
 from nbagent.policy import Limits
 from nbagent.sandbox import registry
 from nbagent.telemetry import Metrics, Telemetry
@@ -60,6 +60,8 @@ class Session:
         fallback: Models that are asked, in this order, where the one before them fails.
         critic: A model that criticises code that failed before it is tried again, or `same` for the model itself; each
             critique is a call. None by default.
+        replies: `structured` for a model that can't call tools: it replies with `nbagent.agent.GeneratedCode` as JSON,
+            and is offered no tools of MCP servers. `tools` by default.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer is sent back whose numbers stand in no output; once by default, 0 for never.
         budget: What one question may use, such as `0.50usd, 200k tokens, 10min, 20steps`, or a `Budget`; by default 30
@@ -110,6 +112,7 @@ class Session:
         model: str | None = None,
         fallback: Sequence[str] | None = None,
         critic: str | None = None,
+        replies: Replies | None = None,
         max_attempts: int | None = None,
         max_iterations: int | None = None,
         budget: Budget | str | None = None,
@@ -144,6 +147,7 @@ class Session:
             model=model,
             fallback=fallback,
             critic=critic,
+            replies=replies,
             max_attempts=max_attempts,
             max_iterations=max_iterations,
             budget=budget,
@@ -156,6 +160,7 @@ class Session:
             fallback=self._options.fallback,
             critic=self._options.critic,
             priced=self._options.budget.money is not None,
+            structured=self._options.replies == "structured",
         )
         self._restore = known_restore(chosen.restore if restore is None else restore)
         self.id = session or store.new_session_id()
@@ -185,6 +190,7 @@ class Session:
             attended=attended,
             unattended=chosen.unattended if unattended is None else unattended,
         )
+        self._keeps_mode = approvals is None
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
@@ -292,6 +298,7 @@ class Session:
         model: str | None = None,
         budget: Budget | str | None = None,
         redact: str | None = None,
+        replies: Replies | None = None,
         ask_hosts: bool = False,
         approvals: str | None = None,
         allow: Sequence[str] = (),
@@ -313,8 +320,9 @@ class Session:
             model: As for a new session.
             budget: As for a new session.
             redact: As for a new session.
+            replies: As for a new session.
             ask_hosts: As for a new session.
-            approvals: As for a new session.
+            approvals: As for a new session; by default what the session had, or the settings if those ask for more.
             allow: As for a new session.
             attended: As for a new session.
             unattended: As for a new session.
@@ -334,6 +342,7 @@ class Session:
             model=model,
             budget=budget,
             redact=redact,
+            replies=replies,
             engine=found.engine,
             ask_hosts=ask_hosts,
             approvals=approvals,
@@ -379,6 +388,7 @@ class Session:
             self.news, note = await startup.take_up(kernel, self._found, journal=journal, recording=recording)
         else:
             await startup.start(kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool)
+        self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         emit, alone = journal.emit, asyncio.Lock()
         files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)

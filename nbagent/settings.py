@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     critic: str | None = Field(
         default=None, description="A model that criticises code that failed before it is tried again, or same."
     )
+    replies: Literal["tools", "structured"] = Field(
+        default="tools", description="How the model has code run: by calls of tools, or by objects in its text."
+    )
     max_attempts: int = Field(default=6, ge=1, description="Replies in a row whose code may fail.")
     max_iterations: int = Field(
         default=1, ge=0, description="How often an answer is sent back whose numbers stand in no output."

@@ -16,11 +16,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from nbagent.errors import NbagentError
 from nbagent.events import (
+    UNSURE,
     ApprovalAsked,
     ApprovalGiven,
     Asked,
     CellFinished,
     CellStarted,
+    CodeGenerated,
     Event,
     FileDownloaded,
     FileSaved,
@@ -221,6 +223,8 @@ class View:
             case ModelFailed(reason=reason, wait=seconds):
                 later = f" Asking again in {seconds:.0f} s." if seconds else ""
                 self._say(f"{safe(reason, colours=False)}{later}", style="yellow")
+            case CodeGenerated(confidence=confidence) if confidence < UNSURE:
+                self._say(f"the model is not sure of this code: confidence {confidence:g}", style="yellow")
             case McpServerChanged(server=server, state="failed", reason=reason):
                 self._say(f"MCP server {safe(server, colours=False)}: {safe(reason, colours=False)}", style="yellow")
             case McpToolsChanged(server=server, changed=changed) if changed:

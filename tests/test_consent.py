@@ -10,7 +10,7 @@ import pytest
 
 from nbagent.consent import Action, Consent, Decision, Kind, Mode, Unattended, Verdict, of_cell
 from nbagent.errors import InstallRefused, UsageError
-from nbagent.events import ApprovalAsked, ApprovalGiven, Package
+from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Package
 
 KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget")
 
@@ -332,3 +332,40 @@ async def test_a_mode_that_is_changed() -> None:
     assert (await asked.ask(action("shell"))).by == "policy:never-ask"
     asked.consent.mode = Mode.ASK
     assert (await asked.ask(action("shell"))).by == "person"
+
+
+@pytest.mark.parametrize(
+    ("was", "chosen", "keep", "mode", "told"),
+    [
+        ([], "never-ask", False, "never-ask", []),
+        ([], "ask", False, "ask", ["ask"]),
+        (["ask"], "never-ask", True, "ask", []),
+        (["ask"], "allow-list", True, "ask", []),
+        (["auto-edit"], "ask", True, "ask", ["ask"]),
+        (["ask", "never-ask"], "auto-edit", True, "auto-edit", ["auto-edit"]),
+        (["ask"], "never-ask", False, "never-ask", ["never-ask"]),
+        (["of another version"], "never-ask", True, "ask", []),
+    ],
+)
+def test_a_mode_is_kept(was: list[str], chosen: str, keep: bool, mode: str, told: list[str]) -> None:
+    """Where nobody chose another, a session that is gone on with asks no less than before, nor than the settings.
+
+    A mode that is not known any more is taken for the strictest.
+    """
+    events: list[Any] = []
+    consent = Consent(Mode(chosen), events.append)
+    consent.begin([ApprovalsSet(mode=each) for each in was], keep=keep)
+    assert consent.mode == mode
+    assert [each.mode for each in events] == told
+
+
+async def test_ids_go_on() -> None:
+    """A question of a session that is gone on with is not taken for one of before; a changed mode is told."""
+    events: list[Any] = []
+    consent = Consent(Mode.ASK, events.append)
+    consent.begin([ApprovalAsked(id=f"a{each}", turn=1, kind="cell", tool="python", what="1") for each in (1, 2)])
+    await consent.ask(of_cell("1", tool="python", turn=1))
+    assert [each.id for each in events if isinstance(each, ApprovalAsked)] == ["a3"]
+    consent.mode = Mode.AUTO_EDIT
+    consent.mode = Mode.AUTO_EDIT
+    assert [each.mode for each in events if isinstance(each, ApprovalsSet)] == ["ask", "auto-edit"]

@@ -9,7 +9,9 @@ from typing import Any
 from program import call, replies
 
 from nbagent import Session
-from nbagent.events import ApprovalAsked, ApprovalGiven, InstallFailed, PackagesInstalled
+from nbagent.consent import Mode
+from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, InstallFailed, PackagesInstalled
+from nbagent.store import read_log
 
 LATER = (
     "import threading\n"
@@ -66,6 +68,22 @@ async def test_the_end_of_a_turn_ends_its_questions(tmp_path: Path) -> None:
         assert [each.by for each in _of(events, ApprovalGiven)] == ["policy:stopped"]
         assert not session.approve("a1")
     assert _of(events, PackagesInstalled) == []
+
+
+async def test_a_session_that_is_gone_on_with(tmp_path: Path) -> None:
+    """Asks about what it asked before, under an id of its own, unless a person says otherwise."""
+    model, state = replies(tmp_path / "r.jsonl", call("1"), "Not done."), tmp_path / "state"
+    async with Session(model=model, engine="bubblewrap", approvals="auto-edit", state_dir=state) as first:
+        first.consent.mode = Mode.ASK
+        await first.ask("Go")
+    async with Session.resumed(first.id, model=model, state_dir=state) as second:
+        assert second.consent.mode is Mode.ASK
+        await second.ask("Go on")
+        events = [record.event for record in read_log(second.folder)]
+    assert [each.id for each in _of(events, ApprovalAsked)] == ["a1", "a2"]
+    assert [each.mode for each in _of(events, ApprovalsSet)] == ["auto-edit", "ask"]
+    async with Session.resumed(first.id, model=model, approvals="never-ask", state_dir=state) as third:
+        assert third.consent.mode is Mode.NEVER_ASK
 
 
 def _of(events: list[Any], kind: type[Any]) -> list[Any]:

@@ -22,6 +22,7 @@ from nbagent.events import (
     Asked,
     CellFinished,
     CellStarted,
+    CodeGenerated,
     Event,
     FileDownloaded,
     FileSaved,
@@ -217,6 +218,8 @@ def test_what_must_be_known_is_told(shows: Shows) -> None:
     """A replay, an install, a file, a stopped cell, a question and a denial are each told in a line."""
     _, rest = shows(
         Asked(turn=1, question="?", model="replay:r.jsonl", replay=True),
+        CodeGenerated(turn=1, code="1", reasoning="Why.", confidence=0.9),
+        CodeGenerated(turn=1, code="1", reasoning="Why.", confidence=0.25),
         PackagesInstalled(cell=1, packages=[Package("humanize", "4.17.0", "0")]),
         FileSaved(path="/out/x.csv", size=1, sha256="0", cell=1),
         FilesChanged(cell=1, files=[FileSeen("/workspace/m.pkl", 2_100_000), FileSeen("/tmp/\x1b[2Jt", 1)], more=4),
@@ -228,6 +231,7 @@ def test_what_must_be_known_is_told(shows: Shows) -> None:
         HostDecided(host="example.org", port=443, allowed=True, by="person"),
         HostDecided(host="evil.test", port=80, allowed=False, by="person", reason="A person denied evil.test."),
     )
+    assert rest.count("the model is not sure of this code: confidence 0.25\n") == rest.count("not sure") == 1
     assert "changed: /workspace/m.pkl (2.1 MB), /tmp/t (1 bytes) and 4 more\n" in rest
     assert "uploaded: /workspace/up.csv\n" in rest
     assert "file: /home/m.pkl\n" in rest

@@ -3,7 +3,8 @@
 `models` opens the model that a person names, `replay` is the model that hands out recorded replies, `prompts` says what
 the model is told, `tools` is what it can do, `view` is what it sees of a cell, and `build` puts them together.
 
-For agents of other people's: `KernelMiddleware` and `kernel_tools`, see `published`.
+For agents of other people's: `KernelMiddleware` and `kernel_tools`, see `published`. `GeneratedCode` is what a model
+without tool calls replies with, see `generated` and `structured`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nbagent.agent.generated import GeneratedCode
     from nbagent.agent.published import KernelMiddleware, kernel_tools
 
-__all__ = ["KernelMiddleware", "kernel_tools"]
+__all__ = ["GeneratedCode", "KernelMiddleware", "kernel_tools"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'nbagent.agent' has no attribute {name!r}")
+    if name == "GeneratedCode":
+        from nbagent.agent.generated import GeneratedCode
+
+        return GeneratedCode
     from nbagent.agent import published
 
     return getattr(published, name)

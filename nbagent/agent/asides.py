@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-Kind = Literal["evaluation", "critique", "over", "earlier"]
-"""An answer is sent back; code that failed is criticised; no more code runs; questions of long ago are listed."""
+Kind = Literal["evaluation", "critique", "over", "earlier", "again"]
+"""An answer is sent back; code that failed is criticised; no more code runs; questions of long ago are listed; a reply
+was none."""
 PREFIX: Final = "nbagent-"
 
 

@@ -78,7 +78,7 @@ class Attempts(AgentMiddleware[AgentState[Any], Any, Any]):
                 wait = wait_of(error, attempt=number)
                 sentence = await _sentence(error, model)
                 reason = str(sentence) if wait is None else sentence.message
-                self.tell(Failed(model.name, reason, _counted(attempt.usage), wait))
+                self.tell(Failed(model.name, reason, _counted(attempt.usage or attempt.begun), wait))
                 if wait is None:
                     self._given_up[model.name] = sentence
                     raise sentence from error

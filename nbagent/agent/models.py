@@ -44,6 +44,7 @@ class Model:
         is_replay: Whether its replies are recorded ones; to be labelled wherever it shows.
         images: Where it takes images.
         recorder: Where its replies are written, if anywhere.
+        structured: Whether it replies with objects instead of calls, see `structured.py`.
     """
 
     chat: BaseChatModel
@@ -51,6 +52,7 @@ class Model:
     is_replay: bool = False
     images: Images = "no"
     recorder: Recorder | None = None
+    structured: bool = False
 
     @property
     def provider(self) -> str:
@@ -103,12 +105,13 @@ def check_name(name: str) -> tuple[str, str]:
     return provider, model
 
 
-def open_model(name: str, *, record: Path | None = None) -> Model:
+def open_model(name: str, *, record: Path | None = None, structured: bool = False) -> Model:
     """Open a model by name. An Ollama is asked what the model can, which takes milliseconds.
 
     Args:
         name: `provider:model`, or `replay:FILE`.
         record: A new file for its replies.
+        structured: Whether it is to reply with objects instead of calls; a recording of such replies does anyway.
 
     Raises:
         ModelError: The model can't be had.
@@ -119,7 +122,8 @@ def open_model(name: str, *, record: Path | None = None) -> Model:
 
     provider, model = check_name(name)
     if provider == REPLAY:
-        chat: BaseChatModel = ReplayModel.open(Path(model).expanduser())
+        chat: BaseChatModel = (replay := ReplayModel.open(Path(model).expanduser()))
+        structured = structured or replay.is_structured
     else:
         chat = _open(provider, model)
     return Model(
@@ -127,15 +131,19 @@ def open_model(name: str, *, record: Path | None = None) -> Model:
         # Of a recording only the file's name: notebooks carry this, and folders are nobody's business.
         name=f"{provider}:{Path(model).name if provider == REPLAY else model}",
         is_replay=provider == REPLAY,
-        images=_ollamas_images(model) if provider == "ollama" else images_of(chat),
+        images=_ollamas_images(model, tools=not structured) if provider == "ollama" else images_of(chat),
         recorder=Recorder(record) if record else None,
+        structured=structured,
     )
 
 
-def find_model() -> str:
+def find_model(*, structured: bool = False) -> str:
     """The name of a model, when the person named none: by a key in the environment, then by what an Ollama has.
 
     The provider itself is asked what it has, since any name that stood here would age. Blocks for some seconds at most.
+
+    Args:
+        structured: Whether one will do that can't call tools.
 
     Raises:
         ModelError: There is none; the message says the three ways out.
@@ -143,7 +151,7 @@ def find_model() -> str:
     for name, provider in PROVIDERS.items():
         if name != "ollama" and (provider.key or provider.url) and provider.installed:
             return _default(name, provider)
-    if model := _ollama_model():
+    if model := _ollama_model(tools=not structured):
         return f"ollama:{model}"
     without = [provider for provider in PROVIDERS.values() if provider.key]
     hint = f" ({without[0].key} is set; for it, run: {without[0].install})" if without else ""
@@ -183,8 +191,10 @@ def _by_responses(chat: Any) -> bool:
 def _open(provider: str, model: str) -> BaseChatModel:
     from langchain.chat_models import init_chat_model
 
+    from nbagent.agent import partial
     from nbagent.agent.watch import WATCH
 
+    partial.install()
     try:
         chat: BaseChatModel = init_chat_model(model, model_provider=provider, callbacks=[WATCH], **options(provider))
     except ImportError as error:
@@ -239,22 +249,23 @@ def _default(name: str, provider: Provider) -> str:
     )
 
 
-def _ollama_model() -> str:
-    """The model that an Ollama changed last, of those that call tools; empty if none answers."""
+def _ollama_model(*, tools: bool = True) -> str:
+    """The model that an Ollama changed last, of those that call tools if they must; empty if none answers."""
     try:
         names = [model.name for model in models_of("ollama")]
         can = {name: ollama_can(name) for name in names[:10]}
     except UnlistedError:
         return ""
     # An Ollama from before 2025 doesn't tell what its models can.
-    return next((name for name, able in can.items() if not able or "tools" in able), "")
+    wanted = "tools" if tools else "completion"
+    return next((name for name, able in can.items() if not able or wanted in able), "")
 
 
-def _ollamas_images(model: str) -> Images:
+def _ollamas_images(model: str, *, tools: bool = True) -> Images:
     """Where an Ollama's model takes images.
 
     Raises:
-        ModelError: Ollama answers, but hasn't got the model, or the model can't call tools.
+        ModelError: Ollama answers, but hasn't got the model, or the model can't call tools and must.
     """
     try:
         able = ollama_can(model)
@@ -268,8 +279,9 @@ def _ollamas_images(model: str) -> Images:
         names = some(listed, like=model)
         has = f"It has: {names}. " if names else ""
         raise ModelError(f"Ollama has no model {model!r}.", mend=f"{has}Run: ollama pull {model}") from None
-    if able and "tools" not in able:
+    if tools and able and "tools" not in able:
         raise ModelError(
-            f"The model {model!r} can't call tools, says Ollama.", mend="Use one that can, such as a qwen3 or gpt-oss."
+            f"The model {model!r} can't call tools, says Ollama.",
+            mend="Use one that can, such as a qwen3 or gpt-oss, or have it reply with objects instead: --structured.",
         )
     return "after results" if "vision" in able else "no"

@@ -23,6 +23,7 @@ class ModelOpener:
         fallback: Names of models that are asked, in this order, where the one before them fails.
         critic: The name of the model that criticises code that failed; `same` for the model itself.
         priced: Whether the price of each must be known.
+        structured: Whether the models reply with objects instead of calls.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class ModelOpener:
         fallback: Sequence[str] = (),
         critic: str | None = None,
         priced: bool = False,
+        structured: bool = False,
     ) -> None:
         self.name = name
         self.fallback: list[Model] = []
@@ -40,6 +42,7 @@ class ModelOpener:
         self._critic = critic
         self._record = record
         self._priced = priced
+        self._structured = structured
         self._others = tuple(fallback)
         self._model: Model | None = None
 
@@ -76,11 +79,12 @@ class ModelOpener:
     def _open(self) -> Model:
         from nbagent.agent import models
 
-        self.name = self.name or models.find_model()
-        model = models.open_model(self.name, record=self._record)
-        self.fallback = [models.open_model(name) for name in self._others]
+        structured = self._structured
+        self.name = self.name or models.find_model(structured=structured)
+        model = models.open_model(self.name, record=self._record, structured=structured)
+        self.fallback = [models.open_model(name, structured=structured) for name in self._others]
         if self._critic:
-            self.critic = model if self._critic == SAME else models.open_model(self._critic)
+            self.critic = model if self._critic == SAME else models.open_model(self._critic, structured=structured)
         if self._priced:
             from nbagent.agent import prices
 

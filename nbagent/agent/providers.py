@@ -184,8 +184,14 @@ _SPECIAL = {
 }
 
 
+_ANTHROPIC_EVENT = "_make_message_chunk_from_anthropic_event"
+
+
 def settle(name: str, chat: Any) -> None:
-    """Set up what a chat model has no option for: OpenRouter's client would try again for an hour, silently.
+    """Set up what a chat model has no option for.
+
+    OpenRouter's client would try again for an hour, silently. Anthropic tells at the beginning of a stream what was
+    read, which langchain-anthropic passes on only with its end: for a reply that is cut, it is watched for.
 
     Args:
         name: Its provider.
@@ -196,6 +202,17 @@ def settle(name: str, chat: Any) -> None:
 
         none = BackoffStrategy(initial_interval=0, max_interval=0, exponent=0, max_elapsed_time=0)
         chat.client.sdk_configuration.retry_config = RetryConfig("none", none, retry_connection_errors=False)
+    if name == "anthropic" and hasattr(chat, _ANTHROPIC_EVENT):
+        from nbagent.agent.watch import started
+
+        read = getattr(chat, _ANTHROPIC_EVENT)
+
+        def watched(event: Any, *args: Any, **kwargs: Any) -> Any:
+            if event.type == "message_start":
+                started(getattr(event.message, "usage", None))
+            return read(event, *args, **kwargs)
+
+        chat.__dict__[_ANTHROPIC_EVENT] = watched  # a model of pydantic's takes no attributes
 
 
 def ollama_address(host: str) -> str:

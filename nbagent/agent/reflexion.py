@@ -12,7 +12,9 @@ one, and takes the tools away where enough was tried, so that the turn ends with
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -49,6 +51,11 @@ GAVE_UP: Final = (
     "[nbagent] {count} replies in a row have failed{same}, so no more code runs for this question. Answer now, in "
     "words: what you found out, what failed and why, and what the person could do about it."
 )
+REPEATED: Final = (
+    "[nbagent] Your last {count} replies did the same with the same result, so nothing more runs for this question. "
+    "Answer now, in words: what you found out, what failed and why, and what the person could do about it."
+)
+_NUMBER = re.compile(r"In ?\[\d+\]")
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
             return None
         attempts = failed_in_a_row(messages)
         if not attempts:
-            return None
+            return self._repeated(messages)
         if (reason := self._enough(attempts)) is not None:
             self._tell("gave up", attempts)
             return {"messages": [aside("over", GAVE_UP.format(count=len(attempts), same=reason))]}
@@ -116,9 +123,20 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Without tools once enough was tried: a model that can't call anything must answer."""
-        if request.messages and is_aside(request.messages[-1], "over"):
-            request = request.override(tools=[], tool_choice=None)
-        return await handler(request)
+        if not _is_over(request.messages):
+            return await handler(request)
+        response = await handler(request.override(tools=[], tool_choice=None))
+        # Some servers let a model call what it was not offered.
+        result = [_without_calls(each) if isinstance(each, AIMessage) else each for each in response.result]
+        return ModelResponse(result=result)
+
+    def _repeated(self, messages: Sequence[AnyMessage]) -> dict[str, Any] | None:
+        """End what doesn't fail, or fails before any code runs, and would go on for ever."""
+        if (count := same_in_a_row(messages)) < SAME:
+            return None
+        error = str(messages[-1].text)[-500:]
+        self._notify(Reflected(turn=self._turn(), attempt=count, state="gave up", error=error))
+        return {"messages": [aside("over", REPEATED.format(count=count))]}
 
     def _enough(self, attempts: Sequence[Attempt]) -> str | None:
         """Why no more is tried, to be put behind the number of attempts; None if more is."""
@@ -154,6 +172,43 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
                 usage=usage or Usage(),
             )
         )
+
+
+def same_in_a_row(messages: Sequence[AnyMessage]) -> int:
+    """How many of this turn's last replies did the same, with the same results."""
+    steps: list[tuple[Any, ...]] = []
+    results: list[str] = []
+    for message in reversed(messages):
+        if is_question(message):
+            break
+        if isinstance(message, ToolMessage):
+            results.append(_lasting(str(message.text)))
+        elif isinstance(message, AIMessage):
+            calls: Sequence[Any] = [*message.tool_calls, *message.invalid_tool_calls]
+            steps.append(([(call["name"], call["args"]) for call in calls], results))
+            results = []
+            if steps[-1] != steps[0]:
+                return len(steps) - 1
+    return len(steps)
+
+
+def _lasting(result: str) -> str:
+    """A result without the number of its cell."""
+    return _NUMBER.sub("In []", result)
+
+
+def _is_over(messages: Sequence[AnyMessage]) -> bool:
+    """Whether no more code runs in this turn."""
+    behind = itertools.takewhile(lambda each: not is_question(each), reversed(messages))
+    return any(is_aside(each, "over") for each in behind)
+
+
+def _without_calls(reply: AIMessage) -> AIMessage:
+    if not (reply.tool_calls or reply.invalid_tool_calls):
+        return reply
+    metadata = {**reply.response_metadata, "finish_reason": "calls, which run no more for this question"}
+    made = {"content": text_of(reply), "tool_calls": [], "invalid_tool_calls": [], "response_metadata": metadata}
+    return reply.model_copy(update=made)
 
 
 def failed_in_a_row(messages: Sequence[AnyMessage]) -> list[Attempt]:

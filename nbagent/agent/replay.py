@@ -1,9 +1,10 @@
 """The model that hands out recorded replies, and the recorder that writes them.
 
 One reply a line, JSON: `{"content": "text", "tool_calls": [{"name": "python", "args": {"code": "1 + 1"}}]}`. Beside
-these a reply can have `usage` (tokens), `invalid_tool_calls`, calls whose arguments were no JSON, and `again`, for what
-came after an answer was sent back (`evaluate.py`). The code that a replay runs, the sandbox, the installs and the
-outputs are real; only the model isn't.
+these a reply can have `usage` (tokens), `invalid_tool_calls`, calls whose arguments were no JSON, `again`, for what
+came after an answer was sent back (`evaluate.py`), and `structured`, for a text that is an object instead of calls
+(`structured.py`). The code that a replay runs, the sandbox, the installs and the outputs are real; only the model
+isn't.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     usage: Tally | None = None
     again: bool = False
     """Whether it is a second answer, since numbers of the first stood in no output."""
+    structured: bool = False
+    """Whether its text is an object that stands for calls, or for the answer."""
 
 
 def read_replies(path: Path) -> list[Reply]:
@@ -123,6 +126,11 @@ class ReplayModel(BaseChatModel):
     def next_is_again(self) -> bool:
         """Whether the next reply was recorded after an answer had been sent back."""
         return self._next < len(self.replies) and bool(self.replies[self._next].again)
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether the replies are objects instead of calls."""
+        return any(each.structured for each in self.replies)
 
     @property
     def remaining(self) -> int:
@@ -244,18 +252,19 @@ class Recorder:
         except OSError as error:
             raise StoreError(f"Can't record into {path}: {(error.strerror or str(error)).lower()}.") from None
 
-    def write(self, message: AIMessage, *, again: bool = False) -> None:
+    def write(self, message: AIMessage, *, again: bool = False, structured: bool = False) -> None:
         """Append one reply.
 
         Args:
             message: What the model said.
             again: Whether its last answer had been sent back.
+            structured: Whether the model replies with objects instead of calls.
 
         Raises:
             StoreError: The file can't be written.
         """
         # A lone surrogate, which no UTF-8 file can hold, becomes a question mark.
-        reply = msgspec.to_builtins(_record(message, again=again))
+        reply = msgspec.to_builtins(_record(message, again=again, structured=structured))
         line = json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace")
         try:
             with self.path.open("ab") as file:
@@ -264,7 +273,7 @@ class Recorder:
             raise StoreError(f"Can't record into {self.path}: {(error.strerror or str(error)).lower()}.") from None
 
 
-def _record(message: AIMessage, *, again: bool) -> Reply:
+def _record(message: AIMessage, *, again: bool, structured: bool) -> Reply:
     """A provider's message in the form of a replay file; its content blocks are flattened to text."""
     usage = message.usage_metadata
     return Reply(
@@ -276,6 +285,7 @@ def _record(message: AIMessage, *, again: bool) -> Reply:
         ],
         usage=Tally(usage["input_tokens"], usage["output_tokens"]) if usage else None,
         again=again,
+        structured=structured,
     )
 
 

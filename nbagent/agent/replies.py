@@ -10,13 +10,17 @@ from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse, hook_config
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolCall, ToolMessage
 from langchain_core.messages.ai import add_usage
+from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
-from nbagent.agent.asides import is_aside
+from nbagent.agent.asides import aside, is_aside
+from nbagent.agent.bounds import bound, refuse
 from nbagent.agent.failures import BrokenReplyError
+from nbagent.agent.mistaken import is_bare_code, is_blank, is_call
 from nbagent.agent.models import Model, model_of
 from nbagent.agent.providers import PROVIDERS
 from nbagent.agent.replay import text_of
+from nbagent.agent.view import cut
 from nbagent.agent.watch import current
 from nbagent.errors import ModelCallError
 
@@ -26,6 +30,14 @@ ASKED = "nbagent_calls"
 ANSWERED = "nbagent_model"
 """In a reply's metadata: the model that gave it, if that was a fallback."""
 AGAIN = "Your last reply was empty. Call a tool, or reply with your answer as text."
+AS_TEXT = (
+    "[nbagent] Nothing was run: your last reply has a call in its text instead of making it. Call the tool in the form "
+    "that you were given for it, or reply with your answer in words."
+)
+BARE = (
+    "[nbagent] Nothing was run: your last reply is code in a Markdown fence. To run it, call the tool python with it. "
+    "If the code itself is what the person asked for, reply with it again."
+)
 
 
 def told(call: ToolCall | InvalidToolCall, content: str) -> ToolMessage:
@@ -34,33 +46,40 @@ def told(call: ToolCall | InvalidToolCall, content: str) -> ToolMessage:
 
 
 class Replies(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Judges each whole reply: an empty one is asked for once more, malformed calls are told to the model."""
+    """Judges each whole reply: one that is none is asked for once more, malformed calls are told to the model."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self._model = model
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        """Call the model, twice if it says nothing.
+        """Call the model, twice if it says nothing, or writes a call or code where an answer should be.
 
         Raises:
-            ModelCallError: Both replies were empty.
+            ModelCallError: Both replies were empty, or calls as text.
         """
         response = await handler(request)
         first = _reply_of(response)
-        if first is not None and _is_empty(first):
-            again: list[AnyMessage] = [*request.messages, HumanMessage(AGAIN)]
-            response = await handler(request.override(messages=again))
-            self._count(first, _reply_of(response))
+        if first is None or not (why := _complaint(first, request)):
+            return response
+        said = [AIMessage(cut(text_of(first))[0])] if why != AGAIN else []
+        again: list[AnyMessage] = [*request.messages, *said, aside("again", why)]
+        response = await handler(request.override(messages=again))
+        self._count(first, _reply_of(response), request)
         return response
 
-    def _count(self, first: AIMessage, second: AIMessage | None) -> None:
-        if second is None or _is_empty(second):
-            last = second or first
-            reason = _finish(last)
-            why = f" (it ended for: {reason})" if reason.lower() not in _ORDINARY else ""
-            name = last.response_metadata.get(ANSWERED, self._model.name)
-            raise ModelCallError(f"{name} replied twice with nothing{why}.", mend="Ask in other words.")
+    def _count(self, first: AIMessage, second: AIMessage | None, request: ModelRequest[Any]) -> None:
+        why = _complaint(second, request) if second is not None else AGAIN
+        name = (second or first).response_metadata.get(ANSWERED, self._model.name)
+        if second is None or why == AGAIN:
+            reason = _finish(second or first)
+            ended = f" (it ended for: {reason})" if reason.lower() not in _ORDINARY else ""
+            raise ModelCallError(f"{name} replied twice with nothing{ended}.", mend="Ask in other words.")
+        if why == AS_TEXT:
+            raise ModelCallError(
+                f"{name} writes calls into its text instead of making them, so nothing runs.",
+                mend="Use a model that calls tools, or have this one reply with objects: --structured.",
+            )
         second.usage_metadata = add_usage(first.usage_metadata, second.usage_metadata)
         second.response_metadata[ASKED] = 2
 
@@ -76,10 +95,9 @@ class Replies(AgentMiddleware[AgentState[Any], Any, Any]):
 
 def _unreadable(call: InvalidToolCall) -> str:
     why = " ".join((call.get("error") or "").split())[:300]
-    return (
-        f"Not run: the arguments of this call are not valid JSON{f' ({why})' if why else ''}. Send the call again; if "
-        "the code is long, send it in smaller cells."
-    )
+    if not (why and not call["args"]):  # else it was refused here, for a reason of its own
+        why = f"the arguments of this call are not valid JSON{f' ({why})' if why else ''}"
+    return f"Not run: {why}. Send the call again; if the code is long, send it in smaller cells."
 
 
 class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
@@ -110,12 +128,13 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
         if (reply := _reply_of(response)) is not None:
             _check_whole(reply, model.provider)
             _distrust_cut(reply)
+            bound(reply)
             _give_ids(reply)
             if model is not first:
                 reply.response_metadata[ANSWERED] = model.name
             if first.recorder:
                 sent_back = bool(request.messages) and is_aside(request.messages[-1], "evaluation")
-                first.recorder.write(reply, again=sent_back)
+                first.recorder.write(reply, again=sent_back, structured=first.structured)
         return response
 
 
@@ -123,8 +142,17 @@ def _reply_of(response: ModelResponse[Any]) -> AIMessage | None:
     return next((message for message in reversed(response.result) if isinstance(message, AIMessage)), None)
 
 
-def _is_empty(reply: AIMessage) -> bool:
-    return not (text_of(reply).strip() or reply.tool_calls or reply.invalid_tool_calls)
+def _complaint(reply: AIMessage, request: ModelRequest[Any]) -> str:
+    """What the model is told of a reply that is no answer; empty for one that is, or that calls something."""
+    if reply.tool_calls or reply.invalid_tool_calls:
+        return ""
+    text = text_of(reply)
+    if is_blank(text):
+        return AGAIN
+    tools = [each.name for each in request.tools if isinstance(each, BaseTool)]
+    if tools and is_call(text, tools):
+        return AS_TEXT
+    return BARE if "python" in tools and is_bare_code(text) else ""
 
 
 def _finish(reply: AIMessage) -> str:
@@ -157,16 +185,9 @@ def _distrust_cut(reply: AIMessage) -> None:
     attempt = current()
     unreadable = attempt.unreadable() if attempt else set()
     for call in [call for call in reply.tool_calls if call["id"] in unreadable]:
-        _refuse(reply, call, "")
+        refuse(reply, call, "")
     if reply.tool_calls and _finish(reply).lower().startswith(("length", "max_tokens", "incomplete")):
-        _refuse(reply, reply.tool_calls[-1], "the reply reached its token limit, and the call was cut")
-
-
-def _refuse(reply: AIMessage, call: ToolCall, error: str) -> None:
-    reply.tool_calls.remove(call)
-    reply.invalid_tool_calls.append(
-        InvalidToolCall(type="invalid_tool_call", name=call["name"], args="", id=call["id"], error=error)
-    )
+        refuse(reply, reply.tool_calls[-1], "the reply reached its token limit, and the call was cut")
 
 
 def _give_ids(reply: AIMessage) -> None:
@@ -203,7 +224,7 @@ def without_images(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The same conversation for a model without eyes, which is told where figures were."""
     told: list[AnyMessage] = []
     for message in messages:
-        if isinstance(message, ToolMessage) and isinstance(message.content, list):
+        if isinstance(message, ToolMessage | HumanMessage) and isinstance(message.content, list):
             figures = sum(isinstance(block, dict) and block.get("type") == "image" for block in message.content)
             note = f"\n[{figures} figure{'s' if figures > 1 else ''} not shown: this model takes no images]"
             message = message.model_copy(update={"content": f"{message.text}{note if figures else ''}"})

@@ -43,6 +43,7 @@ DONE = "Code executed successfully. {count} output files created. Consider using
 NO_FILES = "Code executed but no outputs in /tmp/output/. Verify script saves results."
 FAILED = "Execution failed. Review stderr and use sandbox_edit_file to fix errors."
 WRITTEN = "File written successfully. Use sandbox_exec to run it."
+CLAMPED = "It ran with a timeout of {seconds} s: {asked} s is outside of what is allowed, 1 to 300 s."
 INVALID_PATH = "Invalid path. Use /tmp/ or /workspace/ only."
 EDITED = "File edited successfully. Re-run with sandbox_exec."
 NOT_UNIQUE = "Edit failed - old_string not unique. Include more surrounding context."
@@ -71,7 +72,7 @@ async def execute(runs: Runs, command: Sequence[str], *, timeout: int = SECONDS,
     Args:
         runs: The session's side.
         command: The program and its words.
-        timeout: Seconds, at most 300.
+        timeout: Seconds, at most 300; what is more is told.
         why: What it is for, for the reader of the notebook.
     """
     seconds = min(max(timeout, 1), MOST_SECONDS)
@@ -89,8 +90,9 @@ async def execute(runs: Runs, command: Sequence[str], *, timeout: int = SECONDS,
             break
     names, total = await runs.output_files(limit=20)
     response |= {"output_files": names, "total_output_files": total, "execution_time": round(cell.duration, 3)}
-    if cell.state_lost:
-        response["note"] = f"State lost: {plain(cell.state_lost)}"
+    notes = [CLAMPED.format(asked=timeout, seconds=seconds)] if seconds != timeout else []
+    notes += [f"State lost: {plain(cell.state_lost)}"] if cell.state_lost else []
+    response |= {"note": " ".join(notes)} if notes else {}
     response["hint"] = FAILED if response["exit_code"] else DONE.format(count=total) if total else NO_FILES
     return response
 

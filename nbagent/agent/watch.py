@@ -18,8 +18,16 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 
 from nbagent.agent import providers
+from nbagent.errors import ModelCallError
 
 Reply = TypeVar("Reply")
+
+MOST_CALLS = 256
+"""Calls of one reply after which it is cut off: LangChain joins the pieces of thousands for minutes."""
+MOST_PIECES = 200_000
+"""Pieces of one reply after which it is cut off; no reply of today has as many tokens."""
+MOST_TEXT = 8_000_000
+"""Characters of one reply, calls included, after which it is cut off."""
 
 
 class Attempt:
@@ -27,23 +35,32 @@ class Attempt:
 
     Attributes:
         usage: What the provider has told of it so far.
+        begun: What it told before the first piece, of a reply whose usage comes with its end.
     """
 
     def __init__(self) -> None:
         self.usage: UsageMetadata | None = None
+        self.begun: UsageMetadata | None = None
         self._arguments: dict[Any, tuple[str | None, str]] = {}  # each call's id and arguments so far, by its index
         self._timeout: asyncio.Timeout | None = None
+        self._pieces = 0
+        self._size = 0
 
     async def follow(self, reply: Awaitable[Reply]) -> Reply:
         """Wait for the reply, for as long as pieces of it come.
 
         Raises:
             TimeoutError: Nothing came for `providers.SILENCE`.
+            ModelCallError: It comes to no end.
         """
         token = _CURRENT.set(self)
         try:
             async with asyncio.timeout(providers.SILENCE) as self._timeout:
                 return await reply
+        except TimeoutError:
+            if not (endless := self._endless()):
+                raise
+            raise ModelCallError(f"The model's reply came to no end: it had {endless}.", mend="Ask again.") from None
         finally:
             _CURRENT.reset(token)
 
@@ -58,6 +75,17 @@ class Attempt:
             index = len(self._arguments) if piece["index"] is None else piece["index"]
             had = self._arguments.get(index, (None, ""))
             self._arguments[index] = (had[0] or piece["id"], had[1] + (piece["args"] or ""))
+            self._size += len(piece["args"] or "")
+        self._pieces += 1
+        self._size += len(message.content) if isinstance(message.content, str) else 0
+        if self._endless() and self._timeout and not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time())
+
+    def _endless(self) -> str:
+        """What there is too much of, if the reply comes to no end."""
+        bounds = {"calls": MOST_CALLS, "pieces": MOST_PIECES, "characters": MOST_TEXT}
+        counts = {"calls": len(self._arguments), "pieces": self._pieces, "characters": self._size}
+        return next((f"more than {bounds[each]:,} {each}" for each in bounds if counts[each] > bounds[each]), "")
 
     def unreadable(self) -> set[str | None]:
         """The ids of the calls whose arguments are not JSON as they came.
@@ -70,6 +98,17 @@ class Attempt:
 def current() -> Attempt | None:
     """The attempt that is followed here, if any."""
     return _CURRENT.get()
+
+
+def started(usage: Any) -> None:
+    """Note what a reply has cost when it begins, as Anthropic tells it: `input_tokens`, those of its cache beside."""
+    attempt = _CURRENT.get()
+    if attempt is None or usage is None:
+        return
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    given = sum(getattr(usage, name, None) or 0 for name in names)
+    made = getattr(usage, "output_tokens", None) or 0
+    attempt.begun = UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
 
 
 class _Watch(AsyncCallbackHandler):
@@ -95,6 +134,6 @@ _CURRENT: ContextVar[Attempt | None] = ContextVar("nbagent_attempt", default=Non
 def _is_json(arguments: str) -> bool:
     try:
         json.loads(arguments or "{}", strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

@@ -21,12 +21,14 @@ from structlog import dev
 
 from nbagent.errors import UsageError
 from nbagent.events import (
+    UNSURE,
     Answered,
     ApprovalAsked,
     ApprovalGiven,
     Asked,
     CellFinished,
     CellStarted,
+    CodeGenerated,
     CommandRun,
     FileSaved,
     InstallFailed,
@@ -102,6 +104,8 @@ def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
         case ModelReplied(tools=tools, usage=usage):
             tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
             yield "debug", "Model replied", {"tools": tools, **tokens}
+        case CodeGenerated() as event:
+            yield "warning" if event.confidence < UNSURE else "info", "Code proposed", _proposed(event)
         case CellStarted() as event:
             if event.turn:
                 yield "info", "Code generated", {"code_lines": len(event.code.splitlines()), "tool": event.tool}
@@ -152,6 +156,11 @@ def _created(event: SessionStarted) -> dict[str, Any]:
         "data": len(event.data),
         "duration_ms": _ms(event.seconds),
     }
+
+
+def _proposed(event: CodeGenerated) -> dict[str, Any]:
+    wanted = [brief(each) for each in event.dependencies[:10]]
+    return {"code_lines": len(event.code.splitlines()), "dependencies": wanted, "confidence": event.confidence}
 
 
 def _finished(event: CellFinished) -> dict[str, Any]:

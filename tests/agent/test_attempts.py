@@ -108,9 +108,12 @@ async def test_a_fallback_without_eyes(kernel: Kernel, monkeypatch: pytest.Monke
             await model.aclose()
 
 
-async def test_a_failed_attempt_is_paid_for(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("provider", "made"), [("google_genai", 0), ("anthropic", 1)])
+async def test_a_failed_attempt_is_paid_for(
+    provider: str, made: int, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a provider told of it before it failed is counted, also when there is no answer in the end."""
-    case = CASES["google_genai"]
+    case = CASES[provider]
     with Stub(case.wire) as stub:
         model = open_model(case.reach(stub, monkeypatch))
         stub.say(*[Say(text="a b c d", cut="closed", usage=(700, 3))] * 3)
@@ -118,7 +121,7 @@ async def test_a_failed_attempt_is_paid_for(kernel: Kernel, monkeypatch: pytest.
         agent = build_agent(model, kernel, system_prompt="s")
         with pytest.raises(ModelCallError, match="broke off"):
             await answer(agent, "Go", on_reply=lambda _: None, on_failure=failed.append, turn=1)
-        assert [each.usage for each in failed] == [Usage(input_tokens=700, calls=1)] * 3
+        assert [each.usage for each in failed] == [Usage(input_tokens=700, output_tokens=made, calls=1)] * 3
         await model.aclose()
 
 

@@ -258,6 +258,15 @@ async def test_the_timeout_holds(call: Call) -> None:
     assert (await call("sandbox_exec", command=["pgrep", "-f", "begun"]))["stdout"] == ""
 
 
+async def test_a_timeout_out_of_bounds_is_told(call: Call) -> None:
+    """300 s are the most; what else was asked for isn't taken silently."""
+    found = await call("sandbox_exec", command=["true"], timeout=900)
+    assert found["exit_code"] == 0
+    assert found["note"] == "It ran with a timeout of 300 s: 900 s is outside of what is allowed, 1 to 300 s."
+    assert "note" not in await call("sandbox_exec", command=["true"], timeout=300)
+    assert "timeout of 1 s: -5 s" in (await call("sandbox_exec", command=["true"], timeout=-5))["note"]
+
+
 async def test_what_is_missing_is_installed(call: Call) -> None:
     """A script that imports a package that isn't there gets it, and runs again."""
     found = await call("sandbox_exec", command=["python", "-c", "import humanize; print(humanize.intcomma(12345))"])

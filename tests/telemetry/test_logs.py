@@ -19,6 +19,7 @@ from nbagent.events import (
     ApprovalGiven,
     Asked,
     CellFinished,
+    CodeGenerated,
     FileSaved,
     InstallFailed,
     Record,
@@ -245,4 +246,14 @@ def test_tools_are_logged_without_their_code() -> None:
             {"tool": "word_count", "version": 1, "stage": "cleanup", "duration_ms": 1500, "reason": "It failed."},
         ),
         ("warning", "Tool refused", {"tool": "word_count", "reason": "It was changed."}),
+    ]
+
+
+def test_generated_code_is_logged_with_its_confidence() -> None:
+    """A low one is a warning; the code itself is not logged."""
+    code = [CodeGenerated(turn=1, code="secret\n2", dependencies=["a"], confidence=each) for each in (0.95, 0.25)]
+    found = [line for event in code for line in lines(Record(seq=1, at=0.0, event=event))]
+    assert found == [
+        ("info", "Code proposed", {"code_lines": 2, "dependencies": ["a"], "confidence": 0.95}),
+        ("warning", "Code proposed", {"code_lines": 2, "dependencies": ["a"], "confidence": 0.25}),
     ]

@@ -1,0 +1,63 @@
+"""Replies that are no answer, though they look like one: nothing that can be seen, or a call written as text. Pure.
+
+Small models, and servers without their model's template, write a call as text. Shown to a person it would be an answer
+that says something ran.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Collection
+from typing import Any, Final
+
+_CALL = re.compile(r"^\s{0,9}(?:<tool_call>|<function[=_]|<\|python_tag\|>|<\|tool_call|\[TOOL_CALLS\])", re.MULTILINE)
+"""How models mark a call whose server doesn't take it for one."""
+_FENCE = re.compile(r"\A\s*```(?:json|python|py|tool_code|tool_call)?[ \t]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL)
+_BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters by their category that show nothing."""
+LOOKED_AT: Final = 100_000
+"""Characters of a text that is looked at."""
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: spaces, characters without width, or none at all."""
+    return not any(unicodedata.category(each)[0] not in "CZ" and each not in _BLANK for each in text)
+
+
+def is_call(text: str, tools: Collection[str]) -> bool:
+    """Whether a text is a call that was meant to be made.
+
+    Args:
+        text: The words of a reply that calls nothing.
+        tools: The names of the tools that it could have called.
+    """
+    text = text[:LOOKED_AT]
+    if _CALL.search(text):
+        return True
+    fence = _FENCE.match(text)
+    try:
+        found: Any = json.loads(fence["inside"] if fence else text)
+    except (ValueError, RecursionError):
+        return False
+    first = found[0] if isinstance(found, list) and found else found
+    if not isinstance(first, dict):
+        return False
+    named = first.get("function", first)
+    named = named if isinstance(named, dict) else first
+    return named.get("name") in tools and bool({"arguments", "parameters", "args"} & named.keys())
+
+
+def is_bare_code(text: str) -> bool:
+    """Whether a text is Python in a Markdown fence and nothing else."""
+    fence = _FENCE.match(text[:LOOKED_AT])
+    return fence is not None and "```" not in fence["inside"] and not _is_json(fence["inside"])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
