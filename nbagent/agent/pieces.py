@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from nbagent.agent.asides import is_question
+from nbagent.agent.asides import is_question, source_of_results
 from nbagent.agent.replay import text_of
 from nbagent.events import Piece
 from nbagent.redaction import Redacted
@@ -135,6 +135,8 @@ def source_of(message: AnyMessage) -> str:
         if "cell" in artifact:
             return f"cell {artifact['cell']}"
         return f"tool {message.name or 'unknown'}"
+    if source := source_of_results(message):
+        return source
     # What middleware adds for this request alone has no id.
     return "question" if is_question(message) and message.id else "note"
 

@@ -20,8 +20,10 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
+from nbagent.agent import asides
 from nbagent.agent.generated import SCHEMA, FinalAnswer, GeneratedCode, UnreadableReplyError, parse
 from nbagent.agent.models import Model, model_of
+from nbagent.agent.pieces import source_of
 from nbagent.agent.replay import text_of
 from nbagent.agent.replies import Handler
 from nbagent.agent.view import Block, cut
@@ -204,7 +206,5 @@ def _result(results: Sequence[ToolMessage]) -> HumanMessage:
         for block in each.content
         if isinstance(block, dict) and block.get("type") == "image"
     ]
-    if not images:
-        return HumanMessage(text)
-    content: list[str | Block] = [{"type": "text", "text": text}, *images]
-    return HumanMessage(content)
+    source = ", ".join(dict.fromkeys(map(source_of, results)))
+    return asides.results([{"type": "text", "text": text}, *images] if images else text, source=source)

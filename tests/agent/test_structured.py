@@ -15,11 +15,12 @@ from agent.stubs.transport import Stub
 from nbagent.agent.build import Agent, answer, build_agent
 from nbagent.agent.generated import SCHEMA
 from nbagent.agent.models import open_model
+from nbagent.agent.outgoing import Outgoing
 from nbagent.agent.reflexion import Reflexion
 from nbagent.agent.replay import read_replies
 from nbagent.agent.structured import Structured
 from nbagent.errors import InstallRefused, ModelCallError, ModelError
-from nbagent.events import CodeGenerated, ModelFailed, ModelReplied, Usage
+from nbagent.events import CodeGenerated, ModelFailed, ModelReplied, SentToModel, Usage
 
 MODEL = "openai:local"
 
@@ -174,6 +175,25 @@ async def test_figures_stand_behind_their_results(provider: Provider, kernel: Ke
     agent, _ = agent_of("openai:gpt-4.1", kernel)
     await ask(agent)
     assert [block["type"] for block in provider.sent()[-1]["content"]] == ["text", "image_url"]
+
+
+async def test_the_ledger_knows_whose_results_they_are(provider: Provider, kernel: Kernel) -> None:
+    """Though they go out as words of the person's."""
+    kernel.extra = [{"output_type": "display_data", "data": {"image/png": PNG}}]
+    provider.say(code("1"), final("ok"))
+    told: list[Any] = []
+    model = open_model("openai:gpt-4.1", structured=True)
+    agent = build_agent(
+        model,
+        kernel,
+        system_prompt="You test.",
+        middleware=[Structured([model], notify=told.append, turn=lambda: 1)],
+        outgoing=Outgoing([model], notify=told.append, turn=lambda: 1),
+    )
+    await ask(agent)
+    first, second = (each for each in told if isinstance(each, SentToModel))
+    assert [piece.source for piece in first.pieces] == ["system prompt", "question"]
+    assert [piece.source for piece in second.pieces] == ["reply", "cell 1", "figure of cell 1"]
 
 
 async def test_calls_of_a_model_that_makes_them_anyway(provider: Provider, kernel: Kernel) -> None:
