@@ -256,12 +256,21 @@ def clean(
     max_age: Annotated[
         str | None, typer.Option("--max-age", metavar="AGE", help="Only what is older: 90, 30m, 12h, 2d.")
     ] = None,
+    sessions: Annotated[
+        str | None,
+        typer.Option(
+            "--sessions", metavar="AGE", help="Also sessions that have ended and were not used for so long: 90d."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Remove the sandboxes, folders and containers that processes left behind which were killed."""
+    """Remove the sandboxes, folders and containers that processes left behind which were killed.
+
+    With --sessions also old sessions: their logs, their files, and what the model was told in them.
+    """
     from nbagent import manage
 
-    raise typer.Exit(manage.clean(max_age=max_age, as_json=as_json))
+    raise typer.Exit(_finish(manage.clean(max_age=max_age, unused=sessions, as_json=as_json)))
 
 
 @app.command(short_help="What each engine enforces here; --self-check tries it.")

@@ -129,9 +129,20 @@ def shell(session: str) -> int:
     return terminal.attach(found.sandbox)
 
 
-def clean(*, max_age: str | None, as_json: bool) -> int:
-    """Remove what dead controllers left, also sandboxes that wait to be taken over; returns the exit code."""
-    removed = reaper.sweep(waiting=True, max_age=seconds(max_age) if max_age else 0.0)
+async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool) -> int:
+    """Remove what dead controllers left, also sandboxes that wait to be taken over; returns the exit code.
+
+    Args:
+        max_age: Only what is older.
+        unused: Sessions too, that have ended and were not used for so long.
+        as_json: Whether it is printed as a list of objects.
+    """
+    long = seconds(unused) if unused else None  # a complaint comes before anything goes
+    removed = await asyncio.to_thread(reaper.sweep, waiting=True, max_age=seconds(max_age) if max_age else 0.0)
+    if long is not None:
+        url = settings.load().state_url.get_secret_value()
+        for each in await sessions.remove_ended(_root(), unused=long, url=url):
+            removed.append(reaper.Removed(kind="session", name=each.id, age=time.time() - each.started))
     if as_json:
         print(json.dumps([asdict(each) for each in removed]))
         return 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +18,7 @@ from nbagent.events import Answered, CellFinished, Record, SessionStarted
 from nbagent.notebook.record import Recording
 from nbagent.sandbox import leases, supervisor
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.store import write_atomically
+from nbagent.store import cannot_write, write_atomically
 
 State = Literal["running", "waiting", "ended"]
 """`running` belongs to a process, `waiting` lost its process and can be taken over, of `ended` only the log is left."""
@@ -107,6 +110,69 @@ def _state(folder: Path, sandbox: Path | None) -> State:
     except OSError:
         pass
     return "waiting" if sandbox is not None and supervisor.is_alive(sandbox) else "ended"
+
+
+async def remove_ended(root: Path, *, unused: float, url: str = "") -> list[Known]:
+    """Remove sessions that have ended and were not used for so long: their folders, and what models were told.
+
+    What was exported stays, and so does the head of an audit log, which proves that there was one.
+
+    Args:
+        root: The state folder.
+        unused: Seconds since anything was written into its log.
+        url: Where the conversations are, if not in the state folder.
+
+    Returns:
+        Those that were removed.
+
+    Raises:
+        StoreError: A folder or a conversation can't be removed.
+    """
+    before = time.time() - unused
+    old = [each for each in known(root) if each.state == "ended" and _last_used(each) <= before]
+    if not old:
+        return []
+    from nbagent.state import StateManager, Turns
+
+    removed = []
+    async with StateManager(root / "shared", url=url, session_id=old[0].id) as state:
+        for each in old:
+            with _held(each) as held:
+                if held:
+                    # The conversation first: a folder that is left is found again, a conversation without one is not.
+                    await Turns(state.checkpointer, each.id).forget()
+                    _remove(each.folder)
+                    removed.append(each)
+    return removed
+
+
+def _last_used(session: Known) -> float:
+    return (session.folder / "log.jsonl").stat().st_mtime
+
+
+@contextlib.contextmanager
+def _held(session: Known) -> Iterator[bool]:
+    """Hold a session so that nobody takes it up meanwhile; yields whether that could be had."""
+    with (session.folder / "lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _remove(folder: Path) -> None:
+    """Remove a session's folder; the log goes last, without which it would not be found again."""
+    try:
+        for each in folder.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            elif each.name != "log.jsonl":
+                each.unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise cannot_write(folder, error, mend="Check its permissions.") from error
 
 
 def write_spec(folder: Path, spec: SandboxSpec) -> None:

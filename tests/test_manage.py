@@ -128,6 +128,7 @@ def test_variables_outlive_the_command(waiting: str, run: Run, state: Path) -> N
         (("resume", "nope", "-c", "1"), "no session 'nope'"),
         (("shell", "nope"), "no session 'nope'"),
         (("clean", "--max-age", "soon"), "'soon' is no time"),
+        (("clean", "--sessions", "old"), "'old' is no time"),
     ],
 )
 def test_what_isn_t_there_is_a_sentence(words: tuple[str, ...], complaint: str, run: Run) -> None:
@@ -144,6 +145,10 @@ def test_clean_ends_what_waits_and_says_so(run: Run, state: Path) -> None:
     assert json.loads(run("clean", "--max-age", "1h", "--json")[1]) == []
     assert name in run("clean")[1]
     assert "Nothing" in run("clean")[1]
+    assert "Nothing" in run("clean", "--sessions", "1h")[1]
+    assert name in run("sessions")[1]
+    assert f"removed session {name}" in run("clean", "--sessions", "0")[1]
+    assert name not in run("sessions")[1]
 
 
 def test_a_level_without_a_shell_has_none(run: Run, state: Path) -> None:

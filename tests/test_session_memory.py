@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from agent.stub import Provider, Say, python
 
+from nbagent import sessions
 from nbagent.session import Session
+from nbagent.state import StateManager, Turns
 
 pytestmark = pytest.mark.usefixtures("provider")
 
@@ -58,6 +61,27 @@ async def test_a_turn_that_was_stopped(provider: Provider) -> None:
     roles = [message["role"] for message in provider.sent()]
     assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "user"]
     assert "stopped" in str(provider.sent()[5]["content"])
+
+
+async def test_what_is_removed_is_forgotten(provider: Provider, tmp_path: Path) -> None:
+    """An old session's folder goes, and with it what the model was told; one that runs or was used lately stays."""
+    async with Session(engine="bubblewrap", model=MODEL, state_dir=tmp_path) as first:
+        provider.say(Say(text="One."))
+        await first.ask("First")
+        assert await sessions.remove_ended(tmp_path, unused=0) == []
+    assert await sessions.remove_ended(tmp_path, unused=60) == []
+    assert [each.id for each in await sessions.remove_ended(tmp_path, unused=0)] == [first.id]
+    assert sessions.known(tmp_path) == []
+    assert not (tmp_path / "sessions" / first.id).exists()
+    async with Session(engine="bubblewrap", model=MODEL, session=first.id, state_dir=tmp_path) as second:
+        provider.say(Say(text="Two."))
+        await second.ask("Second")
+    assert [message["content"] for message in provider.sent()] == ["Second"]
+    async with StateManager(tmp_path / "shared", session_id=first.id) as state:
+        assert await Turns(state.checkpointer, "never").newest() is None
+        assert await Turns(state.checkpointer, first.id).newest() is not None
+        await sessions.remove_ended(tmp_path, unused=0)
+        assert await Turns(state.checkpointer, first.id).newest() is None
 
 
 async def test_two_sessions_do_not_mix(provider: Provider) -> None:
