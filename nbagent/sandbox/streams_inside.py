@@ -2,7 +2,8 @@
 
 ipykernel hears what programs and C libraries print by a pipe, with a thread that reads it when its turn comes: maybe
 after the cell, maybe after the result that was computed later. Who runs a program wants to read what it printed. So
-what is in the pipe is taken before anything is flushed, as it is at the end of each cell and before a result.
+what is in the pipe is taken before anything is flushed, as it is at the end of each cell and before a result; and, once
+this process has started a program, before Python writes anything itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import os
 import select
 import struct
+import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -19,16 +21,26 @@ from typing import Any
 
 MAX_TEXT = 128 * 1024
 """Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
+STARTS = frozenset({"os.system", "os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"})
+"""Audit events by which Python starts a program. Until then it would be in vain to look into the pipe at each write."""
 PIECE = 1024
 """Bytes that are taken out of the pipe at once. Small, so that each costs about what it takes to send it."""
 
 
 def in_order(out_stream: Any) -> Any:
     """Ipykernel's `OutStream` as a class whose messages have a bounded size, and programs' output its place in time."""
+    started: list[str] = []  # programs since the first request; those of ipykernel's own start print nothing
+    hears: list[bool] = []
+
+    def hear(event: str, _arguments: object) -> None:
+        if event in STARTS and not started:
+            started.append(event)
 
     class Stream(out_stream):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._taking = threading.Lock()
+            self._taker = 0
+            self._should_watch, self._fid = False, None
             # A piece may end in the middle of a character.
             self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
             super().__init__(*args, **kwargs)
@@ -44,19 +56,41 @@ def in_order(out_stream: Any) -> Any:
 
         def _take_printed(self) -> None:
             """Write what is in the pipe, as far as it was there when this was called."""
+            me = threading.get_ident()
+            if self._taker == me:
+                return  # a signal's handler prints, or what is taken is written
             with self._taking:
-                ready, _, _ = select.select([self._fid], [], [], 0)
-                left = struct.unpack("i", fcntl.ioctl(self._fid, termios.FIONREAD, bytes(4)))[0] if ready else 0
-                while left > 0:
-                    printed = os.read(self._fid, min(left, PIECE))
-                    left -= len(printed) or left
-                    self.write(self._decoder.decode(printed))
-                    os.write(self._original_stdstream_copy, printed)
+                self._taker = me
+                try:
+                    left = self._waiting()
+                    while left > 0:
+                        printed = os.read(self._fid, min(left, PIECE))
+                        left -= len(printed) or left
+                        super().write(self._decoder.decode(printed))
+                        os.write(self._original_stdstream_copy, printed)
+                finally:
+                    self._taker = 0
+
+        def _waiting(self) -> int:
+            """Bytes in the pipe. In a fork none: it has the pipe's end too, but what is in there is its parent's."""
+            if not self._should_watch or self._fid is None or not self._is_master_process():
+                return 0
+            return int(struct.unpack("i", fcntl.ioctl(self._fid, termios.FIONREAD, bytes(4)))[0])
+
+        def write(self, string: str) -> int | None:
+            if started:
+                self._take_printed()  # or wait for the thread that takes it: it may have read what is not written yet
+            written: int | None = super().write(string)
+            return written
+
+        def set_parent(self, parent: Any) -> None:
+            if not hears:
+                hears.append(True)
+                sys.addaudithook(hear)
+            super().set_parent(parent)
 
         def flush(self) -> None:
-            # A fork has the pipe's end too, but what is in there is its parent's.
-            if self._should_watch and self._fid is not None and self._is_master_process():
-                self._take_printed()
+            self._take_printed()
             super().flush()
 
         def _flush_buffers(self) -> Iterator[tuple[Any, str]]:

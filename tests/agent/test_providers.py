@@ -19,7 +19,7 @@ from nbagent.agent.providers import PROVIDERS, ollama_address
 from nbagent.agent.spending import Spending
 from nbagent.budget import Budget
 from nbagent.errors import ModelCallError, ModelError
-from nbagent.events import ModelFailed, Usage
+from nbagent.events import NO_USAGE, ModelFailed, Usage
 
 
 @pytest.fixture(params=CASES)
@@ -104,9 +104,9 @@ async def test_what_passes_is_tried_again(case: Case, agent: Agent, stub: Stub, 
         found, failed = await ask(agent)
         assert (found.text, kernel.codes) == ("whole", [])
         assert [any(word in each.reason for word in words.split("|")) for each in failed] == [True]
-        early = case.tells_early and fault.status == 200
-        assert failed[0].usage == (Usage(input_tokens=100, calls=1) if early else Usage())
-        assert found.usage.input_tokens == (200 if early else 100)
+        early = case.early if fault.status == 200 else NO_USAGE
+        assert failed[0].usage == early
+        assert found.usage.input_tokens == early.input_tokens + 100
 
 
 async def test_what_fails_for_good(agent: Agent, stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from packaging.utils import canonicalize_name
 
@@ -194,8 +195,13 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def children() -> list[str]:
-    """The processes that this one has started and that still run."""
-    return [pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()]
+    """What installers have started and what still runs; a server that other tests share is none of theirs."""
+    found = [
+        psutil.Process(int(pid))
+        for file in Path("/proc/self/task").glob("*/children")
+        for pid in file.read_text().split()
+    ]
+    return [each.name() for each in found if each.name().startswith("uv")]
 
 
 def python(code: str) -> str:

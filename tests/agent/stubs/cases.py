@@ -12,6 +12,7 @@ from agent.stubs import anthropic, google, groq, ollama, openai_chat, openai_res
 from agent.stubs.transport import Stub
 
 from nbagent.agent import providers
+from nbagent.events import NO_USAGE, Usage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,8 @@ class Case:
     """How it says that a reply has reached its limit of tokens."""
     has_pieces: bool = True
     """Whether a call's arguments come as text, in pieces."""
-    tells_early: bool = False
-    """Whether the usage comes before the end of the reply."""
+    early: Usage = NO_USAGE
+    """What of the usage is told before the end of a reply."""
 
     def reach(self, stub: Stub, patch: pytest.MonkeyPatch) -> str:
         """Set what a person would; the model's name."""
@@ -67,6 +68,7 @@ CASES = {
         key="ANTHROPIC_API_KEY",
         figures="tool_result",
         cut="max_tokens",
+        early=Usage(input_tokens=100, output_tokens=1, calls=1),
     ),
     "google_genai": Case(
         wire=google,
@@ -76,7 +78,7 @@ CASES = {
         figures="user",
         cut="MAX_TOKENS",
         has_pieces=False,
-        tells_early=True,
+        early=Usage(input_tokens=100, calls=1),
     ),
     "groq": Case(
         wire=groq,
