@@ -21,7 +21,13 @@ _LINE_ENDS = re.compile(r'\r?\n|(?:\\r)?\\n|": "')
 """Of lines as they are, and as JSON has them in a string, which begins another one."""
 _STRING_ENDS = re.compile(r'"[,}\]]')
 """Of such a string, behind its last line."""
-_NO_VALUE = re.compile(r"\W*|str|string|object|null|none|nan|<na>|…|\[redacted.*", re.IGNORECASE)
+_NO_VALUE = re.compile(
+    r"\W*|str|string|object|null|none|nan|<na>|…|\[redacted.*|true|false|yes|no|bool|[iu](?:8|16|32|64)|f(?:32|64)",
+    re.IGNORECASE,
+)
+"""What is no secret in such a column: `has_password` is as often one of yes and no."""
+_CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ of [\d,]+ bytes ")
+"""What stands where nbagent has left out the middle of a text (`agent/view.py`): a table goes on behind it."""
 _WORD = re.compile(r"\S+")
 LONGEST = 2_000
 """Characters of a line that is looked at: more is no table that somebody reads."""
@@ -60,17 +66,22 @@ def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
         return []
     divider = "[│┆]" if found[0] in "│┆" else re.escape(found[0])
     header = _split(lines[at], divider)
-    columns = [number for number, (start, end) in enumerate(header) if _NAME.fullmatch(lines[at][start:end])]
+    columns = [each for each, (start, end) in enumerate(header) if _NAME.fullmatch(lines[at][start:end])]
     rows: list[list[Span]] = [[]]
-    for line in _behind(lines, at) if columns else ():
+    for number in range(at + 1, len(lines) if columns else 0):
+        line = lines[number]
         if _STRING_ENDS.match(line):
             break
         cells = _split(line, divider)
-        if len(cells) == len(header):
-            rows.append([cells[number] for number in columns if _is_value(line, cells[number])])
+        if _CUT.match(line):
+            rows.append([])
+        elif len(cells) == len(header):
+            rows.append([cells[each] for each in columns if _is_value(line, cells[each])])
         elif len(cells) > len(header) and divider == ",":
             # A quoted cell has the sign in it: rather too much than too little.
             rows.append([(cells[columns[0]][0], len(line))])
+        elif _is_torn(lines, number):
+            rows.append([(0, len(line))] if line else [])
         elif line[:1] in "╞├┌└|+" and line:
             rows.append([])
         else:
@@ -86,7 +97,14 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
         (before[number], end) for number, (start, end) in enumerate(words) if _NAME.fullmatch(lines[at], start, end)
     ]
     rows: list[list[Span]] = [[]]
-    for line in _behind(lines, at) if columns else ():
+    for number in range(at + 1, len(lines) if columns else 0):
+        line = lines[number]
+        if _CUT.match(line):
+            rows.append([])
+            continue
+        if _is_torn(lines, number):
+            rows.append([(0, len(line))] if line else [])
+            continue
         if line[:1] in ("", " ") or not all(
             line[end - 1 : end].strip() and not line[end : end + 1].strip() for _, end in columns
         ):
@@ -98,9 +116,10 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
     return rows if len(rows) > 1 else []
 
 
-def _behind(lines: Sequence[str], at: int) -> Iterator[str]:
-    """The lines behind one, without a copy of them all for each header."""
-    return (lines[number] for number in range(at + 1, len(lines)))
+def _is_torn(lines: Sequence[str], number: int) -> bool:
+    """Whether a line may have lost a part where the text was cut; which of its cells is left can't be known."""
+    around = (lines[each] for each in (number - 1, number + 1) if each < len(lines))
+    return any(_CUT.match(line) for line in around)
 
 
 def _split(line: str, divider: str) -> list[Span]:
