@@ -19,6 +19,7 @@ from nbagent.redaction import Redactor, secrets_of
 PEM = "-----BEGIN {0}PRIVATE KEY-----\nMIIEowIBAAKCAQEAabcd/+==\nq83vEjRWeJCrze8=\n-----END {0}PRIVATE KEY-----"
 SECRETS = {
     "AKIAIOSFODNN7EXAMPLE": "aws key",
+    "ACCAIOSFODNN7EXAMPLE": "aws key",
     "sk-proj-abcDEF-1234567890_abcDEF": "api key",
     "sk-ant-api03-abcdefghijklmnop": "api key",
     "sk-or-v1-0123456789abcdef0123456789abcdef": "api key",
@@ -46,6 +47,7 @@ ORDINARY = [
     "at 12:30 http://host:80/a@b and ssh://git@host:22/x, git@github.com:a/b.git, s3://bucket/key:a@b",
     "sk-learn-tutorial-2024-notes, a skeleton: sk-1, risk-1234567890abcdefgh",
     "Enter password: \nnext line",
+    "guide,spacer\ng1,ACCAGTTGACCATTGACCAT\ng2,ACCATTGNCCATTGACCATA",
     json.dumps([{"token": word, "count": 12} for word in ("the", "internationalization", "running")]),
 ]
 
