@@ -129,6 +129,15 @@ def test_the_persons_own_secrets_are_hidden_whatever_their_form() -> None:
     assert found.kinds == ("$DATABASE_URL", "$MY_SERVICE_TOKEN")
 
 
+def test_the_persons_own_secrets_are_hidden_as_json_and_python_write_them() -> None:
+    """As tools tell them in JSON, and a cell shows a string."""
+    value = "pa\"ss\\wörd'1"
+    redact = Redactor(secrets={value: "DB_PASSWORD"})
+    for text in (value, json.dumps([value]), json.dumps([value], ensure_ascii=False), repr([value])):
+        assert redact(f"It is {text}.").kinds == ("$DB_PASSWORD",), text
+        assert "ss" not in redact(f"It is {text}.").text.replace("PASSWORD", "")
+
+
 def test_this_process_own_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose secrets could be in the data, if not those of whoever runs it."""
     monkeypatch.setenv("NBAGENT_TRIED_SECRET", "correct-horse")
