@@ -15,7 +15,9 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _SIGNS = re.compile(r"passw|passphrase|pwd|secret|key|token", re.IGNORECASE)
-_DESCRIBED = re.compile(r'\s*("[^"\n]{1,80}"): [^,\n]{1,60}, e\.g\. (.+)')
+_DESCRIBED = re.compile(r'\s*("[^"\n]{1,80}"): ([^,\n]{1,60}), e\.g\. (.+)')
+_GLIMPSED = re.compile(r"\$ ([^<\n]{1,80})<([^<>\n]{1,60})> +(.+)")
+_SERIES = re.compile(r"Series: '([^'\n]{1,80})' \[([^]\n]{1,60})\]")
 _DIVIDERS = re.compile(r"[│┆]|[|]|\t|\\t|;|,")
 _LINE_ENDS = re.compile(r'\r?\n|(?:\\r)?\\n|": "')
 """Of lines as they are, and as JSON has them in a string, which begins another one."""
@@ -47,16 +49,36 @@ def secret_columns(text: str) -> Iterator[Span]:
         line = lines[at]
         rows: list[list[Span]] = []
         if len(line) <= LONGEST and _SIGNS.search(line):
-            rows = _described(line) or _divided(lines, at) or _aligned(lines, at)
+            rows = _described(line) or _series(lines, at) or _divided(lines, at) or _aligned(lines, at)
         for number, spans in enumerate(rows):
             yield from ((starts[at + number] + start, starts[at + number] + end) for start, end in spans)
         at += max(1, len(rows))
 
 
 def _described(line: str) -> list[list[Span]]:
-    """A line of a data description: the column's name, its type, and some of its values."""
-    match = _DESCRIBED.match(line)
-    return [[match.span(2)]] if match and _NAME.fullmatch(match[1]) else []
+    """A line of a data description, or of Polars' `glimpse`: a column's name, its type, and some of its values."""
+    match = _DESCRIBED.match(line) or _GLIMPSED.match(line)
+    return [[match.span(3)]] if match is not None and _is_secret(match[1], match[2]) else []
+
+
+def _series(lines: Sequence[str], at: int) -> list[list[Span]]:
+    """A column of Polars' by itself, a value a line."""
+    match = _SERIES.match(lines[at])
+    if match is None or not _is_secret(match[1], match[2]) or lines[at + 1 : at + 2] != ["["]:
+        return []
+    rows: list[list[Span]] = [[], []]
+    for number in range(at + 2, len(lines)):
+        line = lines[number]
+        if not line.startswith(("\t", "\\t")) and not _CUT.match(line) and not _is_torn(lines, number):
+            break
+        value = (len(line) - len(line.lstrip()), len(line))
+        rows.append([value] if _is_value(line, value) and not _CUT.match(line) else [])
+    return rows
+
+
+def _is_secret(name: str, kind: str) -> bool:
+    """Whether a column of that name and type holds secrets."""
+    return _NAME.fullmatch(name.strip()) is not None and not kind.lower().startswith("bool")
 
 
 def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
@@ -67,12 +89,15 @@ def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
     divider = "[│┆]" if found[0] in "│┆" else re.escape(found[0])
     header = _split(lines[at], divider)
     columns = [each for each, (start, end) in enumerate(header) if _NAME.fullmatch(lines[at][start:end])]
+    indented = bool(header) and header[0][0] == header[0][1] and found[0] in ("\t", "\\t")
     rows: list[list[Span]] = [[]]
     for number in range(at + 1, len(lines) if columns else 0):
         line = lines[number]
         if _STRING_ENDS.match(line):
             break
         cells = _split(line, divider)
+        if indented and cells and cells[0][0] == cells[0][1]:
+            break  # lines behind a tab each are a list, no table with an index
         if _CUT.match(line):
             rows.append([])
         elif len(cells) == len(header):
@@ -104,6 +129,9 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
             continue
         if _is_torn(lines, number):
             rows.append([(0, len(line))] if line else [])
+            continue
+        if number == at + 1 and line.strip() and not any(line[start:end].strip() for start, end in columns if start):
+            rows.append([])  # the index has a name, which stands in a line of its own
             continue
         if line[:1] in ("", " ") or not all(
             line[end - 1 : end].strip() and not line[end : end + 1].strip() for _, end in columns

@@ -27,6 +27,7 @@ MARKDOWN = (
 DESCRIBED = (
     '    "name": String, e.g. "bob"\n    "user_password": String, e.g. "hunter2x", "let me in"\n    "n": Int64, e.g. 1'
 )
+INDEXED = "     user_password  n\nname                  \nbob       hunter2x  1\nann      let me in  2"
 QUOTED = io.StringIO()
 csv.writer(QUOTED).writerows([["a", "password", "n"], ["bob", "hunter,2x", 1], ["ann", "let me in", 2]])
 
@@ -52,6 +53,10 @@ def hidden(text: str) -> list[str]:
         (json.dumps({"out": str(FRAME)}, ensure_ascii=False), ["hunter2x", "let me in"]),
         (FRAME.write_csv().replace("\n", "\r\n"), ["hunter2x", "let me in"]),
         (PANDAS, ["hunter2x", "let me in"]),
+        (INDEXED, ["hunter2x", "let me in"]),
+        (FRAME.glimpse(return_type="string"), ["'hunter2x', 'let me in'"]),
+        (str(FRAME["user_password"]), ['"hunter2x"', '"let me in"']),
+        (json.dumps({"out": str(FRAME["user_password"])}), [r"\t\"hunter2x\"", r"\t\"let me in\""]),
         (MARKDOWN, ["hunter2x", "let me in"]),
         (DESCRIBED, ['"hunter2x", "let me in"']),
         (QUOTED.getvalue().replace("\r", ""), ['"hunter,2x",1', "let me in"]),
@@ -67,6 +72,10 @@ def hidden(text: str) -> list[str]:
         "json polars",
         "crlf",
         "pandas",
+        "pandas index",
+        "glimpse",
+        "series",
+        "json series",
         "markdown",
         "described",
         "quoted",
@@ -87,6 +96,10 @@ def test_values_are_found_and_nothing_else(text: str, values: list[str]) -> None
         "key,value\na,1\nb,2",
         str(pl.DataFrame({"user": ["bob", "ann"], "has_password": [True, False]})),
         "user,has_password\nbob,yes\nann,no",
+        '    "has_password": Boolean, e.g. true',
+        pl.DataFrame({"has_password": [True]}).glimpse(return_type="string"),
+        str(pl.Series("has_password", [True, False])),
+        str(pl.Series("words", ["password", "key"])),
         "password, n",
         '    "password": String\n    "n": Int64, e.g. 1',
         str(FRAME.schema),
@@ -139,6 +152,8 @@ def test_hostile_tables_take_time_in_proportion() -> None:
         "a;password\nb;c\n",
         " a secret\n",
         "a,password\n[… 1 of 2 bytes \n",
+        "Series: 'password' [str]\n[\n\t",
+        "$ password <str> ",
     ):
         text = (piece * 40_000)[:200_000]
         assert seconds(text) < 30 * max(seconds(text[:25_000]), 0.005), piece
