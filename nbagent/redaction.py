@@ -99,11 +99,11 @@ NAMED = (
     Rule(
         "password",
         re.compile(
-            rf"(?:password|passwd|passphrase|passwort)\d?{_IS}{_UNSAID}"
+            rf"(?:password|passwd|passphrase|passwort|pwd)\d?{_IS}{_UNSAID}"
             r"""(?:\\?"([^"\\\n]{3,200})\\?"|\\?'([^'\\\n]{3,200})\\?'|((?:[^\s"',;&()\[\]{}\\]|\\(?![nrt"'])){4,200}+)(?![(\[]))""",
             re.IGNORECASE,
         ),
-        ("passw", "passphrase"),
+        ("passw", "passphrase", "pwd"),
     ),
     Rule(
         "password",
