@@ -28,8 +28,11 @@ _NO_VALUE = re.compile(
     re.IGNORECASE,
 )
 """What is no secret in such a column: `has_password` is as often one of yes and no."""
-_CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ of [\d,]+ bytes ")
-"""What stands where nbagent has left out the middle of a text (`agent/view.py`): a table goes on behind it."""
+_CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ (?:of [\d,]+ bytes \(|characters left out )")
+"""What stands where nbagent has left out the middle of a text, for the model or in the kernel: a table goes on behind.
+
+See `cut` in `agent/view.py` and `left_out` in `sandbox/bounds_inside.py`.
+"""
 _WORD = re.compile(r"\S+")
 LONGEST = 2_000
 """Characters of a line that is looked at: more is no table that somebody reads."""

@@ -13,6 +13,7 @@ import pytest
 
 from nbagent.agent.view import cut
 from nbagent.columns import secret_columns
+from nbagent.sandbox.bounds_inside import left_out
 
 FRAME = pl.DataFrame({"name": ["bob", "ann"], "user_password": ["hunter2x", "let me in"], "n": [1, 2]})
 PANDAS = """[result]
@@ -110,6 +111,12 @@ def test_other_text_has_none(text: str) -> None:
     assert hidden(text) == []
 
 
+def test_a_table_that_the_kernel_has_cut_goes_on_too() -> None:
+    """Where much was printed, the middle of it never left the sandbox."""
+    text = f"a,password\nb,hunter2x\nc,hun{left_out(12_345)}2x\nd,let me in\n"
+    assert hidden(text) == ["hunter2x", "hun", "2x", "let me in"]
+
+
 @pytest.mark.parametrize(
     "table",
     [
@@ -151,7 +158,7 @@ def test_hostile_tables_take_time_in_proportion() -> None:
         "password,",
         "a;password\nb;c\n",
         " a secret\n",
-        "a,password\n[… 1 of 2 bytes \n",
+        "a,password\n[… 1 of 2 bytes (\n",
         "Series: 'password' [str]\n[\n\t",
         "$ password <str> ",
     ):
