@@ -191,6 +191,7 @@ def _session(task: Task, options: Options) -> Session:
         critic="",
         approvals="never-ask",
         mcp=False,
+        forge=False,
         state_dir=options.folder,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -99,9 +99,7 @@ def _ledger_lines(found: Ledger) -> Iterator[str]:
     yield f"{'turn':>4}  {'bytes':>10}  {'sha256':<12}  {'what':<28}  to"
     for line in found.lines:
         piece = line.piece
-        kinds = (f"{kind} ×{times}" if times > 1 else kind for kind, times in Counter(piece.redacted).items())
-        hidden = f"  hidden: {', '.join(kinds)}" if piece.redacted else ""
-        where = f"{line.host or HERE} ({line.model}){hidden}"
+        where = f"{line.host or HERE} ({line.model}){_hidden(piece.redacted)}"
         yield f"{line.turn:>4}  {piece.size:>10,}  {piece.sha256[:12]}  {piece.source:<28}  {where}"
     for host, total in found.totals.items():
         calls = f"{total.calls} call{'s' * (total.calls != 1)} of {', '.join(total.models)}"
@@ -153,6 +151,23 @@ def _entry_lines(number: int, entry: Entry) -> Iterator[str]:
     yield f"{number:>5}  {when}  {kind.replace('_', ' '):<13}  {what}".rstrip()
     for line in more:
         yield f"{'':<7}{line}"
+
+
+def _sent_to_model(entry: Entry) -> tuple[str, list[str]]:
+    went = f"{entry['turn']}, {entry['size']:,} bytes to {entry['host'] or HERE} ({entry['model']})"
+    why = "" if entry["purpose"] == "answer" else f", for a {entry['purpose']}"
+    again = f", {entry['again']} pieces of them again" if entry["again"] else ""
+    lines = [
+        f"{each['source']}  {each['size']:,} bytes  sha256:{each['sha256']}{_hidden(each['redacted'])}"
+        for each in entry["pieces"]
+    ]
+    return f"{went}{why}{again}", lines
+
+
+def _hidden(kinds: Iterable[str]) -> str:
+    """What was hidden in a piece; nothing if that was nothing."""
+    told = ", ".join(f"{kind} ×{times}" if times > 1 else kind for kind, times in Counter(kinds).items())
+    return f"  hidden: {told}" if told else ""
 
 
 def _anything(entry: Entry) -> tuple[str, list[str]]:
@@ -245,6 +260,7 @@ _FORMS = {
     "file": _file,
     "answer": _answer,
     "tool_stage": _tool_stage,
+    "sent_to_model": _sent_to_model,
 }
 
 

@@ -58,12 +58,13 @@ class Spent:
 class Budget:
     """What one question may use; None for no bound.
 
-    It is looked at before each call of the model: the call or the cell that crosses it is the last, and is not cut.
+    It is looked at before each call of the model: the call or the cell that crosses it is the last, and is not cut. A
+    reply that is none is asked for again without a look.
 
     Attributes:
         money: US dollars, by the price list.
         tokens: Read and written: with each call the conversation so far is read again.
-        minutes: Of time, without that in which a person was asked.
+        minutes: Of time, without that in which a person was asked for more or for an approval.
         steps: Calls of the model.
 
     Raises:

@@ -15,13 +15,24 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _SIGNS = re.compile(r"passw|passphrase|pwd|secret|key|token", re.IGNORECASE)
-_DESCRIBED = re.compile(r'\s*("[^"\n]{1,80}"): [^,\n]{1,60}, e\.g\. (.+)')
+_DESCRIBED = re.compile(r'\s*("[^"\n]{1,80}"): ([^,\n]{1,60}), e\.g\. (.+)')
+_GLIMPSED = re.compile(r"\$ ([^<\n]{1,80})<([^<>\n]{1,60})> +(.+)")
+_SERIES = re.compile(r"Series: '([^'\n]{1,80})' \[([^]\n]{1,60})\]")
 _DIVIDERS = re.compile(r"[│┆]|[|]|\t|\\t|;|,")
 _LINE_ENDS = re.compile(r'\r?\n|(?:\\r)?\\n|": "')
 """Of lines as they are, and as JSON has them in a string, which begins another one."""
 _STRING_ENDS = re.compile(r'"[,}\]]')
 """Of such a string, behind its last line."""
-_NO_VALUE = re.compile(r"\W*|str|string|object|null|none|nan|<na>|…|\[redacted.*", re.IGNORECASE)
+_NO_VALUE = re.compile(
+    r"\W*|str|string|object|null|none|nan|<na>|…|\[redacted.*|true|false|yes|no|bool|[iu](?:8|16|32|64)|f(?:32|64)",
+    re.IGNORECASE,
+)
+"""What is no secret in such a column: `has_password` is as often one of yes and no."""
+_CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ (?:of [\d,]+ bytes \(|characters left out )")
+"""What stands where nbagent has left out the middle of a text, for the model or in the kernel: a table goes on behind.
+
+See `cut` in `agent/view.py` and `left_out` in `sandbox/bounds_inside.py`.
+"""
 _WORD = re.compile(r"\S+")
 LONGEST = 2_000
 """Characters of a line that is looked at: more is no table that somebody reads."""
@@ -41,16 +52,36 @@ def secret_columns(text: str) -> Iterator[Span]:
         line = lines[at]
         rows: list[list[Span]] = []
         if len(line) <= LONGEST and _SIGNS.search(line):
-            rows = _described(line) or _divided(lines, at) or _aligned(lines, at)
+            rows = _described(line) or _series(lines, at) or _divided(lines, at) or _aligned(lines, at)
         for number, spans in enumerate(rows):
             yield from ((starts[at + number] + start, starts[at + number] + end) for start, end in spans)
         at += max(1, len(rows))
 
 
 def _described(line: str) -> list[list[Span]]:
-    """A line of a data description: the column's name, its type, and some of its values."""
-    match = _DESCRIBED.match(line)
-    return [[match.span(2)]] if match and _NAME.fullmatch(match[1]) else []
+    """A line of a data description, or of Polars' `glimpse`: a column's name, its type, and some of its values."""
+    match = _DESCRIBED.match(line) or _GLIMPSED.match(line)
+    return [[match.span(3)]] if match is not None and _is_secret(match[1], match[2]) else []
+
+
+def _series(lines: Sequence[str], at: int) -> list[list[Span]]:
+    """A column of Polars' by itself, a value a line."""
+    match = _SERIES.match(lines[at])
+    if match is None or not _is_secret(match[1], match[2]) or lines[at + 1 : at + 2] != ["["]:
+        return []
+    rows: list[list[Span]] = [[], []]
+    for number in range(at + 2, len(lines)):
+        line = lines[number]
+        if not line.startswith(("\t", "\\t")) and not _CUT.match(line) and not _is_torn(lines, number):
+            break
+        value = (len(line) - len(line.lstrip()), len(line))
+        rows.append([value] if _is_value(line, value) and not _CUT.match(line) else [])
+    return rows
+
+
+def _is_secret(name: str, kind: str) -> bool:
+    """Whether a column of that name and type holds secrets."""
+    return _NAME.fullmatch(name.strip()) is not None and not kind.lower().startswith("bool")
 
 
 def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
@@ -60,17 +91,25 @@ def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
         return []
     divider = "[│┆]" if found[0] in "│┆" else re.escape(found[0])
     header = _split(lines[at], divider)
-    columns = [number for number, (start, end) in enumerate(header) if _NAME.fullmatch(lines[at][start:end])]
+    columns = [each for each, (start, end) in enumerate(header) if _NAME.fullmatch(lines[at][start:end])]
+    indented = bool(header) and header[0][0] == header[0][1] and found[0] in ("\t", "\\t")
     rows: list[list[Span]] = [[]]
-    for line in _behind(lines, at) if columns else ():
+    for number in range(at + 1, len(lines) if columns else 0):
+        line = lines[number]
         if _STRING_ENDS.match(line):
             break
         cells = _split(line, divider)
-        if len(cells) == len(header):
-            rows.append([cells[number] for number in columns if _is_value(line, cells[number])])
+        if indented and cells and cells[0][0] == cells[0][1]:
+            break  # lines behind a tab each are a list, no table with an index
+        if _CUT.match(line):
+            rows.append([])
+        elif len(cells) == len(header):
+            rows.append([cells[each] for each in columns if _is_value(line, cells[each])])
         elif len(cells) > len(header) and divider == ",":
             # A quoted cell has the sign in it: rather too much than too little.
             rows.append([(cells[columns[0]][0], len(line))])
+        elif _is_torn(lines, number):
+            rows.append([(0, len(line))] if line else [])
         elif line[:1] in "╞├┌└|+" and line:
             rows.append([])
         else:
@@ -86,7 +125,17 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
         (before[number], end) for number, (start, end) in enumerate(words) if _NAME.fullmatch(lines[at], start, end)
     ]
     rows: list[list[Span]] = [[]]
-    for line in _behind(lines, at) if columns else ():
+    for number in range(at + 1, len(lines) if columns else 0):
+        line = lines[number]
+        if _CUT.match(line):
+            rows.append([])
+            continue
+        if _is_torn(lines, number):
+            rows.append([(0, len(line))] if line else [])
+            continue
+        if number == at + 1 and line.strip() and not any(line[start:end].strip() for start, end in columns if start):
+            rows.append([])  # the index has a name, which stands in a line of its own
+            continue
         if line[:1] in ("", " ") or not all(
             line[end - 1 : end].strip() and not line[end : end + 1].strip() for _, end in columns
         ):
@@ -98,9 +147,10 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
     return rows if len(rows) > 1 else []
 
 
-def _behind(lines: Sequence[str], at: int) -> Iterator[str]:
-    """The lines behind one, without a copy of them all for each header."""
-    return (lines[number] for number in range(at + 1, len(lines)))
+def _is_torn(lines: Sequence[str], number: int) -> bool:
+    """Whether a line may have lost a part where the text was cut; which of its cells is left can't be known."""
+    around = (lines[each] for each in (number - 1, number + 1) if each < len(lines))
+    return any(_CUT.match(line) for line in around)
 
 
 def _split(line: str, divider: str) -> list[Span]:

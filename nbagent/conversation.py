@@ -248,9 +248,9 @@ class Conversation:
             prompt = await self.system_prompt(images=model.images != "no", structured=model.structured)
             programs = self._kernel.spec.trust.allow_subprocess
             models = (model, *self._model.fallback)
-            self._spending = Spending(
-                self._options.budget, models=models, consent=self._consent, turn=lambda: self.turns
-            )
+            # A critic may cost something where the model is free.
+            paid = (*models, *([self._model.critic] if self._model.critic else []))
+            self._spending = Spending(self._options.budget, models=paid, consent=self._consent, turn=lambda: self.turns)
             outgoing = Outgoing(
                 models,
                 notify=self._emit,

@@ -9,6 +9,7 @@ What is encoded, split or drawn is not found: this keeps honest code from tellin
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -53,7 +54,12 @@ def _form(kind: str, pattern: str, *signs: str) -> Rule:
 
 
 FORMS = (
-    _form("aws key", r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])", "AKIA", "ASIA", "ABIA", "ACCA"),
+    # A primer or guide of twenty bases is none.
+    _form(
+        "aws key",
+        r"(?!ACCA[ACGTN]{16})(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])",
+        *("AKIA", "ASIA", "ABIA", "ACCA"),
+    ),
     # OpenAI, Anthropic, OpenRouter, DeepSeek and those who copied them.
     _form(
         "api key",
@@ -93,11 +99,11 @@ NAMED = (
     Rule(
         "password",
         re.compile(
-            rf"(?:password|passwd|passphrase|passwort)\d?{_IS}{_UNSAID}"
+            rf"(?:password|passwd|passphrase|passwort|pwd)\d?{_IS}{_UNSAID}"
             r"""(?:\\?"([^"\\\n]{3,200})\\?"|\\?'([^'\\\n]{3,200})\\?'|((?:[^\s"',;&()\[\]{}\\]|\\(?![nrt"'])){4,200}+)(?![(\[]))""",
             re.IGNORECASE,
         ),
-        ("passw", "passphrase"),
+        ("passw", "passphrase", "pwd"),
     ),
     Rule(
         "password",
@@ -245,10 +251,20 @@ class Redactor:
 
 def _own(text: str, secrets: Mapping[str, str], replace: Callable[[str], str], count: Counter[str]) -> str:
     for value, name in secrets.items():
-        if (times := text.count(value)) > 0:
-            count[f"${name}"] += times
-            text = text.replace(value, replace(f"${name}"))
+        for written in _written(value):
+            if (times := text.count(written)) > 0:
+                count[f"${name}"] += times
+                text = text.replace(written, replace(f"${name}"))
     return text
+
+
+def _written(value: str) -> Iterable[str]:
+    """A value as text has it: as it is, in JSON, and as Python shows it."""
+    if value.isalnum() and value.isascii():
+        return (value,)
+    return dict.fromkeys(
+        (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1])
+    )
 
 
 def _by_rules(text: str, rules: Iterable[Rule], replace: Callable[[str], str], count: Counter[str]) -> str:

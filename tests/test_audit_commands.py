@@ -13,7 +13,7 @@ from program import nbagent
 from stories import Written, write_session
 
 from nbagent.audit_commands import show, verify
-from nbagent.events import CommandRun, FileSaved, ToolStage
+from nbagent.events import CommandRun, FileSaved, Piece, SentToModel, ToolStage
 
 KEY = b"k" * 32
 
@@ -137,6 +137,18 @@ def test_tools_as_text(tell: Tell, tmp_path: Path) -> None:
     assert "word_count 1, creating\n       dependencies  humanize\n       | def word_count():\n" in text
     assert "word_count 1, cleanup\n       reason  It failed.\n" in text
     assert f"word_count 1, active\n       sha256:{'ab' * 32}\n" in text
+
+
+def test_what_was_sent_as_text(tell: Tell, tmp_path: Path) -> None:
+    """A line for each piece, as in the ledger."""
+    pieces = [Piece("cell 3", 1234, "ab" * 32, ["aws key", "aws key"]), Piece("question", 5, "cd" * 32, [])]
+    sent = {"turn": 1, "model": "openai:gpt-4.1", "host": "api.openai.com", "size": 5000, "pieces": pieces, "again": 4}
+    write_session(tmp_path / "state", [SentToModel(**sent, purpose=why) for why in ("answer", "critique")])
+    _, text = tell(show)
+    assert "1, 5,000 bytes to api.openai.com (openai:gpt-4.1), 4 pieces of them again\n" in text
+    assert f"\n       cell 3  1,234 bytes  sha256:{'ab' * 32}  hidden: aws key ×2\n" in text
+    assert f"\n       question  5 bytes  sha256:{'cd' * 32}\n" in text
+    assert "(openai:gpt-4.1), for a critique, 4 pieces" in text
 
 
 def test_hostile_text_does_not_steer_the_terminal(tell: Tell, tmp_path: Path) -> None:

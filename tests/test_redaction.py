@@ -19,6 +19,7 @@ from nbagent.redaction import Redactor, secrets_of
 PEM = "-----BEGIN {0}PRIVATE KEY-----\nMIIEowIBAAKCAQEAabcd/+==\nq83vEjRWeJCrze8=\n-----END {0}PRIVATE KEY-----"
 SECRETS = {
     "AKIAIOSFODNN7EXAMPLE": "aws key",
+    "ACCAIOSFODNN7EXAMPLE": "aws key",
     "sk-proj-abcDEF-1234567890_abcDEF": "api key",
     "sk-ant-api03-abcdefghijklmnop": "api key",
     "sk-or-v1-0123456789abcdef0123456789abcdef": "api key",
@@ -43,9 +44,11 @@ ORDINARY = [
     "key: 8f14e45fceea167a5a36dedd4bea2543  sha: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "password=os.environ['DB'], api_key=${API_KEY}, password: <hidden>, password: ********",
     "password: str = None, token: str | None, secret: null",
+    "PWD=/workspace OLDPWD=/ pwd: str",
     "at 12:30 http://host:80/a@b and ssh://git@host:22/x, git@github.com:a/b.git, s3://bucket/key:a@b",
     "sk-learn-tutorial-2024-notes, a skeleton: sk-1, risk-1234567890abcdefgh",
     "Enter password: \nnext line",
+    "guide,spacer\ng1,ACCAGTTGACCATTGACCAT\ng2,ACCATTGNCCATTGACCATA",
     json.dumps([{"token": word, "count": 12} for word in ("the", "internationalization", "running")]),
 ]
 
@@ -72,6 +75,8 @@ def test_known_forms_are_hidden_wherever_they_stand(secret: str, kind: str) -> N
         (r"a\nDB_PASSWORD=let\main\nX=1", r"a\nDB_PASSWORD=[redacted: password]\nX=1"),
         ("DB_PASSWORD=letmein\nX=1", "DB_PASSWORD=[redacted: password]\nX=1"),
         ("Server=h;Password=Str0ng!;x=1", "Server=h;Password=[redacted: password];x=1"),
+        ("Server=h;Uid=sa;Pwd=Str0ng!;x=1", "Server=h;Uid=sa;Pwd=[redacted: password];x=1"),
+        ("[{'user': 'bob', 'pwd': 'hunter2'}]", "[{'user': 'bob', 'pwd': '[redacted: password]'}]"),
         ("export API_KEY=abcd1234efgh5678ijkl", "export API_KEY=[redacted: secret]"),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPx", "aws_secret_access_key = [redacted: secret]"),
         ("Authorization: Bearer abcdef123", "Authorization: [redacted: authorization]"),
@@ -125,6 +130,15 @@ def test_the_persons_own_secrets_are_hidden_whatever_their_form() -> None:
     )
     assert found.text == "[redacted: $MY_SERVICE_TOKEN] [redacted: $DATABASE_URL] /home/me/.ssh/id abc visual editor"
     assert found.kinds == ("$DATABASE_URL", "$MY_SERVICE_TOKEN")
+
+
+def test_the_persons_own_secrets_are_hidden_as_json_and_python_write_them() -> None:
+    """As tools tell them in JSON, and a cell shows a string."""
+    value = "pa\"ss\\wörd'1"
+    redact = Redactor(secrets={value: "DB_PASSWORD"})
+    for text in (value, json.dumps([value]), json.dumps([value], ensure_ascii=False), repr([value])):
+        assert redact(f"It is {text}.").kinds == ("$DB_PASSWORD",), text
+        assert "ss" not in redact(f"It is {text}.").text.replace("PASSWORD", "")
 
 
 def test_this_process_own_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
 
 from nbagent.actions import Action
 from nbagent.agent import prices
@@ -39,7 +40,7 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
 
     Args:
         budget: What each question may use.
-        models: The agent's, by whose prices money is counted; without them it isn't.
+        models: The agent's, by whose prices money is counted, and its critic; without them it isn't.
         consent: Asked for more; without it nobody is.
         turn: Tells the number of the question that is being answered.
 
@@ -73,6 +74,14 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
         """What the question has used so far."""
         return replace(self._used, minutes=(self._clock() - self._started) / 60)
 
+    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:  # noqa: ARG002
+        """Look before what comes ahead of the model's call, which a critic's call may: that is paid for as well.
+
+        Raises:
+            BudgetUsedUp: The question may use no more.
+        """
+        await self._look()
+
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """Call the model, if the question may use that.
 
@@ -94,10 +103,12 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def count(self, usage: Usage) -> None:
         """Add what was used, also by an attempt that failed and by a critic."""
+        if not usage.calls:
+            return
         self._last = usage
         used, tokens = self._used, usage.input_tokens + usage.output_tokens
-        is_told = not usage.calls or tokens > 0 or not self._has_prices
-        cost = usage.cost if self._has_prices and usage.calls else 0.0
+        is_told = tokens > 0 or usage.cost == 0 or not self._has_prices
+        cost = usage.cost if self._has_prices else 0.0
         self._used = Spent(
             money=None if used.money is None or cost is None else used.money + cost,
             tokens=None if used.tokens is None or not is_told else used.tokens + tokens,

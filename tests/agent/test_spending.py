@@ -12,10 +12,11 @@ from agent.stub import Kernel, Provider, Say, python
 from nbagent.agent import failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent
 from nbagent.agent.models import open_model
+from nbagent.agent.reflexion import Reflexion
 from nbagent.agent.spending import Spending
 from nbagent.budget import Budget
 from nbagent.consent import Consent, Mode
-from nbagent.events import ApprovalAsked, ModelFailed, ModelReplied
+from nbagent.events import ApprovalAsked, ModelFailed, ModelReplied, Usage
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +96,36 @@ async def test_a_person_grants_as_much_again(provider: Provider, kernel: Kernel)
         "Approved, it may use 2 calls of the model more; rejected, it ends here without an answer. "
         "The last call used 1,100 tokens and $0.0028."
     )
+
+
+async def test_no_critic_is_paid_for_beyond_the_budget(provider: Provider, kernel: Kernel) -> None:
+    """It is called ahead of the model's next call, and that is looked at before."""
+    provider.say(Say(calls=(python("1 / 0"),)), Say(text="Don't."), Say(text="done"))
+    model = open_model("openai:gpt-4.1")
+    spending = Spending(Budget(steps=1), models=[model])
+    reflexion = Reflexion(notify=lambda _: None, turn=lambda: 1, critic=model)
+    agent = build_agent(model, kernel, system_prompt="You test.", spending=spending, middleware=[reflexion])
+    assert ((await ask(agent)).stopped, len(provider.requests)) == ("budget", 1)
+
+
+@pytest.mark.usefixtures("provider")
+def test_what_is_no_call_uses_nothing() -> None:
+    """Also not the last call's place in what a person is told."""
+    spending = Spending(Budget(steps=1), models=[open_model("openai:gpt-4.1")])
+    spending.count(Usage(1000, 100, 1, cost=0.5))
+    before = (spending.spent.money, spending.spent.tokens, spending.spent.steps)
+    spending.count(Usage())
+    assert (spending.spent.money, spending.spent.tokens, spending.spent.steps) == before == (0.5, 1100, 1)
+    assert "The last call used 1,100 tokens and $0.50." in spending._meant(["steps"], spending.spent)
+
+
+@pytest.mark.usefixtures("provider")
+def test_a_critic_that_costs_something_beside_a_free_model() -> None:
+    """Is counted, and what is free is nothing that can't be counted."""
+    spending = Spending(Budget(money=1), models=[open_model("ollama:tiny"), open_model("openai:gpt-4.1")])
+    spending.count(Usage(0, 0, 1, cost=0.0))
+    spending.count(Usage(1000, 100, 1, cost=0.5))
+    assert (spending.spent.money, spending.spent.tokens) == (0.5, 1100)
 
 
 async def test_an_answer_within_the_budget_asks_nobody(provider: Provider, kernel: Kernel) -> None:

@@ -128,6 +128,14 @@ async def test_a_reply_that_cannot_be_read(provider: Provider, kernel: Kernel, r
     assert why in failed.reason
 
 
+async def test_a_reply_that_cannot_be_read_has_its_price(provider: Provider, kernel: Kernel) -> None:
+    """Else what a question has cost would not be known any more, and a budget in money would end there."""
+    provider.say(Say(text="Forty two.", usage=(1000, 100)), final("42"))
+    agent, told = agent_of("openai:gpt-4.1", kernel)
+    assert (await ask(agent))[0] == "42"
+    assert [each.usage.cost for each in told] == [pytest.approx(0.0028)]
+
+
 async def test_only_twice_more(provider: Provider, kernel: Kernel) -> None:
     """Then it is an error in one sentence; the conversation goes on as if nothing had been said."""
     provider.say(*[Say(text="Forty two.")] * 3, final("42"))

@@ -66,6 +66,16 @@ async def test_a_task_that_takes_too_long(files: Path, provider: Provider, tasks
     assert [each.error for each in results.done.values()] == ["It took more than 0.02 minutes."]
 
 
+async def test_no_tool_of_the_persons_helps(
+    files: Path, provider: Provider, tasks: list[Task], results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their settings say: it is the model that is scored."""
+    monkeypatch.setenv("NBAGENT_FORGE", "true")
+    provider.say(*shown("@rows[344] @species[3]"))
+    await Run(results, options(files)).all(tasks[:1])
+    assert not {"create_tool", "wrap_package"} & {each["function"]["name"] for each in provider.requests[0]["tools"]}
+
+
 async def test_an_outage_ends_the_run(files: Path, provider: Provider, results: Results) -> None:
     """After a few tasks, and what failed is asked again by the next run: it says nothing about the model."""
     lines(files / "questions.jsonl", *({**QUESTIONS[0], "id": number} for number in range(20)))
