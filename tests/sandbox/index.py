@@ -196,12 +196,11 @@ def tree(folder: Path) -> dict[str, str]:
 
 def children() -> list[str]:
     """What installers have started and what still runs; a server that other tests share is none of theirs."""
-    found = [
-        psutil.Process(int(pid))
-        for file in Path("/proc/self/task").glob("*/children")
-        for pid in file.read_text().split()
-    ]
-    return [each.name() for each in found if each.name().startswith("uv")]
+    found = []
+    for each in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append(each.name())
+    return [name for name in found if name.startswith("uv")]
 
 
 def python(code: str) -> str:
