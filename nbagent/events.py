@@ -374,6 +374,13 @@ class ApprovalsSet(Fact, frozen=True, kw_only=True):
     """One of `consent.Mode`."""
 
 
+class RedactionSet(Fact, frozen=True, kw_only=True):
+    """What is hidden in what goes to models from now on; before the first of these it was `secrets`."""
+
+    what: str
+    """One of `redaction.What`."""
+
+
 class CellFinished(Fact, frozen=True, kw_only=True):
     """A cell ended. `outputs` are whole (within the limits that the outputs themselves name) and final."""
 
@@ -620,6 +627,7 @@ Event = (
     | ApprovalAsked
     | ApprovalGiven
     | ApprovalsSet
+    | RedactionSet
     | CellFinished
     | LateOutput
     | StateLost

@@ -18,11 +18,16 @@ from typing import Literal, NamedTuple, get_args
 
 from nbagent.columns import secret_columns
 from nbagent.errors import UsageError
+from nbagent.events import Event, RedactionSet
 
 What = Literal["secrets", "pii", "none"]
 """What is hidden: secrets; these, and what names a person or their account; nothing."""
 MIN_SECRET = 8
 """Characters of a variable's value below which it is no secret, and hiding it would hide words."""
+
+
+STRICT: tuple[What, ...] = ("none", "secrets", "pii")
+"""From what hides the least to what hides the most."""
 
 
 class Rule(NamedTuple):
@@ -151,11 +156,19 @@ def _iban(text: str) -> bool:
     return 15 <= len(plain) <= 34 and int("".join(str(int(each, 36)) for each in plain[4:] + plain[:4])) % 97 == 1
 
 
+def _has_top_level(address: str) -> bool:
+    """Whether what stands behind the last dot may be a country's or another top level domain: `.org`, not `.5`."""
+    last = address.rpartition(".")[2]
+    return len(last) >= 2 and last[0].isalpha()
+
+
 PII = (
     Rule(
         "email address",
-        re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,6}+[A-Za-z][A-Za-z0-9-]{1,62}"),
+        # A full stop behind it ends a sentence.
+        re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,6}+"),
         ("@",),
+        _has_top_level,
     ),
     Rule(
         "payment card",
@@ -196,6 +209,15 @@ def known_forms(text: str, replace: Callable[[str], str] = label) -> str:
     return _by_rules(text, FORMS, replace, Counter())
 
 
+def in_past(events: Iterable[Event]) -> What:
+    """What was hidden in a session until now, by its log; what isn't known is taken for the most."""
+    was: What = "secrets"
+    for event in events:
+        if isinstance(event, RedactionSet):
+            was = next((each for each in STRICT if each == event.what), "pii")
+    return was
+
+
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
     """The secrets among environment variables: each value, and the name of its variable; the longest first."""
     found: dict[str, str] = {}
@@ -224,6 +246,9 @@ class Redactor:
         secrets: The person's own by the names of their variables, as `secrets_of` finds them; those of this process by
             default.
 
+    Attributes:
+        what: As given.
+
     Raises:
         UsageError: There is nothing of that name that could be hidden.
     """
@@ -234,6 +259,7 @@ class Redactor:
             raise UsageError(f"There is nothing called {what!r} to redact.", mend=f"Use one of: {known}.")
         self._rules = (*FORMS, *NAMED, *(PII if what == "pii" else ()))
         self._secrets = secrets_of(os.environ) if secrets is None else secrets
+        self.what: What = what  # type: ignore[assignment]  # one of its words, as was looked at
         self._hides = what != "none"
 
     def __call__(self, text: str) -> Redacted:

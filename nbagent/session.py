@@ -22,7 +22,7 @@ from nbagent.cells import Cells
 from nbagent.consent import Consent, Decision, Mode, Unattended
 from nbagent.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import FileSaved, Package, Record, SessionEnded
+from nbagent.events import FileSaved, Package, Record, RedactionSet, SessionEnded
 from nbagent.files import Listing, SessionFiles, Uploaded
 from nbagent.inputs import Data, check_asking, known_engine, known_restore, mcp_servers, sandbox_spec
 from nbagent.kernel.cell import Cell
@@ -33,6 +33,7 @@ from nbagent.mcp.client import McpClient
 from nbagent.notebook.record import Recording
 from nbagent.options import AgentOptions, Replies
 from nbagent.policy import Limits
+from nbagent.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.telemetry import Metrics, Telemetry
 
@@ -190,7 +191,7 @@ class Session:
             attended=attended,
             unattended=chosen.unattended if unattended is None else unattended,
         )
-        self._keeps_mode = approvals is None
+        self._keeps_mode, self._keeps_redaction = approvals is None, redact is None
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
@@ -319,7 +320,7 @@ class Session:
             session: Its id, or enough of its beginning.
             model: As for a new session.
             budget: As for a new session.
-            redact: As for a new session.
+            redact: As for a new session; without it no less is hidden than was until now.
             replies: As for a new session.
             ask_hosts: As for a new session.
             approvals: As for a new session; by default what the session had, or the settings if those ask for more.
@@ -389,6 +390,7 @@ class Session:
         else:
             await startup.start(kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool)
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
+        self._go_on_redacting(journal)
         emit, alone = journal.emit, asyncio.Lock()
         files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
@@ -410,6 +412,14 @@ class Session:
             open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
+
+    def _go_on_redacting(self, journal: store.Journal) -> None:
+        """Hide no less than before in what went out already, unless a person says otherwise; another choice is told."""
+        was, now = in_past(record.event for record in journal.since()), self._options.redact.what
+        if self._found and self._keeps_redaction and STRICT.index(was) > STRICT.index(now):
+            self._options = replace(self._options, redact=Redactor(was))
+        elif was != now:
+            journal.emit(RedactionSet(what=now))
 
     def _tool_forge(self, engine: Engine, journal: store.Journal) -> ToolForge | None:
         if not self._options.forge:

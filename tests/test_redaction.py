@@ -149,8 +149,9 @@ def test_this_process_own_environment_is_the_default(monkeypatch: pytest.MonkeyP
 
 def test_persons_are_hidden_only_if_that_is_wanted() -> None:
     """Addresses of mail, cards and accounts by their check digits; other numbers stay."""
+    assert redactor("pii")("I am ann@example.org.").text == "I am [redacted: email address]."
     text = "ann.lee+x@mail.example.org 4111 1111 1111 1111 DE89 3704 0044 0532 0130 00 078-05-1120"
-    wrong = "4111 1111 1111 1112, DE89 3704 0044 0532 0130 01, 000-05-1120, a@b, 12.5@3"
+    wrong = "4111 1111 1111 1112, DE89 3704 0044 0532 0130 01, 000-05-1120, a@b, 12.5@3, pkg@1.2.3"
     assert redactor()(text) == (text, ())
     assert redactor("pii")(text).kinds == ("email address", "iban", "payment card", "social security number")
     assert redactor("pii")(wrong) == (wrong, ())

@@ -17,7 +17,9 @@ from agent.stub import Provider, Say, python
 from program import nbagent
 
 from nbagent import Session, audit_commands
-from nbagent.events import ApprovalAsked, SentToModel
+from nbagent.agent.spending import ENDED
+from nbagent.events import ApprovalAsked, RedactionSet, SentToModel
+from nbagent.store import read_log
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
 LOOK = python("import matplotlib.pyplot as plt; plt.plot([1, 2]); print(open('/tmp/data/a.csv').read())")
@@ -50,7 +52,7 @@ async def test_what_leaves_is_redacted_listed_and_within_the_budget(
     async with session:
         stub.say(Say(calls=(LOOK,)), Say(calls=(python("17 + 1"),)), Say(text="It is 18."))
         stopped = await session.ask("What is in it?")
-        assert stopped.text == "Stopped without an answer: this question has used 220 of 150 tokens."
+        assert stopped.text == ENDED.format(told="220 of 150 tokens")
         assert (stopped.success, len(stopped.cells), stopped.usage.cost) == (False, 2, pytest.approx(0.00056))
         answered = await session.ask("Well?")
         assert (answered.text, answered.success, answered.unsupported) == ("It is 18.", True, [])
@@ -94,12 +96,27 @@ async def test_a_person_is_asked_for_more(stub: Provider, tmp_path: Path) -> Non
         session.follow(hear)
         stub.say(*[Say(calls=(python("1"),))] * 3)
         answer = await session.ask("Go")
-    assert answer.text == "Stopped without an answer: this question has used 2 of 2 calls of the model."
+    assert answer.text == ENDED.format(told="2 of 2 calls of the model")
     assert [(each.kind, each.what) for each in asked] == [
         ("budget", "this question has used 1 of 1 call of the model"),
         ("budget", "this question has used 2 of 2 calls of the model"),
     ]
     assert len(stub.requests) == 2
+
+
+async def test_what_was_hidden_stays_hidden(stub: Provider, tmp_path: Path) -> None:
+    """A session that is gone on with sends its past again, by the rule that held for it unless a person chooses anew."""
+    wanted: dict[str, Any] = {"model": "openai:gpt-4.1", "state_dir": tmp_path}
+    async with Session(engine="bubblewrap", mcp=False, redact="pii", **wanted) as first:
+        stub.say(Say(text="Noted."))
+        await first.ask("I am ada@example.org.")
+    for redact, leaves in ((None, False), ("secrets", True), (None, True)):
+        async with Session.resumed(first.id, redact=redact, **wanted) as again:
+            stub.say(Say(text="Yes."))
+            await again.ask("Who am I?")
+            events = [record.event for record in read_log(again.folder)]
+        assert ("ada@example.org" in json.dumps(stub.requests[-1])) is leaves
+    assert [each.what for each in events if isinstance(each, RedactionSet)] == ["pii", "secrets"]
 
 
 async def test_a_recording_is_sent_nowhere(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from nbagent.budget import Budget, Kind, Spent, amount, dollars
 from nbagent.consent import Consent
 from nbagent.events import NO_USAGE, Usage
 
+ENDED = "Stopped without an answer: this question has used {told}. Ask again to go on from there, or give it a larger budget."
 MORE = "Approved, it may use {grant} more; rejected, it ends here without an answer."
 LAST = "The last call used {tokens:,} tokens{money}."
 UNTOLD = "What was used can't be counted, for the provider doesn't tell: approved, there is no such bound any more."
@@ -153,7 +154,7 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
             kind="budget", tool="model", what=f"this question has used {told}", note=note, turn=self._turn()
         )
         if self.consent is None or not (await self.consent.ask(action)).granted:
-            raise BudgetUsedUp(f"Stopped without an answer: this question has used {told}.")
+            raise BudgetUsedUp(ENDED.format(told=told))
         self._granted = self._granted.with_more(kinds, self._budget, spent=spent)
 
 

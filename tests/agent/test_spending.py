@@ -13,7 +13,7 @@ from nbagent.agent import failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent
 from nbagent.agent.models import open_model
 from nbagent.agent.reflexion import Reflexion
-from nbagent.agent.spending import Spending
+from nbagent.agent.spending import ENDED, Spending
 from nbagent.budget import Budget
 from nbagent.consent import Consent, Mode
 from nbagent.events import ApprovalAsked, ModelFailed, ModelReplied, Usage
@@ -63,7 +63,7 @@ async def test_a_question_ends_where_nobody_grants_more(
     provider.say(*[STEP] * 5)
     agent, asked = agent_with(kernel, budget)
     found = await ask(agent)
-    assert (found.stopped, found.text) == ("budget", f"Stopped without an answer: this question has used {says}.")
+    assert (found.stopped, found.text) == ("budget", ENDED.format(told=says))
     assert (len(provider.requests), len(kernel.codes), found.usage.calls) == (calls, calls, calls)
     assert [(each.kind, each.what, each.turn, each.rules) for each in asked[:1]] == [
         ("budget", f"this question has used {says}", 7, [])
@@ -87,7 +87,7 @@ async def test_a_person_grants_as_much_again(provider: Provider, kernel: Kernel)
     provider.say(*[STEP] * 9)
     agent, asked = agent_with(kernel, "2 steps", answers=["approve", "approve", "reject"])
     found = await ask(agent)
-    assert found.text == "Stopped without an answer: this question has used 6 of 6 calls of the model."
+    assert found.text == ENDED.format(told="6 of 6 calls of the model")
     questions = [each for each in asked if isinstance(each, ApprovalAsked)]
     assert [each.what.partition("used ")[2] for each in questions] == [
         f"{count} of {count} calls of the model" for count in (2, 4, 6)
