@@ -105,7 +105,7 @@ async def test_a_person_is_asked_for_more(stub: Provider, tmp_path: Path) -> Non
 
 
 async def test_what_was_hidden_stays_hidden(stub: Provider, tmp_path: Path) -> None:
-    """A session that is gone on with sends its past again, by the rule that held for it unless a person chooses anew."""
+    """A session that is gone on with sends its past again, by the rule it had unless a person chooses anew."""
     wanted: dict[str, Any] = {"model": "openai:gpt-4.1", "state_dir": tmp_path}
     async with Session(engine="bubblewrap", mcp=False, redact="pii", **wanted) as first:
         stub.say(Say(text="Noted."))
