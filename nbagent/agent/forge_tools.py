@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 OFFERED = 20
 """Tools of the library, those that were used last: each is paid for with every request."""
+PERSON = "person"
+"""Who approves of a tool for the notebook too where it is made, for they have seen it; a policy has not."""
 DIVIDER = "\n\n# --- tests ---\n"
 """Between a tool's code and its tests, where a person sees and may edit both."""
 
@@ -184,7 +186,8 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
                 f"The tool {tool.name}, version {tool.version}, is active: {count} test{'s' * (count != 1)} passed. "
                 f"Call it from your next reply on."
             )
-            if problem := await self._define(tool, by=by):
+            # A policy that lets tools be made says nothing of cells, and a definition is one.
+            if problem := await self._define(tool, by=by if by == PERSON else ""):
                 told.append(f"It could not be defined in this notebook: {problem}")
         return "\n".join(told), {"status": "ok"}
 

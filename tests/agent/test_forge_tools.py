@@ -19,7 +19,7 @@ from nbagent.agent.models import open_model
 from nbagent.consent import Consent, Mode
 from nbagent.errors import InstallRefused
 from nbagent.events import ApprovalAsked, Event, Package, ToolRefused
-from nbagent.forge import ToolForge
+from nbagent.forge import Draft, Tool, ToolForge
 from nbagent.forge.library import Library
 
 
@@ -247,6 +247,27 @@ async def test_what_a_person_edits_is_what_is_made(world: World) -> None:
     code, tests = world.told()
     assert code.startswith("Not made. The code has no function word_count.")
     assert tests.startswith("Not made. The tests don't import the tool.")
+
+
+async def test_who_lets_tools_be_made_has_not_let_cells_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule for tools speaks for their making: a definition is a cell, unless a person has seen the code."""
+
+    async def make(_forge: ToolForge, _draft: Draft) -> Tool:
+        return made(code=CODE.replace("def ", "import subprocess\n\n\ndef "))
+
+    monkeypatch.setattr(ToolForge, "make", make)
+    draft = {"name": "word_count", "description": "Counts.", "code": CODE, "tests": TESTS}
+    world.consent.mode = Mode.ALLOW_LIST
+    world.consent._rules = ["tool:*"]
+    await world.ask(call("create_tool", **draft), DONE)
+    assert [(each.kind, each.tool) for each in world.of(ApprovalAsked)] == [("shell", "word_count")]
+    assert "It could not be defined in this notebook: its definition was not approved." in world.told()[0]
+    assert world.kernel.codes == []
+    world.consent.mode, world.consent.attended, world.consent._rules = Mode.ASK, True, []
+    world.decisions = [{"decision": "approve"}]
+    await world.ask(call("create_tool", **draft), DONE)
+    assert [each.kind for each in world.of(ApprovalAsked)] == ["shell", "tool"]
+    assert len(world.kernel.codes) == 1
 
 
 async def test_a_draft_that_is_wrong_is_told(world: World) -> None:
