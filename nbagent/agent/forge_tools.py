@@ -73,7 +73,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         self._turn = turn
         self._images = images
         self._known: dict[str, tuple[str, Tool]] = {}
-        self._defined: dict[str, int] = {}
+        self._defined: dict[str, Tool] = {}  # whole: the number of a tool that was removed is given again
         self._refused: set[tuple[str, str]] = set()
         self._makers = {each.name: each for each in _makers(self._create, self._wrap)}
 
@@ -141,7 +141,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _forget(self, code: str) -> None:
         """Have tools defined again whose names a cell is about to give to something else."""
-        self._defined = {name: version for name, version in self._defined.items() if not source.binds(code, name)}
+        self._defined = {name: tool for name, tool in self._defined.items() if not source.binds(code, name)}
 
     # -- making -------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
             return _not_approved("called", verdict.reason)
         code = verdict.code if verdict.decision == "edit" else code
         for again in (False, True):
-            if self._defined.get(tool.name) != tool.version and (problem := await self._define(tool)):
+            if self._defined.get(tool.name) != tool and (problem := await self._define(tool)):
                 return f"Not called: {problem}", {"status": "error"}
             with approved_by(verdict.by):
                 cell = await self._runs.run_cell(code, tool=tool.name)
@@ -237,7 +237,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
             cell = await self._runs.run_cell(code, tool=tool.name)
         if cell.status != "ok":
             return f"its definition failed.\n{render(cell)}"
-        self._defined[tool.name] = tool.version
+        self._defined[tool.name] = tool
         return ""
 
 

@@ -143,6 +143,16 @@ async def test_a_new_version_is_used_from_the_next_request_on(world: World) -> N
     assert world.told()[-1] == "[result]\n-1"
 
 
+async def test_another_tool_of_the_same_name_and_number_is_used(world: World) -> None:
+    """Numbers begin anew where a tool was removed: what was defined before is not what is called."""
+    world.library.add(made())
+    await world.ask(call("word_count", text="a"), DONE)
+    world.library.remove("word_count")
+    world.library.add(made(code="def word_count(text: str) -> int:\n    return -1\n"))
+    await world.ask(call("word_count", text="a"), DONE)
+    assert world.told()[-1] == "[result]\n-1"
+
+
 async def test_a_tool_that_was_changed_is_not_offered(world: World) -> None:
     """The person is told once, in a sentence; the other tools are there."""
     world.library.add(made())
