@@ -130,7 +130,10 @@ async def test_it_is_defined_again_after_a_cell_made_another_function_of_its_nam
     world.library.add(made())
     await world.ask(call("word_count", text="a"), python("word_count('a b')"), call("word_count", text="a"), DONE)
     assert len(world.kernel.codes) == 4
-    await world.ask(python("def word_count(text):\n    return 'mine'"), call("word_count", text="a"), DONE)
+    mine = "def word_count(text):\n    return 'mine'"
+    await world.ask(python(mine), call("word_count", text="a"), DONE)
+    assert world.told()[-1] == "[result]\n1"
+    await world.ask(python(f"```python\n{mine}\n```"), call("word_count", text="a"), DONE)
     assert world.told()[-1] == "[result]\n1"
 
 
