@@ -10,9 +10,11 @@ Nothing that a file says of itself is believed: whoever adds a tool has it made 
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,10 @@ from nbagent.store import cannot_write, write_atomically
 ABOUT = "tool.json"
 _BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
 """A block of PEP 723."""
+_UNREADABLE = (
+    OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
+)  # fmt: skip
+"""What reading a stranger's files raises: a RuntimeError is of an archive with a password, what follows of damage."""
 
 
 def export(tool: Tool, to: Path) -> Path:
@@ -68,7 +74,7 @@ def draft_of(path: Path) -> Draft:
         with zipfile.ZipFile(path) as archive:
             names = {Path(each).name: each for each in archive.namelist()[:100] if each.count("/") <= 1}
             return _of_files(lambda name: _unpacked(archive, names[name]))
-    except (OSError, KeyError, TypeError, ValueError, RecursionError, zipfile.BadZipFile, NotImplementedError) as error:
+    except _UNREADABLE as error:
         reason = str(error) or type(error).__name__
         raise ForgeError(
             f"{path} is no tool: {reason[:200]}.",

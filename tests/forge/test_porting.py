@@ -43,6 +43,24 @@ def test_a_module_with_tests_beside_it(tmp_path: Path) -> None:
     assert found.description == "Count the words of a text."
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_that_are_damaged_or_locked(tmp_path: Path, method: int) -> None:
+    """Each is one sentence, by whatever method it is packed, and with a password too."""
+    archive = tmp_path / "t.zip"
+    with zipfile.ZipFile(archive, "w", method) as packed:
+        packed.writestr("t/tool.json", json.dumps({"name": "word_count"}))
+    good, start = archive.read_bytes(), 30 + len("t/tool.json")
+    damaged = good[:start] + b"\xff" * 12 + good[start + 12 :]
+    directory = good.index(b"PK\1\2")
+    locked = bytearray(good)
+    locked[6] |= 1
+    locked[directory + 8] |= 1
+    for data in (damaged, bytes(locked)):
+        archive.write_bytes(data)
+        with pytest.raises(ForgeError, match="is no tool"):
+            draft_of(archive)
+
+
 def test_what_is_no_tool(tmp_path: Path) -> None:
     """Each is one sentence: nothing, a text, a broken archive, one without the tests, a bomb, a pipe, odd JSON."""
     folder = export(made(), tmp_path / "out")
