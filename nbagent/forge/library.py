@@ -185,7 +185,10 @@ class Library:
         return index
 
     def _save(self, entries: dict[str, Listed]) -> None:
-        _write(self._path, msgspec.json.format(msgspec.json.encode(_Index(tools=entries))))
+        data = msgspec.json.format(msgspec.json.encode(_Index(tools=entries)))
+        if len(data) > MAX_FILE:  # it would not be read again
+            raise StoreError("The library of tools is full.", mend="Remove some: nbagent tools clean, or tools remove.")
+        _write(self._path, data)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[_Index]:

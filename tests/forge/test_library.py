@@ -153,6 +153,16 @@ def test_a_name_that_was_given_a_meaning_since(library: Library, monkeypatch: py
     assert [each.name for each in library.listed()] == ["other_tool"]
 
 
+def test_a_library_that_is_full(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes no more, and is read and tidied as before: an index that is too large would be none any more."""
+    monkeypatch.setattr(module, "MAX_FILE", 2000)
+    library.add(made(name="other_tool", description="x" * 1000))
+    with pytest.raises(StoreError, match="The library of tools is full"):
+        library.add(made(name="more_tool", description="x" * 1000))
+    assert library.load("word_count")
+    library.remove("word_count")
+
+
 def test_writers_take_turns(library: Library, tmp_path: Path) -> None:
     """Four that write at once, each with a lock of its own as a process has, lose nothing of each other's."""
 
