@@ -121,7 +121,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         if self._known.get(entry.name, ("", None))[0] != digest:
             try:
                 self._known[entry.name] = digest, await self._forge.get(entry.name)
-            except ForgeError as error:
+            except (ForgeError, StoreError) as error:
                 self._known.pop(entry.name, None)
                 self._refuse(entry.name, str(error))
                 return None

@@ -175,6 +175,22 @@ async def test_a_tool_that_was_changed_is_not_offered(world: World) -> None:
     assert "can't be read" in world.of(ToolRefused)[1].reason
 
 
+async def test_a_library_that_breaks_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the index and the tool's file, by another process: the question goes on."""
+    world.library.add(made())
+    listed = Library.listed
+
+    def look(library: Library) -> list[Any]:
+        found = listed(library)
+        (library.folder / "index.json").write_text("{")
+        return found
+
+    monkeypatch.setattr(Library, "listed", look)
+    assert await world.ask(DONE) == "ok"
+    assert world.offered() == []
+    assert "can't be read" in world.of(ToolRefused)[0].reason
+
+
 async def test_only_so_many_are_offered(world: World) -> None:
     """Those that were used last."""
     for number in range(OFFERED + 5):
