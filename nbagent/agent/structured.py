@@ -26,9 +26,10 @@ from nbagent.agent.models import Model, model_of
 from nbagent.agent.pieces import source_of
 from nbagent.agent.replay import text_of
 from nbagent.agent.replies import Handler
+from nbagent.agent.spending import usage_of
 from nbagent.agent.view import Block, cut
 from nbagent.errors import ModelCallError
-from nbagent.events import UNSURE, CodeGenerated, Event, ModelFailed, Usage
+from nbagent.events import UNSURE, CodeGenerated, Event, ModelFailed
 
 RETRIES: Final = 2
 """How often a reply that can't be read is asked for again, if nothing else is said."""
@@ -118,13 +119,12 @@ class Structured(AgentMiddleware[AgentState[Any], Any, Any]):
         return ModelResponse(result=[reply.model_copy(update=made)])
 
     def _fail(self, request: ModelRequest[Any], reply: AIMessage, why: str, *, again: bool) -> None:
-        given: Any = reply.usage_metadata or {}
         self._notify(
             ModelFailed(
                 turn=self._turn(),
                 model=self._name(request),
                 reason=f"The reply is neither code nor an answer: {why}.",
-                usage=Usage(given.get("input_tokens", 0), given.get("output_tokens", 0), 1),
+                usage=usage_of(reply, self._models),
                 wait=0.0 if again else None,
             )
         )

@@ -12,6 +12,7 @@ from agent.stub import PNG, Kernel, Provider, Say, python
 from agent.stubs import ollama
 from agent.stubs.transport import Stub
 
+from nbagent.agent import prices
 from nbagent.agent.build import Agent, answer, build_agent
 from nbagent.agent.generated import SCHEMA
 from nbagent.agent.models import open_model
@@ -126,6 +127,15 @@ async def test_a_reply_that_cannot_be_read(provider: Provider, kernel: Kernel, r
     assert isinstance(failed, ModelFailed)
     assert (failed.usage, failed.wait) == (Usage(100, 10, 1), 0.0)
     assert why in failed.reason
+
+
+async def test_what_such_a_reply_has_cost(provider: Provider, kernel: Kernel) -> None:
+    """Is known where its model has a price: else a budget of money would count as used up."""
+    provider.say(Say(text="Forty two."), final("ok"))
+    agent, told = agent_of("openai:gpt-4.1", kernel)
+    await ask(agent)
+    assert told[0].usage.cost == prices.cost(agent.model, {"input_tokens": 100, "output_tokens": 10})
+    assert told[0].usage.cost is not None
 
 
 async def test_only_twice_more(provider: Provider, kernel: Kernel) -> None:
