@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from nbagent.errors import ForgeError, StoreError
-from nbagent.forge import source
+from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
 from nbagent.store import cannot_write, write_atomically
 
@@ -86,14 +86,22 @@ def _of_files(read: Callable[[str], str]) -> Draft:
     about = json.loads(read(ABOUT))
     name = about["name"]
     check_name(name)  # before it is a part of a file's name
+    code, dependencies = read(f"{name}.py"), _strings(about.get("dependencies", []))
     return Draft(
         name=name,
         description=str(about["description"]),
-        code=read(f"{name}.py"),
+        code=code,
         tests=read(f"test_{name}.py"),
-        dependencies=_strings(about.get("dependencies", [])),
-        adapts=str(about.get("adapts", "")),
+        dependencies=dependencies,
+        adapts=_adapts(str(about.get("adapts", "")), code, dependencies),
     )
+
+
+def _adapts(path: str, code: str, dependencies: tuple[str, ...]) -> str:
+    """The function that a tool wraps, if its code does no more than that: less is asked of such a tool's tests."""
+    if not path or not dependencies:
+        return ""
+    return path if adapter.drafts_of(dependencies[0], [path])[0].code == code else ""
 
 
 def _of_module(path: Path) -> Draft:

@@ -7,10 +7,12 @@ import os
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from forge.shared import CODE, TESTS, draft, made
 
 from nbagent.errors import ForgeError, StoreError
+from nbagent.forge.adapter import drafts_of
 from nbagent.forge.porting import draft_of, export
 
 
@@ -22,6 +24,17 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
     assert draft_of(to) == draft(dependencies=("humanize",))
     with pytest.raises(StoreError, match="is there already"):
         export(made(), to)
+
+
+def test_an_adapter_is_known_by_its_code(tmp_path: Path) -> None:
+    """What a file says of itself is not enough: its tests would not have to call it."""
+    (wrapped,) = drafts_of("humanize>=4", ["humanize.naturalsize"])
+    about = {"name": wrapped.name, "code": wrapped.code, "tests": wrapped.tests, "adapts": wrapped.adapts}
+    to = export(made(**about, description=wrapped.description, dependencies=("humanize>=4", "more")), tmp_path / "one")
+    assert draft_of(to) == msgspec.structs.replace(wrapped, dependencies=("humanize>=4", "more"))
+    for number, changes in enumerate(({"code": f"{wrapped.code}\nprint()\n"}, {"dependencies": ()})):
+        to = export(made(**{**about, **changes}), tmp_path / f"other{number}")
+        assert draft_of(to).adapts == ""
 
 
 def test_the_files_of_an_export(tmp_path: Path) -> None:
