@@ -9,13 +9,14 @@ Nothing that a file says of itself is believed: whoever adds a tool has it made 
 
 from __future__ import annotations
 
+import io
 import json
 import lzma
 import re
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,14 @@ def export(tool: Tool, to: Path) -> Path:
     Raises:
         StoreError: It can't be written, or there is something already.
     """
-    if to.exists():
-        raise StoreError(f"{to} is there already.", mend="Name another place.")
     about = msgspec.to_builtins(tool)
     files = {f"{tool.name}.py": about.pop("code"), f"test_{tool.name}.py": about.pop("tests")}
     files[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
     try:
+        if to.exists():
+            raise StoreError(f"{to} is there already.", mend="Name another place.")
         if to.suffix == ".zip":
-            with zipfile.ZipFile(to, "x", zipfile.ZIP_DEFLATED) as archive:
-                for name, text in files.items():
-                    archive.writestr(f"{tool.name}/{name}", text)
+            write_atomically(to, _packed({f"{tool.name}/{name}": text for name, text in files.items()}))
         else:
             to.mkdir(parents=True)
             for name, text in files.items():
@@ -58,6 +57,14 @@ def export(tool: Tool, to: Path) -> Path:
     except OSError as error:
         raise cannot_write(to, error, mend="Choose another place.") from error
     return to.absolute()
+
+
+def _packed(files: Mapping[str, str]) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packing:
+        for name, text in files.items():
+            packing.writestr(name, text)
+    return archive.getvalue()
 
 
 def draft_of(path: Path) -> Draft:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zipfile
@@ -24,6 +25,21 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
     assert draft_of(to) == draft(dependencies=("humanize",))
     with pytest.raises(StoreError, match="is there already"):
         export(made(), to)
+
+
+def test_a_place_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a sentence, and nothing is left of an archive that could not be written whole."""
+    for name in ("x" * 300, f"{'x' * 300}.zip"):
+        with pytest.raises(StoreError, match="can't be written"):
+            export(made(), tmp_path / name)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="can't be written"):
+        export(made(), tmp_path / "shared.zip")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_adapter_is_known_by_its_code(tmp_path: Path) -> None:
