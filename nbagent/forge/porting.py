@@ -28,8 +28,8 @@ from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
 from nbagent.store import cannot_write, write_atomically
 
 ABOUT = "tool.json"
-_BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
-"""A block of PEP 723."""
+_BLOCK = re.compile(r"^# /// script\n((?:#(?! ///)(?: .*)?\n)+)# ///$", re.MULTILINE)
+"""A block of PEP 723; it ends where another one begins, or each beginning would be read to the file's end."""
 _UNREADABLE = (
     OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 import zipfile
 from pathlib import Path
 
@@ -70,6 +71,15 @@ def test_a_module_with_tests_beside_it(tmp_path: Path) -> None:
     found = draft_of(tmp_path / "word_count.py")
     assert (found.name, found.dependencies) == ("word_count", ("humanize>=4",))
     assert found.description == "Count the words of a text."
+
+
+def test_many_blocks_that_do_not_end(tmp_path: Path) -> None:
+    """Are read in no time, and are none."""
+    (tmp_path / "word_count.py").write_text(CODE + "# /// script\n# \n" * 6_000)
+    (tmp_path / "test_word_count.py").write_text(TESTS)
+    began = time.process_time()
+    assert draft_of(tmp_path / "word_count.py").dependencies == ()
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
