@@ -319,6 +319,15 @@ async def test_a_draft_that_is_wrong_is_told(world: World) -> None:
     assert {each.status for each in results} == {"error"}
 
 
+async def test_a_call_that_is_written_as_text_is_no_answer(world: World) -> None:
+    """Of these tools too: the model is told, and asked again."""
+    world.library.add(made())
+    written = Say(text='{"name": "word_count", "arguments": {"text": "a bb"}}')
+    assert await world.ask(written, call("word_count", text="a bb"), Say(text="It has 2.")) == "It has 2."
+    assert "instead of making it" in world.provider.requests[1]["messages"][-1]["content"]
+    assert world.told() == ["[result]\n2"]
+
+
 async def test_the_kernels_tools_go_on(world: World) -> None:
     """A call that isn't the forge's is passed on, and one of a tool that nobody has is told."""
     await world.ask(python("6 * 7"), call("no_such", a=1), DONE)
