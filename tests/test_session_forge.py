@@ -93,7 +93,7 @@ async def test_from_a_wish_to_a_notebook_that_runs_again(tmp_path: Path, leftove
     async with Session(engine="bubblewrap", model=model, forge=True, state_dir=tmp_path) as session:
         answer = await session.ask("And here?")
     assert [each.text for each in answer.cells] == ["", "['z']"]
-    assert [each.name for each in answer.installed] == []
+    assert [each.name for each in answer.installed] == ["beautifulsoup4", "soupsieve"]
     assert leftovers() == []
 
 
