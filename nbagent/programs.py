@@ -43,6 +43,8 @@ _OTHERS = frozenset(
 _ALIASES = frozenset("cat cp ld lf lk ll ls lx man mkdir mv rm rmdir".split())
 """Programs that IPython runs where a cell of one line begins with their name."""
 _MODULES = frozenset("pexpect plumbum posix pty sh subprocess".split())
+_STARTERS = frozenset(("os", "asyncio", "asyncio.subprocess", "IPython.utils.process"))
+"""Modules of which some functions start programs."""
 _CALLS = re.compile(
     r"system(_raw|_piped)?|popen|Popen|exec[lv]p?e?|spawn([lv]p?e?)?|posix_spawnp?|create_subprocess_(exec|shell)|getoutput"
     r"|getstatusoutput|check_(call|output)|run_(cell|line|ast|code)\w*|subprocess_(exec|shell)"
@@ -178,7 +180,7 @@ def _starts_program(node: ast.AST) -> bool:
         case ast.Import(names=names):
             return any(each.name.partition(".")[0] in _MODULES for each in names)
         case ast.ImportFrom(module=str(module), names=names):
-            starts = module == "os" and any(_CALLS.fullmatch(each.name) for each in names)
+            starts = module in _STARTERS and any(_CALLS.fullmatch(each.name) for each in names)
             return starts or module.partition(".")[0] in _MODULES
         case ast.Attribute(value=ast.Name(id="os" | "posix" | "pty"), attr=name):
             return bool(_CALLS.fullmatch(name))

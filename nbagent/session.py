@@ -62,7 +62,7 @@ class Session:
         critic: A model that criticises code that failed before it is tried again, or `same` for the model itself; each
             critique is a call. None by default.
         replies: `structured` for a model that can't call tools: it replies with `nbagent.agent.GeneratedCode` as JSON,
-            and is offered no tools of MCP servers. `tools` by default.
+            and is offered no tools of MCP servers, nor of the forge. `tools` by default.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer is sent back whose numbers stand in no output; once by default, 0 for never.
         budget: What one question may use, such as `0.50usd, 200k tokens, 10min, 20steps`, or a `Budget`; by default 30

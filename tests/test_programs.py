@@ -55,6 +55,8 @@ def test_only_programs(code: str, commands: list[str]) -> None:
         "import os\nos.system('ls')",
         "import os as o\no.system('ls')",
         "from os import popen",
+        "from asyncio import create_subprocess_shell as run",
+        "from asyncio.subprocess import create_subprocess_exec",
         "import subprocess",
         "from subprocess import run",
         "subprocess.run(['ls'])",

@@ -114,18 +114,19 @@ def build_agent(
     if fallback and any(each.is_replay for each in models):
         raise ModelError("A recorded model neither has nor is a fallback.", mend="Leave the fallback out.")
     in_order, attempts, memory, spending = InOrder(), Attempts(models), memory or InProcess(), spending or Spending()
+    wire = Wire(models)
     # The order matters. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is
     # retried, a model is tried again before the next one is asked, and what leaves is written down each time.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
         spending,
-        Replies(model),
+        Replies(model, offered=lambda: wire.offered),
         *([evaluation] if evaluation else []),
         in_order,
         *([approvals] if approvals else []),
         *middleware,
         *([ModelFallbackMiddleware(*(each.chat for each in fallback))] if fallback else []),
         attempts,
-        Wire(models),
+        wire,
         *([outgoing] if outgoing else []),
     ]
     graph = create_agent(

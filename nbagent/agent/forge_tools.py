@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 OFFERED = 20
 """Tools of the library, those that were used last: each is paid for with every request."""
+PERSON = "person"
+"""Who approves of a tool for the notebook too where it is made, for they have seen it; a policy has not."""
 DIVIDER = "\n\n# --- tests ---\n"
 """Between a tool's code and its tests, where a person sees and may edit both."""
 
@@ -71,7 +73,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         self._turn = turn
         self._images = images
         self._known: dict[str, tuple[str, Tool]] = {}
-        self._defined: dict[str, int] = {}
+        self._defined: dict[str, Tool] = {}  # whole: the number of a tool that was removed is given again
         self._refused: set[tuple[str, str]] = set()
         self._makers = {each.name: each for each in _makers(self._create, self._wrap)}
 
@@ -119,7 +121,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         if self._known.get(entry.name, ("", None))[0] != digest:
             try:
                 self._known[entry.name] = digest, await self._forge.get(entry.name)
-            except ForgeError as error:
+            except (ForgeError, StoreError) as error:
                 self._known.pop(entry.name, None)
                 self._refuse(entry.name, str(error))
                 return None
@@ -139,7 +141,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _forget(self, code: str) -> None:
         """Have tools defined again whose names a cell is about to give to something else."""
-        self._defined = {name: version for name, version in self._defined.items() if not source.binds(code, name)}
+        self._defined = {name: tool for name, tool in self._defined.items() if not source.binds(code, name)}
 
     # -- making -------------------------------------------------------------------------------------------------
 
@@ -184,7 +186,8 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
                 f"The tool {tool.name}, version {tool.version}, is active: {count} test{'s' * (count != 1)} passed. "
                 f"Call it from your next reply on."
             )
-            if problem := await self._define(tool, by=by):
+            # A policy that lets tools be made says nothing of cells, and a definition is one.
+            if problem := await self._define(tool, by=by if by == PERSON else ""):
                 told.append(f"It could not be defined in this notebook: {problem}")
         return "\n".join(told), {"status": "ok"}
 
@@ -200,7 +203,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
             return _not_approved("called", verdict.reason)
         code = verdict.code if verdict.decision == "edit" else code
         for again in (False, True):
-            if self._defined.get(tool.name) != tool.version and (problem := await self._define(tool)):
+            if self._defined.get(tool.name) != tool and (problem := await self._define(tool)):
                 return f"Not called: {problem}", {"status": "error"}
             with approved_by(verdict.by):
                 cell = await self._runs.run_cell(code, tool=tool.name)
@@ -234,7 +237,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
             cell = await self._runs.run_cell(code, tool=tool.name)
         if cell.status != "ok":
             return f"its definition failed.\n{render(cell)}"
-        self._defined[tool.name] = tool.version
+        self._defined[tool.name] = tool
         return ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from langchain.agents import AgentState
@@ -46,11 +46,17 @@ def told(call: ToolCall | InvalidToolCall, content: str) -> ToolMessage:
 
 
 class Replies(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Judges each whole reply: one that is none is asked for once more, malformed calls are told to the model."""
+    """Judges each whole reply: one that is none is asked for once more, malformed calls are told to the model.
 
-    def __init__(self, model: Model) -> None:
+    Args:
+        model: The session's.
+        offered: Tells the names of the tools that went out with the last request, also those that middleware added.
+    """
+
+    def __init__(self, model: Model, *, offered: Callable[[], Collection[str]] = tuple) -> None:
         super().__init__()
         self._model = model
+        self._offered = offered
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """Call the model, twice if it says nothing, or writes a call or code where an answer should be.
@@ -60,7 +66,7 @@ class Replies(AgentMiddleware[AgentState[Any], Any, Any]):
         """
         response = await handler(request)
         first = _reply_of(response)
-        if first is None or not (why := _complaint(first, request)):
+        if first is None or not (why := self._complaint(first, request)):
             return response
         said = [AIMessage(cut(text_of(first))[0])] if why != AGAIN else []
         again: list[AnyMessage] = [*request.messages, *said, aside("again", why)]
@@ -69,7 +75,7 @@ class Replies(AgentMiddleware[AgentState[Any], Any, Any]):
         return response
 
     def _count(self, first: AIMessage, second: AIMessage | None, request: ModelRequest[Any]) -> None:
-        why = _complaint(second, request) if second is not None else AGAIN
+        why = self._complaint(second, request) if second is not None else AGAIN
         name = (second or first).response_metadata.get(ANSWERED, self._model.name)
         if second is None or why == AGAIN:
             reason = _finish(second or first)
@@ -82,6 +88,18 @@ class Replies(AgentMiddleware[AgentState[Any], Any, Any]):
             )
         second.usage_metadata = add_usage(first.usage_metadata, second.usage_metadata)
         second.response_metadata[ASKED] = 2
+
+    def _complaint(self, reply: AIMessage, request: ModelRequest[Any]) -> str:
+        """What the model is told of a reply that is no answer; empty for one that is, or that calls something."""
+        if reply.tool_calls or reply.invalid_tool_calls:
+            return ""
+        text = text_of(reply)
+        if is_blank(text):
+            return AGAIN
+        tools = _names(request)
+        if tools and is_call(text, {*tools, *self._offered()}):
+            return AS_TEXT
+        return BARE if "python" in tools and is_bare_code(text) else ""
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
@@ -105,11 +123,15 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
 
     Args:
         models: The session's model, then its fallbacks.
+
+    Attributes:
+        offered: The names of the tools that went out with the last request.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
         self._models = models
+        self.offered: Sequence[str] = ()
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """Call the model.
@@ -118,6 +140,7 @@ class Wire(AgentMiddleware[AgentState[Any], Any, Any]):
             BrokenReplyError: The stream ended early.
         """
         model, first = model_of(request.model, self._models), self._models[0]
+        self.offered = _names(request)
         if model.images == "after results":
             request = request.override(messages=images_after_results(request.messages))
         elif model.images == "no" and first.images != "no":
@@ -142,17 +165,8 @@ def _reply_of(response: ModelResponse[Any]) -> AIMessage | None:
     return next((message for message in reversed(response.result) if isinstance(message, AIMessage)), None)
 
 
-def _complaint(reply: AIMessage, request: ModelRequest[Any]) -> str:
-    """What the model is told of a reply that is no answer; empty for one that is, or that calls something."""
-    if reply.tool_calls or reply.invalid_tool_calls:
-        return ""
-    text = text_of(reply)
-    if is_blank(text):
-        return AGAIN
-    tools = [each.name for each in request.tools if isinstance(each, BaseTool)]
-    if tools and is_call(text, tools):
-        return AS_TEXT
-    return BARE if "python" in tools and is_bare_code(text) else ""
+def _names(request: ModelRequest[Any]) -> list[str]:
+    return [each.name for each in request.tools if isinstance(each, BaseTool)]
 
 
 def _finish(reply: AIMessage) -> str:

@@ -26,7 +26,10 @@ from nbagent.budget import Budget, Kind, Spent, amount, dollars
 from nbagent.consent import Consent
 from nbagent.events import NO_USAGE, Usage
 
-ENDED = "Stopped without an answer: this question has used {told}. Ask again to go on from there, or give it a larger budget."
+ENDED = (
+    "Stopped without an answer: this question has used {told}. "
+    "Ask again to go on from there, or give it a larger budget."
+)
 MORE = "Approved, it may use {grant} more; rejected, it ends here without an answer."
 LAST = "The last call used {tokens:,} tokens{money}."
 UNTOLD = "What was used can't be counted, for the provider doesn't tell: approved, there is no such bound any more."

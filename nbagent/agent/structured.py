@@ -187,8 +187,8 @@ def _object(message: AIMessage) -> dict[str, Any]:
     dependencies: list[str] = []
     for call in calls:
         args = call["args"] if isinstance(call["args"], dict) else {}
-        if call["name"] == "install":
-            dependencies += args.get("packages") or []
+        if call["name"] == "install" and isinstance(args.get("packages"), list):
+            dependencies += args["packages"]
         else:
             code.append(str(args["code"]) if "code" in args else f"# {call['name']} {json.dumps(call['args'])}")
     sure = message.response_metadata.get(CONFIDENCE, 1.0)

@@ -20,14 +20,14 @@ MAX_DEPTH = 20
 
 
 def define(tool: Tool) -> str:
-    """The cell that makes a tool's function, by the tool's name."""
+    """The cell that makes a tool's function, by the tool's name; no `from __future__` of another cell changes it."""
     name, module = tool.name, f"tool_{tool.name}"  # not a package's name, which it would take the place of
     return (
         f"# The tool {name}, version {tool.version}, made and tested by nbagent's tool forge.\n"
         "import sys\n"
         "from types import ModuleType\n\n"
         f"sys.modules[{module!r}] = ModuleType({module!r})\n"
-        f"exec(compile({literal(tool.code)}, '{name}.py', 'exec'), vars(sys.modules[{module!r}]))\n"
+        f"exec(compile({literal(tool.code)}, '{name}.py', 'exec', dont_inherit=True), vars(sys.modules[{module!r}]))\n"
         f"from {module} import {name}"
     )
 

@@ -7,9 +7,11 @@ to, by a context variable, so that one callback without a state serves all model
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackHandler
@@ -30,6 +32,14 @@ MOST_TEXT = 8_000_000
 """Characters of one reply, calls included, after which it is cut off."""
 
 
+@dataclass
+class _Call:
+    """A call so far. Its arguments are joined at the end: to join each piece would copy all that came before it."""
+
+    id: str | None = None
+    pieces: list[str] = field(default_factory=list)
+
+
 class Attempt:
     """One request and its reply.
 
@@ -41,7 +51,7 @@ class Attempt:
     def __init__(self) -> None:
         self.usage: UsageMetadata | None = None
         self.begun: UsageMetadata | None = None
-        self._arguments: dict[Any, tuple[str | None, str]] = {}  # each call's id and arguments so far, by its index
+        self._calls: dict[Any, _Call] = {}  # by their indices
         self._timeout: asyncio.Timeout | None = None
         self._pieces = 0
         self._size = 0
@@ -72,19 +82,20 @@ class Attempt:
             self.usage = add_usage(self.usage, message.usage_metadata)
         for piece in message.tool_call_chunks:
             # A piece without an index is a call by itself, as LangChain has it.
-            index = len(self._arguments) if piece["index"] is None else piece["index"]
-            had = self._arguments.get(index, (None, ""))
-            self._arguments[index] = (had[0] or piece["id"], had[1] + (piece["args"] or ""))
+            index = len(self._calls) if piece["index"] is None else piece["index"]
+            call = self._calls.setdefault(index, _Call())
+            call.id = call.id or piece["id"]
+            call.pieces.append(piece["args"] or "")
             self._size += len(piece["args"] or "")
         self._pieces += 1
-        self._size += len(message.content) if isinstance(message.content, str) else 0
+        self._size += _size(message.content)
         if self._endless() and self._timeout and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
     def _endless(self) -> str:
         """What there is too much of, if the reply comes to no end."""
         bounds = {"calls": MOST_CALLS, "pieces": MOST_PIECES, "characters": MOST_TEXT}
-        counts = {"calls": len(self._arguments), "pieces": self._pieces, "characters": self._size}
+        counts = {"calls": len(self._calls), "pieces": self._pieces, "characters": self._size}
         return next((f"more than {bounds[each]:,} {each}" for each in bounds if counts[each] > bounds[each]), "")
 
     def unreadable(self) -> set[str | None]:
@@ -92,7 +103,7 @@ class Attempt:
 
         LangChain completes JSON that was cut, and takes the result for what the model has sent.
         """
-        return {name for name, arguments in self._arguments.values() if not _is_json(arguments)}
+        return {call.id for call in self._calls.values() if not _is_json("".join(call.pieces))}
 
 
 def current() -> Attempt | None:
@@ -129,6 +140,14 @@ WATCH = _Watch()
 """Every model that `models.open_model` opens calls it."""
 
 _CURRENT: ContextVar[Attempt | None] = ContextVar("nbagent_attempt", default=None)
+
+
+def _size(content: str | list[str | dict[Any, Any]]) -> int:
+    """Characters of a piece's words, and of its thoughts, which come in blocks."""
+    if isinstance(content, str):
+        return len(content)
+    told = (each.values() if isinstance(each, dict) else [each] for each in content)
+    return sum(len(each) for each in itertools.chain.from_iterable(told) if isinstance(each, str))
 
 
 def _is_json(arguments: str) -> bool:

@@ -13,7 +13,7 @@ from nbagent.forge import adapter, porting
 from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage
 from nbagent.forge.tool import Draft, Tool, digest, encode
-from nbagent.forge.workshop import Workshop, isolating
+from nbagent.forge.workshop import Progress, Workshop, isolating
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.engine import Engine
@@ -111,14 +111,23 @@ class ToolForge:
             workshop = await self._workshop()
             progress = workshop.begin(draft, version=await asyncio.to_thread(self._library.next_version, draft.name))
             tool = await workshop.make(progress)
-            try:
-                await asyncio.to_thread(self._library.add, tool)
-            except BaseException as error:
+            await self._keep(tool, progress)
+            return tool
+
+    async def _keep(self, tool: Tool, progress: Progress) -> None:
+        """Put a tool into the library. What is told is what came of it, also where it was too late to stop that."""
+        adding = asyncio.get_running_loop().run_in_executor(None, self._library.add, tool)
+        try:
+            await asyncio.shield(adding)
+        except asyncio.CancelledError:
+            await asyncio.wait([adding])
+            raise
+        finally:
+            if adding.done() and (error := adding.exception()) is not None:
                 progress.enter(Stage.CLEANUP, reason=str(error))
                 progress.enter(Stage.DORMANT)
-                raise
-            progress.enter(Stage.ACTIVE, sha256=digest(encode(tool)))
-            return tool
+            else:
+                progress.enter(Stage.ACTIVE, sha256=digest(encode(tool)))
 
     async def _workshop(self) -> Workshop:
         if not isinstance(self._engine, Engine):

@@ -88,6 +88,7 @@ class Library:
             StoreError: The index can't be read.
         """
         entry = self._entry(self._index(), name)
+        tools.check_name(name)  # another Python, or another nbagent, may have given it a meaning since
         number = entry.version if version is None else version
         if number not in entry.versions:
             raise ForgeError(f"The tool {name} has no version {number}.", mend=f"There are: {_numbers(entry)}.")
@@ -178,13 +179,16 @@ class Library:
         except (OSError, msgspec.DecodeError) as error:
             raise StoreError(f"The tools' index {self._path} can't be read: {error}.", mend="Remove it.") from None
         for name, entry in index.tools.items():
-            tools.check_name(name)  # it becomes a path, and Python in a cell
+            tools.check_form(name)  # it becomes a path, and Python in a cell
             if entry.name != name or not entry.versions:
                 raise StoreError(f"The tools' index {self._path} is wrong about {name}.", mend="Remove it.")
         return index
 
     def _save(self, entries: dict[str, Listed]) -> None:
-        _write(self._path, msgspec.json.format(msgspec.json.encode(_Index(tools=entries))))
+        data = msgspec.json.format(msgspec.json.encode(_Index(tools=entries)))
+        if len(data) > MAX_FILE:  # it would not be read again
+            raise StoreError("The library of tools is full.", mend="Remove some: nbagent tools clean, or tools remove.")
+        _write(self._path, data)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[_Index]:

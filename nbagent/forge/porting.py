@@ -9,24 +9,31 @@ Nothing that a file says of itself is believed: whoever adds a tool has it made 
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import re
 import tomllib
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from nbagent.errors import ForgeError, StoreError
-from nbagent.forge import source
+from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
 from nbagent.store import cannot_write, write_atomically
 
 ABOUT = "tool.json"
-_BLOCK = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
-"""A block of PEP 723."""
+_BLOCK = re.compile(r"^# /// script\n((?:#(?! ///)(?: .*)?\n)+)# ///$", re.MULTILINE)
+"""A block of PEP 723; it ends where another one begins, or each beginning would be read to the file's end."""
+_UNREADABLE = (
+    OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
+)  # fmt: skip
+"""What reading a stranger's files raises: a RuntimeError is of an archive with a password, what follows of damage."""
 
 
 def export(tool: Tool, to: Path) -> Path:
@@ -35,16 +42,14 @@ def export(tool: Tool, to: Path) -> Path:
     Raises:
         StoreError: It can't be written, or there is something already.
     """
-    if to.exists():
-        raise StoreError(f"{to} is there already.", mend="Name another place.")
     about = msgspec.to_builtins(tool)
     files = {f"{tool.name}.py": about.pop("code"), f"test_{tool.name}.py": about.pop("tests")}
     files[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
     try:
+        if to.exists():
+            raise StoreError(f"{to} is there already.", mend="Name another place.")
         if to.suffix == ".zip":
-            with zipfile.ZipFile(to, "x", zipfile.ZIP_DEFLATED) as archive:
-                for name, text in files.items():
-                    archive.writestr(f"{tool.name}/{name}", text)
+            write_atomically(to, _packed({f"{tool.name}/{name}": text for name, text in files.items()}))
         else:
             to.mkdir(parents=True)
             for name, text in files.items():
@@ -52,6 +57,14 @@ def export(tool: Tool, to: Path) -> Path:
     except OSError as error:
         raise cannot_write(to, error, mend="Choose another place.") from error
     return to.absolute()
+
+
+def _packed(files: Mapping[str, str]) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packing:
+        for name, text in files.items():
+            packing.writestr(name, text)
+    return archive.getvalue()
 
 
 def draft_of(path: Path) -> Draft:
@@ -68,7 +81,7 @@ def draft_of(path: Path) -> Draft:
         with zipfile.ZipFile(path) as archive:
             names = {Path(each).name: each for each in archive.namelist()[:100] if each.count("/") <= 1}
             return _of_files(lambda name: _unpacked(archive, names[name]))
-    except (OSError, KeyError, TypeError, ValueError, RecursionError, zipfile.BadZipFile, NotImplementedError) as error:
+    except _UNREADABLE as error:
         reason = str(error) or type(error).__name__
         raise ForgeError(
             f"{path} is no tool: {reason[:200]}.",
@@ -80,14 +93,22 @@ def _of_files(read: Callable[[str], str]) -> Draft:
     about = json.loads(read(ABOUT))
     name = about["name"]
     check_name(name)  # before it is a part of a file's name
+    code, dependencies = read(f"{name}.py"), _strings(about.get("dependencies", []))
     return Draft(
         name=name,
         description=str(about["description"]),
-        code=read(f"{name}.py"),
+        code=code,
         tests=read(f"test_{name}.py"),
-        dependencies=_strings(about.get("dependencies", [])),
-        adapts=str(about.get("adapts", "")),
+        dependencies=dependencies,
+        adapts=_adapts(str(about.get("adapts", "")), code, dependencies),
     )
+
+
+def _adapts(path: str, code: str, dependencies: tuple[str, ...]) -> str:
+    """The function that a tool wraps, if its code does no more than that: less is asked of such a tool's tests."""
+    if not path or not dependencies:
+        return ""
+    return path if adapter.drafts_of(dependencies[0], [path])[0].code == code else ""
 
 
 def _of_module(path: Path) -> Draft:

@@ -51,9 +51,9 @@ def _part(part: Any, depth: int) -> dict[str, Any]:
         match key:
             case "type" if value in _TYPES:
                 made[key] = value
-            case "enum" if isinstance(value, list):
+            case "enum" if isinstance(value, list) and value:
                 made[key] = value
-            case "anyOf":
+            case "anyOf" if value:
                 made[key] = [_part(each, depth + 1) for each in value]
             case "items" | "additionalProperties":
                 made[key] = _part(value, depth + 1)
@@ -63,4 +63,6 @@ def _part(part: Any, depth: int) -> dict[str, Any]:
                 made[key] = value
             case _:
                 raise ValueError(key)
+    if made.get("type") == "array":
+        made.setdefault("items", {})  # OpenAI refuses the whole request for a list without
     return made

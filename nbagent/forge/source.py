@@ -48,14 +48,20 @@ def tests_in(text: str) -> frozenset[str]:
 
 
 def binds(text: str, name: str) -> bool:
-    """Whether code gives a name a meaning, anywhere in it; for what can't be read, no."""
-    if name not in text or problem(text):
+    """Whether code gives a name a meaning, anywhere in it; what has the name and can't be read here may do so."""
+    if name not in text:
         return False
+    if problem(text):
+        return True  # with a magic in it, for example, which IPython reads
     for node in ast.walk(_parse(text)):
         match node:
             case ast.Name(id=found, ctx=ast.Store() | ast.Del()):
                 pass
             case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
+                pass
+            case ast.ExceptHandler(name=found) | ast.MatchAs(name=found) | ast.MatchStar(name=found):
+                pass
+            case ast.MatchMapping(rest=found):
                 pass
             case ast.alias(name=path, asname=other):
                 found = other or path.partition(".")[0]

@@ -155,14 +155,23 @@ def check_name(name: str) -> None:
     Raises:
         ForgeError: It is no plain name, or has a meaning already.
     """
+    check_form(name)
+    taken = keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
+    if taken or name in RESERVED or name in sys.stdlib_module_names or name in KERNEL_MODULES:
+        raise ForgeError(f"The name {name} is taken by something else.", mend=f"Use another, such as {name}_tool.")
+
+
+def check_form(name: str) -> None:
+    """Complain of what is no plain name.
+
+    Raises:
+        ForgeError: It isn't one.
+    """
     if not _NAME.fullmatch(name):
         raise ForgeError(
             f"A tool can't be called {name[:60]!r}.",
             mend="Use 2 to 48 small letters, digits and single underscores, such as word_count.",
         )
-    taken = keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
-    if taken or name in RESERVED or name in sys.stdlib_module_names or name in KERNEL_MODULES:
-        raise ForgeError(f"The name {name} is taken by something else.", mend=f"Use another, such as {name}_tool.")
 
 
 def _check_source(what: str, text: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.errors import ForgeError, InstallError, NbagentError
-from nbagent.events import Event, Package, ToolStage
+from nbagent.events import Event, HostDecided, Package, ToolStage
 from nbagent.forge import schema, source, verdict
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
@@ -123,7 +123,7 @@ class Workshop:
         """
         draft = progress.draft
         progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
-        kernel = Kernel(self._engine, self.spec, confirm=self._confirm)
+        kernel = Kernel(self._engine, self.spec, notify=self._hear, confirm=self._confirm)
         try:
             await kernel.start()
             progress.enter(Stage.INSTALLING)
@@ -137,6 +137,11 @@ class Workshop:
             await kernel.stop()
             if progress.stage is Stage.CLEANUP:
                 progress.enter(Stage.DORMANT)
+
+    def _hear(self, event: Event) -> None:
+        """Tell which hosts a tool reached for. What else is told of its kernel is nobody's cell, and in the verdict."""
+        if isinstance(event, HostDecided):
+            self._notify(event)
 
 
 def isolating(engine: Engine) -> Engine:

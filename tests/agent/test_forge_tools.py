@@ -19,7 +19,7 @@ from nbagent.agent.models import open_model
 from nbagent.consent import Consent, Mode
 from nbagent.errors import InstallRefused
 from nbagent.events import ApprovalAsked, Event, Package, ToolRefused
-from nbagent.forge import ToolForge
+from nbagent.forge import Draft, Tool, ToolForge
 from nbagent.forge.library import Library
 
 
@@ -130,7 +130,10 @@ async def test_it_is_defined_again_after_a_cell_made_another_function_of_its_nam
     world.library.add(made())
     await world.ask(call("word_count", text="a"), python("word_count('a b')"), call("word_count", text="a"), DONE)
     assert len(world.kernel.codes) == 4
-    await world.ask(python("def word_count(text):\n    return 'mine'"), call("word_count", text="a"), DONE)
+    mine = "def word_count(text):\n    return 'mine'"
+    await world.ask(python(mine), call("word_count", text="a"), DONE)
+    assert world.told()[-1] == "[result]\n1"
+    await world.ask(python(f"```python\n{mine}\n```"), call("word_count", text="a"), DONE)
     assert world.told()[-1] == "[result]\n1"
 
 
@@ -139,6 +142,16 @@ async def test_a_new_version_is_used_from_the_next_request_on(world: World) -> N
     world.library.add(made())
     await world.ask(call("word_count", text="a"), DONE)
     world.library.add(made(version=2, code="def word_count(text: str) -> int:\n    return -1\n"))
+    await world.ask(call("word_count", text="a"), DONE)
+    assert world.told()[-1] == "[result]\n-1"
+
+
+async def test_another_tool_of_the_same_name_and_number_is_used(world: World) -> None:
+    """Numbers begin anew where a tool was removed: what was defined before is not what is called."""
+    world.library.add(made())
+    await world.ask(call("word_count", text="a"), DONE)
+    world.library.remove("word_count")
+    world.library.add(made(code="def word_count(text: str) -> int:\n    return -1\n"))
     await world.ask(call("word_count", text="a"), DONE)
     assert world.told()[-1] == "[result]\n-1"
 
@@ -160,6 +173,22 @@ async def test_a_tool_that_was_changed_is_not_offered(world: World) -> None:
     await world.ask(DONE)
     assert world.offered() == []
     assert "can't be read" in world.of(ToolRefused)[1].reason
+
+
+async def test_a_library_that_breaks_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the index and the tool's file, by another process: the question goes on."""
+    world.library.add(made())
+    listed = Library.listed
+
+    def look(library: Library) -> list[Any]:
+        found = listed(library)
+        (library.folder / "index.json").write_text("{")
+        return found
+
+    monkeypatch.setattr(Library, "listed", look)
+    assert await world.ask(DONE) == "ok"
+    assert world.offered() == []
+    assert "can't be read" in world.of(ToolRefused)[0].reason
 
 
 async def test_only_so_many_are_offered(world: World) -> None:
@@ -249,6 +278,27 @@ async def test_what_a_person_edits_is_what_is_made(world: World) -> None:
     assert tests.startswith("Not made. The tests don't import the tool.")
 
 
+async def test_who_lets_tools_be_made_has_not_let_cells_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule for tools speaks for their making: a definition is a cell, unless a person has seen the code."""
+
+    async def make(_forge: ToolForge, _draft: Draft) -> Tool:
+        return made(code=CODE.replace("def ", "import subprocess\n\n\ndef "))
+
+    monkeypatch.setattr(ToolForge, "make", make)
+    draft = {"name": "word_count", "description": "Counts.", "code": CODE, "tests": TESTS}
+    world.consent.mode = Mode.ALLOW_LIST
+    world.consent._rules = ["tool:*"]
+    await world.ask(call("create_tool", **draft), DONE)
+    assert [(each.kind, each.tool) for each in world.of(ApprovalAsked)] == [("shell", "word_count")]
+    assert "It could not be defined in this notebook: its definition was not approved." in world.told()[0]
+    assert world.kernel.codes == []
+    world.consent.mode, world.consent.attended, world.consent._rules = Mode.ASK, True, []
+    world.decisions = [{"decision": "approve"}]
+    await world.ask(call("create_tool", **draft), DONE)
+    assert [each.kind for each in world.of(ApprovalAsked)] == ["shell", "tool"]
+    assert len(world.kernel.codes) == 1
+
+
 async def test_a_draft_that_is_wrong_is_told(world: World) -> None:
     """Before a sandbox is started for it, in the words of the forge; it counts as an attempt that failed."""
     wrong = {"description": "x", "code": CODE, "tests": TESTS}
@@ -267,6 +317,15 @@ async def test_a_draft_that_is_wrong_is_told(world: World) -> None:
     results = [each for each in world.agent.history if each.type == "tool"]
     assert [each.artifact for each in results] == [{"status": "error"}] * 4
     assert {each.status for each in results} == {"error"}
+
+
+async def test_a_call_that_is_written_as_text_is_no_answer(world: World) -> None:
+    """Of these tools too: the model is told, and asked again."""
+    world.library.add(made())
+    written = Say(text='{"name": "word_count", "arguments": {"text": "a bb"}}')
+    assert await world.ask(written, call("word_count", text="a bb"), Say(text="It has 2.")) == "It has 2."
+    assert "instead of making it" in world.provider.requests[1]["messages"][-1]["content"]
+    assert world.told() == ["[result]\n2"]
 
 
 async def test_the_kernels_tools_go_on(world: World) -> None:

@@ -215,6 +215,14 @@ async def test_calls_of_a_model_that_makes_them_anyway(provider: Provider, kerne
     assert "not valid JSON" in provider.sent()[-1]["content"]
 
 
+async def test_a_call_with_other_arguments_than_it_takes(provider: Provider, kernel: Kernel) -> None:
+    """Is shown as what it was; the question goes on."""
+    provider.say(Say(calls=(("install", '{"packages": 5}'),)), final("ok"))
+    agent, _ = agent_of(MODEL, kernel)
+    assert (await ask(agent))[0] == "ok"
+    assert json.loads(provider.sent()[1]["content"])["code"] == '# install {"packages": 5}'
+
+
 async def test_a_recording_is_replayed_by_itself(provider: Provider, kernel: Kernel, tmp_path: Path) -> None:
     """It knows its form, and replies that could not be read come again too."""
     file = tmp_path / "r.jsonl"

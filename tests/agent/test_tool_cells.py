@@ -61,6 +61,12 @@ def test_code_arrives_as_it_is(odd: str) -> None:
         sys.modules.pop("tool_word_count", None)
 
 
+def test_another_cells_future_is_none_of_a_tools() -> None:
+    """IPython has a `from __future__` hold for all later cells, as this file's own does for `exec` here."""
+    names = run(made(code="def word_count(text: str) -> int:\n    return 1\n"))
+    assert names["word_count"].__annotations__ == {"text": str, "return": int}
+
+
 def test_a_new_version_takes_the_place_of_the_old_one() -> None:
     """At once, and whole."""
     old, new = (made(code=f"def word_count(text):\n    return {each}\n", version=each) for each in (1, 2))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import machine
 import pytest
-from forge.shared import CODE, TESTS
+from forge.shared import CODE, TESTS, draft, made
 
-from nbagent.errors import ForgeError
+from nbagent.errors import ForgeError, StoreError
 from nbagent.events import ToolStage
-from nbagent.forge import ToolForge
+from nbagent.forge import Stage, Tool, ToolForge
+from nbagent.forge.library import Library
 from nbagent.forge.porting import draft_of
+from nbagent.forge.workshop import Progress, Workshop
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -155,12 +159,41 @@ async def test_in_docker_where_nothing_is_trusted(tmp_path: Path, leftovers: Cal
     assert leftovers() == []
 
 
+@pytest.mark.parametrize("works", [True, False])
+async def test_a_stop_that_comes_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
+    """While the library is written: the events say what is in it afterwards."""
+    begun, going_on = threading.Event(), threading.Event()
+    add = Library.add
+
+    async def make(_workshop: Workshop, progress: Progress) -> Tool:
+        for stage in (Stage.CREATING, Stage.INSTALLING, Stage.TESTING):
+            progress.enter(stage)
+        return made()
+
+    def slowly(library: Library, tool: Tool) -> None:
+        begun.set()
+        going_on.wait(10)
+        if not works:
+            raise StoreError("The disk is full.")
+        add(library, tool)
+
+    monkeypatch.setattr(Workshop, "make", make)
+    monkeypatch.setattr(Library, "add", slowly)
+    told: list[Any] = []
+    forge = ToolForge(tmp_path, engine=machine.works("bubblewrap"), notify=told.append)
+    making = asyncio.create_task(forge.make(draft()))
+    await asyncio.to_thread(begun.wait, 10)
+    making.cancel()
+    await asyncio.sleep(0)
+    going_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await making
+    assert [each.stage for each in told[3:]] == (["active"] if works else ["cleanup", "dormant"])
+    assert len(await forge.list()) == works
+
+
 async def test_tools_that_are_not_used_go(tmp_path: Path) -> None:
     """By their age, counted from their last use."""
-    from forge.shared import made
-
-    from nbagent.forge.library import Library
-
     told: list[Any] = []
     Library(tmp_path).add(made())
     forge = ToolForge(tmp_path, notify=told.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -139,6 +140,27 @@ def test_an_index_that_climbs(library: Library) -> None:
     index.write_text(index.read_text().replace("word_count", "../secret"))
     with pytest.raises(ForgeError, match="A tool can't be called"):
         library.load("../secret")
+
+
+def test_a_name_that_was_given_a_meaning_since(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another Python, for example: that tool is refused and can be removed, the others are not concerned."""
+    library.add(made(name="other_tool"))
+    monkeypatch.setattr(sys, "stdlib_module_names", sys.stdlib_module_names | {"word_count"})
+    with pytest.raises(ForgeError, match="The name word_count is taken by something else"):
+        library.load("word_count")
+    assert library.load("other_tool")
+    library.remove("word_count")
+    assert [each.name for each in library.listed()] == ["other_tool"]
+
+
+def test_a_library_that_is_full(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes no more, and is read and tidied as before: an index that is too large would be none any more."""
+    monkeypatch.setattr(module, "MAX_FILE", 2000)
+    library.add(made(name="other_tool", description="x" * 1000))
+    with pytest.raises(StoreError, match="The library of tools is full"):
+        library.add(made(name="more_tool", description="x" * 1000))
+    assert library.load("word_count")
+    library.remove("word_count")
 
 
 def test_writers_take_turns(library: Library, tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import time
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from forge.shared import CODE, TESTS, draft, made
 
 from nbagent.errors import ForgeError, StoreError
+from nbagent.forge.adapter import drafts_of
 from nbagent.forge.porting import draft_of, export
 
 
@@ -22,6 +26,32 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
     assert draft_of(to) == draft(dependencies=("humanize",))
     with pytest.raises(StoreError, match="is there already"):
         export(made(), to)
+
+
+def test_a_place_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is a sentence, and nothing is left of an archive that could not be written whole."""
+    for name in ("x" * 300, f"{'x' * 300}.zip"):
+        with pytest.raises(StoreError, match="can't be written"):
+            export(made(), tmp_path / name)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="can't be written"):
+        export(made(), tmp_path / "shared.zip")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_adapter_is_known_by_its_code(tmp_path: Path) -> None:
+    """What a file says of itself is not enough: its tests would not have to call it."""
+    (wrapped,) = drafts_of("humanize>=4", ["humanize.naturalsize"])
+    about = {"name": wrapped.name, "code": wrapped.code, "tests": wrapped.tests, "adapts": wrapped.adapts}
+    to = export(made(**about, description=wrapped.description, dependencies=("humanize>=4", "more")), tmp_path / "one")
+    assert draft_of(to) == msgspec.structs.replace(wrapped, dependencies=("humanize>=4", "more"))
+    for number, changes in enumerate(({"code": f"{wrapped.code}\nprint()\n"}, {"dependencies": ()})):
+        to = export(made(**{**about, **changes}), tmp_path / f"other{number}")
+        assert draft_of(to).adapts == ""
 
 
 def test_the_files_of_an_export(tmp_path: Path) -> None:
@@ -41,6 +71,33 @@ def test_a_module_with_tests_beside_it(tmp_path: Path) -> None:
     found = draft_of(tmp_path / "word_count.py")
     assert (found.name, found.dependencies) == ("word_count", ("humanize>=4",))
     assert found.description == "Count the words of a text."
+
+
+def test_many_blocks_that_do_not_end(tmp_path: Path) -> None:
+    """Are read in no time, and are none."""
+    (tmp_path / "word_count.py").write_text(CODE + "# /// script\n# \n" * 6_000)
+    (tmp_path / "test_word_count.py").write_text(TESTS)
+    began = time.process_time()
+    assert draft_of(tmp_path / "word_count.py").dependencies == ()
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_that_are_damaged_or_locked(tmp_path: Path, method: int) -> None:
+    """Each is one sentence, by whatever method it is packed, and with a password too."""
+    archive = tmp_path / "t.zip"
+    with zipfile.ZipFile(archive, "w", method) as packed:
+        packed.writestr("t/tool.json", json.dumps({"name": "word_count"}))
+    good, start = archive.read_bytes(), 30 + len("t/tool.json")
+    damaged = good[:start] + b"\xff" * 12 + good[start + 12 :]
+    directory = good.index(b"PK\1\2")
+    locked = bytearray(good)
+    locked[6] |= 1
+    locked[directory + 8] |= 1
+    for data in (damaged, bytes(locked)):
+        archive.write_bytes(data)
+        with pytest.raises(ForgeError, match="is no tool"):
+            draft_of(archive)
 
 
 def test_what_is_no_tool(tmp_path: Path) -> None:

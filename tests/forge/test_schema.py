@@ -27,6 +27,14 @@ def test_what_is_kept() -> None:
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["text"], False)
 
 
+def test_what_providers_refuse() -> None:
+    """A list says what it holds, be it anything: one tool without would spoil every request that offers it."""
+    found = {"properties": {"rows": {"type": "array"}, "cells": {"type": "array", "items": {"type": "array"}}}}
+    schema = checked({**found, "required": []})
+    assert schema["properties"]["rows"] == {"type": "array", "items": {}}
+    assert schema["properties"]["cells"]["items"] == {"type": "array", "items": {}}
+
+
 DEEP: dict[str, Any] = {"type": "array"}
 for _ in range(9):
     DEEP = {"type": "array", "items": DEEP}
@@ -43,6 +51,8 @@ for _ in range(9):
         ({"properties": {"a": {"pattern": "(a+)+$"}}, "required": []}, "told no schema"),
         ({"properties": {"a": {"type": "string; rm"}}, "required": []}, "told no schema"),
         ({"properties": {"a": {"type": ["string"]}}, "required": []}, "told no schema"),
+        ({"properties": {"a": {"enum": []}}, "required": []}, "told no schema"),
+        ({"properties": {"a": {"anyOf": []}}, "required": []}, "told no schema"),
         ({"properties": {"a=1, __import__('os')": {}}, "required": []}, "can't be called"),
         ({"properties": {"class": {}}, "required": []}, "can't be called"),
         ({"properties": {"a": DEEP}, "required": []}, "nested too deeply"),

@@ -74,14 +74,19 @@ if False:
         ("import tool.part", True),
         ("from x import y as tool", True),
         ("del tool", True),
+        ("try: x\nexcept E as tool: pass", True),
+        ("match x:\n    case [*tool]: pass", True),
+        ("match x:\n    case {'a': 1, **tool}: pass", True),
+        ("match x:\n    case tool: pass", True),
+        ("!ls\ntool = 3", True),
         ("tool(1)", False),
         ("tools = tool(1)", False),
         ("'tool = 3'", False),
-        ("!tool = 3", False),
+        ("!ls", False),
     ],
 )
 def test_code_that_takes_a_name(text: str, found: bool) -> None:
-    """By any statement that gives it a meaning; not by a use."""
+    """By any statement that gives it a meaning, or code that may; not by a use."""
     assert source.binds(text, "tool") is found
 
 

@@ -11,9 +11,10 @@ import machine
 import pytest
 from forge.shared import draft
 
-from nbagent.errors import ForgeError, InstallRefused
-from nbagent.events import Package, ToolStage
+from nbagent.errors import ForgeError, InstallRefused, SandboxError
+from nbagent.events import CellStarted, HostDecided, Package, ToolStage
 from nbagent.forge.workshop import OUTPUT, Workshop, shortened
+from nbagent.kernel.kernel import Kernel
 from nbagent.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -107,6 +108,24 @@ async def test_stopped_while_it_is_made(leftovers: Callable[[], list[str]]) -> N
         await work
     assert [(each.stage, each.reason) for each in told[-2:]] == [("cleanup", "It was stopped."), ("dormant", "")]
     assert leftovers() == []
+
+
+async def test_hosts_that_a_tool_reaches_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like those of a session's own cells; what else its kernel tells is nobody's cell."""
+    decided = HostDecided(host="example.org", port=443, allowed=True, by="list")
+
+    class Reaching(Kernel):
+        async def start(self) -> None:
+            self._notify(CellStarted(cell=1, turn=1, code="1"))
+            self._notify(decided)
+            raise SandboxError("It can't be started.")
+
+    monkeypatch.setattr("nbagent.forge.workshop.Kernel", Reaching)
+    told: list[Any] = []
+    making = workshop(told)
+    with pytest.raises(SandboxError):
+        await making.make(making.begin(draft(), version=1))
+    assert [each for each in told if not isinstance(each, ToolStage)] == [decided]
 
 
 async def test_a_draft_that_is_wrong_starts_nothing() -> None:
