@@ -15,6 +15,7 @@ from evals.results import Result, Results
 from evals.scoring import score
 from evals.tasks import Task
 from nbagent import Session
+from nbagent.budget import Budget
 from nbagent.errors import (
     DataError,
     EngineUnavailable,
@@ -182,7 +183,7 @@ def _of_this_task(session: Session, error: NbagentError) -> bool:
 
 
 def _session(task: Task, options: Options) -> Session:
-    """A session in which nobody is asked, and no other model or tool of the person's helps."""
+    """A session in which nobody is asked, and no other model, tool or bound of the person's has a part."""
     return Session(
         model=options.model,
         data=[task.table],
@@ -192,6 +193,7 @@ def _session(task: Task, options: Options) -> Session:
         approvals="never-ask",
         mcp=False,
         forge=False,
+        budget=Budget(),
         state_dir=options.folder,
     )
 

@@ -58,8 +58,7 @@ class Spent:
 class Budget:
     """What one question may use; None for no bound.
 
-    It is looked at before each call of the model: the call or the cell that crosses it is the last, and is not cut. A
-    reply that is none is asked for again without a look.
+    It is looked at before each call of the model: the call or the cell that crosses it is the last, and is not cut.
 
     Attributes:
         money: US dollars, by the price list.

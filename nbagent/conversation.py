@@ -336,8 +336,8 @@ class Conversation:
             self._heard.append(event.text)
         elif isinstance(event, Reflected | ModelFailed):
             self._used += event.usage
-            if self._spending is not None:
-                self._spending.count(event.usage)
+            if self._spending is not None and isinstance(event, Reflected):
+                self._spending.count(event.usage)  # a critic is no part of the agent, whose calls are counted there
         self._emit(event)
         if self._phases is not None:
             self._phases.hear(event)

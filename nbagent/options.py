@@ -63,11 +63,16 @@ class AgentOptions:
         attempts = chosen.max_attempts if max_attempts is None else max_attempts
         if attempts < 1:
             raise UsageError(f"max_attempts must be at least 1, not {attempts}.")
+        form = known_replies(chosen.replies if replies is None else replies)
+        if forge and form == "structured":
+            raise UsageError(
+                "A model with structured replies calls no tools, so it can't make any.", mend="Leave one out."
+            )
         return cls(
             model=model or chosen.model,
             fallback=chosen.fallback if fallback is None else fallback,
             critic=(chosen.critic if critic is None else critic) or "",
-            replies=known_replies(chosen.replies if replies is None else replies),
+            replies=form,
             max_attempts=attempts,
             max_iterations=chosen.max_iterations if max_iterations is None else max_iterations,
             budget=budget if isinstance(budget, Budget) else Budget.parse(budget or "", base=_own_budget(chosen)),

@@ -35,3 +35,10 @@ def test_what_is_redacted_is_chosen_before_the_settings() -> None:
     assert AgentOptions.of(Settings(redact="none"), redact="secrets").redact(key).text == "[redacted: aws key]"
     with pytest.raises(UsageError, match="nothing called 'all'"):
         AgentOptions.of(Settings(), redact="all")
+
+
+def test_structured_replies_make_no_tools() -> None:
+    """Who asks for both is told; tools of the person's settings are just not there."""
+    with pytest.raises(UsageError, match="calls no tools"):
+        AgentOptions.of(Settings(), replies="structured", forge=True)
+    assert AgentOptions.of(Settings(forge=True), replies="structured").replies == "structured"

@@ -25,7 +25,7 @@ from nbagent.agent.models import Model
 from nbagent.agent.outgoing import Outgoing
 from nbagent.agent.replay import text_of
 from nbagent.agent.replies import ANSWERED, Replies, Wire, told
-from nbagent.agent.spending import BudgetUsedUp, Spending
+from nbagent.agent.spending import BudgetUsedUp, Counted, Spending
 from nbagent.agent.stack import Stack
 from nbagent.agent.tools import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
@@ -124,6 +124,7 @@ def build_agent(
         in_order,
         *([approvals] if approvals else []),
         *middleware,
+        Counted(spending),
         *([ModelFallbackMiddleware(*(each.chat for each in fallback))] if fallback else []),
         attempts,
         wire,

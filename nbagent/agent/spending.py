@@ -86,8 +86,8 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
         """
         await self._look()
 
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        """Call the model, if the question may use that.
+    async def call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """Call a model, if the question may use that, and count it.
 
         Raises:
             BudgetUsedUp: It may not.
@@ -159,6 +159,28 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
         if self.consent is None or not (await self.consent.ask(action)).granted:
             raise BudgetUsedUp(ENDED.format(told=told))
         self._granted = self._granted.with_more(kinds, self._budget, spent=spent)
+
+
+class Counted(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Has each call of a model go through `Spending.call`, those by which a reply is asked for again too.
+
+    So it stands inside of what asks again, and outside of the fallback: `Spending` itself looks before anything else.
+
+    Args:
+        spending: The agent's.
+    """
+
+    def __init__(self, spending: Spending) -> None:
+        super().__init__()
+        self._spending = spending
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """Call the model.
+
+        Raises:
+            BudgetUsedUp: The question may use no more.
+        """
+        return await self._spending.call(request, handler)
 
 
 def usage_of(message: AIMessage, models: Sequence[Model] = ()) -> Usage:

@@ -14,6 +14,7 @@ from nbagent.agent.build import Agent, Answer, answer, build_agent
 from nbagent.agent.models import open_model
 from nbagent.agent.reflexion import Reflexion
 from nbagent.agent.spending import ENDED, Spending
+from nbagent.agent.structured import Structured
 from nbagent.budget import Budget
 from nbagent.consent import Consent, Mode
 from nbagent.events import ApprovalAsked, ModelFailed, ModelReplied, Usage
@@ -106,6 +107,19 @@ async def test_no_critic_is_paid_for_beyond_the_budget(provider: Provider, kerne
     reflexion = Reflexion(notify=lambda _: None, turn=lambda: 1, critic=model)
     agent = build_agent(model, kernel, system_prompt="You test.", spending=spending, middleware=[reflexion])
     assert ((await ask(agent)).stopped, len(provider.requests)) == ("budget", 1)
+
+
+@pytest.mark.parametrize("structured", [False, True])
+async def test_a_reply_that_is_none_is_asked_for_again_within_the_budget(
+    provider: Provider, kernel: Kernel, structured: bool
+) -> None:
+    """Each time it is a call like any other."""
+    provider.say(*[Say(text="" if not structured else "Hm.", usage=(10, 1))] * 4)
+    model = open_model("openai:gpt-4.1", structured=structured)
+    spending = Spending(Budget(steps=1), models=[model])
+    more = [Structured([model], notify=lambda _: None, turn=lambda: 1)] if structured else []
+    agent = build_agent(model, kernel, system_prompt="You test.", spending=spending, middleware=more)
+    assert ((await ask(agent)).stopped, len(provider.requests), spending.spent.steps) == ("budget", 1, 1)
 
 
 @pytest.mark.usefixtures("provider")
