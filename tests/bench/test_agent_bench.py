@@ -25,9 +25,9 @@ TURNS = 200
 
 def replies(path: Path, *, turns: int, steps: int) -> Path:
     """An answer, then so many turns of so many cells each, and an answer."""
-    call = {"tool_calls": [{"name": "python", "args": {"code": "1 + 1"}}]}
-    answer = {"content": "The sum is 2."}
-    lines = [json.dumps(each) for each in [answer, *([*[call] * steps, answer] * turns)]]
+    calls = [{"tool_calls": [{"name": "python", "args": {"code": f"{step} + 1"}}]} for step in range(steps)]
+    answer = {"content": "That is the sum."}
+    lines = [json.dumps(each) for each in [answer, *([*calls, answer] * turns)]]
     path.write_text("\n".join(lines) + "\n")
     return path
 
