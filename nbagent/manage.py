@@ -141,8 +141,8 @@ async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool
     removed = await asyncio.to_thread(reaper.sweep, waiting=True, max_age=seconds(max_age) if max_age else 0.0)
     if long is not None:
         url = settings.load().state_url.get_secret_value()
-        for each in await sessions.remove_ended(_root(), unused=long, url=url):
-            removed.append(reaper.Removed(kind="session", name=each.id, age=time.time() - each.started))
+        for session in await sessions.remove_ended(_root(), unused=long, url=url):
+            removed.append(reaper.Removed(kind="session", name=session.id, age=time.time() - session.started))
     if as_json:
         print(json.dumps([asdict(each) for each in removed]))
         return 0

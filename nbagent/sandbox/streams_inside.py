@@ -40,7 +40,8 @@ def in_order(out_stream: Any) -> Any:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._taking = threading.Lock()
             self._taker = 0
-            self._should_watch, self._fid = False, None
+            self._should_watch = False
+            self._fid: Any = None
             # A piece may end in the middle of a character.
             self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
             super().__init__(*args, **kwargs)
