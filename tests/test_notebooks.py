@@ -17,13 +17,23 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
 
 def outputs(path: Path) -> list[Any]:
-    """What the cells show, without a picture's bytes: fonts differ from machine to machine."""
-    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    return [
-        (output.output_type, output.get("text"), dict(output.get("data") or {}, **{"image/png": None}))
-        for cell in cells
-        for output in cell.outputs
-    ]
+    """What each cell shows, without a picture's bytes: fonts differ from machine to machine.
+
+    Text that follows on text is one: into how many pieces a kernel cuts it is a matter of time.
+    """
+    return [_shown(cell) for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def _shown(cell: Any) -> list[Any]:
+    found: list[Any] = []
+    for output in cell.outputs:
+        if output.output_type == "stream" and found and found[-1][0] == output.name:
+            found[-1] = (output.name, found[-1][1] + output.text)
+        elif output.output_type == "stream":
+            found.append((output.name, output.text))
+        else:
+            found.append((output.output_type, {**output.get("data", {}), "image/png": None}))
+    return found
 
 
 def pictures(path: Path) -> int:
