@@ -308,7 +308,7 @@ def image_build(
 
 @audit_app.command("verify")
 def audit_verify(
-    session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
+    session: options.AuditLog,
     key_file: options.KeyFile = None,
     as_json: options.Json = False,
 ) -> None:
@@ -320,7 +320,7 @@ def audit_verify(
 
 @audit_app.command("show")
 def audit_show(
-    session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
+    session: options.AuditLog,
     key_file: options.KeyFile = None,
 ) -> None:
     """Show an audit log as text."""
@@ -331,7 +331,7 @@ def audit_show(
 
 @audit_app.command("sent")
 def audit_sent(
-    session: Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")],
+    session: options.AuditLog,
     key_file: options.KeyFile = None,
     as_json: options.Json = False,
 ) -> None:

@@ -111,6 +111,7 @@ Verbose = Annotated[
         "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
     ),
 ]
+AuditLog = Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
 ]

@@ -163,12 +163,12 @@ def _held(session: Known) -> Iterator[bool]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a session's folder; the log goes last, without which it would not be found again."""
+    """Remove a session's folder, last its log, without which it would not be found again, and the lock that is held."""
     try:
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
-            elif each.name != "log.jsonl":
+            elif each.name not in ("log.jsonl", "lock"):
                 each.unlink()
         shutil.rmtree(folder)
     except OSError as error:

@@ -22,9 +22,7 @@ from langchain.agents.middleware import (
     ExtendedModelResponse,
     ModelRequest,
     ModelResponse,
-    TracePolicy,
     hook_config,
-    omit_payload,
 )
 from langchain_core.messages import AIMessage
 from langgraph.graph.message import add_messages
@@ -62,9 +60,7 @@ class Stack(AgentMiddleware[AgentState[Any], Any, Any]):
         """Begin a question."""
         return await _through(self._before_agent, state, runtime)
 
-    # The next two return coroutines, and are no coroutine functions: so LangSmith's hops are spared. A trace has the
-    # model's and the tool's call all the same; the hook's own span is there at once, with nothing in it.
-    trace_policy = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
+    # The next two return coroutines, and are no coroutine functions: so LangSmith's hops are spared.
 
     def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]

@@ -58,12 +58,12 @@ def in_order(out_stream: Any) -> Any:
         def _take_printed(self) -> None:
             """Write what is in the pipe, as far as it was there when this was called."""
             me = threading.get_ident()
-            if self._taker == me:
-                return  # a signal's handler prints, or what is taken is written
+            if self._taker == me or not self._has_pipe():
+                return  # what is taken is being written, or a signal's handler prints
             with self._taking:
                 self._taker = me
                 try:
-                    left = self._waiting()
+                    left = struct.unpack("i", fcntl.ioctl(self._fid, termios.FIONREAD, bytes(4)))[0]
                     while left > 0:
                         printed = os.read(self._fid, min(left, PIECE))
                         left -= len(printed) or left
@@ -72,11 +72,13 @@ def in_order(out_stream: Any) -> Any:
                 finally:
                     self._taker = 0
 
-        def _waiting(self) -> int:
-            """Bytes in the pipe. In a fork none: it has the pipe's end too, but what is in there is its parent's."""
-            if not self._should_watch or self._fid is None or not self._is_master_process():
-                return 0
-            return int(struct.unpack("i", fcntl.ioctl(self._fid, termios.FIONREAD, bytes(4)))[0])
+        def _has_pipe(self) -> bool:
+            """Whether there is a pipe of this process's own.
+
+            A fork has its end too, but what is in there is its parent's; and the lock, maybe held by a thread that the
+            fork has not: it must not be waited for.
+            """
+            return self._should_watch and self._fid is not None and bool(self._is_master_process())
 
         def write(self, string: str) -> int | None:
             if started:

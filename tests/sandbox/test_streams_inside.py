@@ -101,3 +101,25 @@ async def test_pieces_of_messages() -> None:
     pieces = [text for _, text in stream._flush_buffers()]
     assert [len(each) for each in pieces[:3]] == [131072, 131072, 37856]
     assert pieces[3:] == ["a\\udce4"]
+
+
+async def test_a_fork_at_any_moment_can_print(isolated: Kernel) -> None:
+    """Also one that comes while a thread takes what programs printed: its lock is there, and nobody who frees it."""
+    code = """
+import os, signal, sys, time
+os.system("true")
+with sys.stdout._taking:
+    pid = os.fork()
+    if not pid:
+        sys.stdout.write("from the fork")
+        os._exit(0)
+    end = time.monotonic() + 20
+    while not (ended := os.waitpid(pid, os.WNOHANG)[0]) and time.monotonic() < end:
+        time.sleep(0.01)
+    if not ended:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+ended == pid
+"""
+    cell = await isolated.run(code)
+    assert shown(cell)[-1] == "execute_result: True"
