@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from agent.stub import Provider, Say, python
+from examples import FIBONACCI, READ_USERS, SAMPLE_USERS
 
 from nbagent import Answer, Session
 from nbagent.events import PhaseEntered, Reflected
@@ -21,35 +22,7 @@ from nbagent.events import PhaseEntered, Reflected
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CSV = "name,volume,count\n" + "".join(f"p{i},{i % 3 * 50 + i},{i % 3 * 30 + i % 7}\n" for i in range(60))
-FIBONACCI = """\
-def fibonacci(n):
-    if n <= 1:
-        return n
-    return fibonacci(n-1) + fibonacci(n-2)
-
-print(fibonacci(10))
-"""
-READ_USERS = """\
-import json
-with open('users.json') as f:
-    data = json.load(f)
-for user in data:
-    print(user['username'])
-"""
 CRITIQUE = "The code assumes 'users.json' exists. In a sandbox, no files exist by default. Create sample data inline."
-SAMPLE_USERS = """\
-import json
-
-# Create sample data since file doesn't exist in sandbox
-sample_data = [
-    {"username": "alice", "id": 1},
-    {"username": "bob", "id": 2},
-    {"username": "charlie", "id": 3}
-]
-
-for user in sample_data:
-    print(user['username'])
-"""
 SNAKE = """\
 from collections import deque
 

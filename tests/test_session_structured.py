@@ -11,6 +11,7 @@ import nbformat
 import pytest
 import pytest_asyncio
 from agent.stub import Provider, Say
+from examples import FIBONACCI, READ_USERS, SAMPLE_USERS
 from sandbox.index import Index
 
 from nbagent import Session
@@ -26,35 +27,6 @@ from nbagent.events import (
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-FIBONACCI = """\
-def fibonacci(n):
-    if n <= 1:
-        return n
-    return fibonacci(n-1) + fibonacci(n-2)
-
-print(fibonacci(10))
-"""
-USERS = """\
-import json
-with open('users.json') as f:
-    data = json.load(f)
-for user in data:
-    print(user['username'])
-"""
-INLINE = """\
-import json
-
-# Create sample data since file doesn't exist in sandbox
-sample_data = [
-    {"username": "alice", "id": 1},
-    {"username": "bob", "id": 2},
-    {"username": "charlie", "id": 3}
-]
-
-for user in sample_data:
-    print(user['username'])
-"""
 
 
 def code(source: str, *wanted: str, why: str = "It is needed.", sure: float = 0.95) -> Say:
@@ -131,7 +103,7 @@ async def test_fibonacci(session: Session, provider: Provider, events: list[Any]
 
 async def test_users_json_and_its_correction(session: Session, provider: Provider, events: list[Any]) -> None:
     """What fails is read and mended, and what happens is told on the way."""
-    provider.say(code(USERS), code(INLINE, sure=0.8), final("alice, bob, charlie"))
+    provider.say(code(READ_USERS), code(SAMPLE_USERS, sure=0.8), final("alice, bob, charlie"))
     found = await session.ask("Read data from users.json and print usernames")
     assert [cell.status for cell in found.cells] == ["error", "ok"]
     assert (found.text, found.attempts) == ("alice, bob, charlie", 2)
