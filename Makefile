@@ -23,9 +23,12 @@ SOURCES := pyproject.toml LICENSE $(wildcard README.md) \
 # Most of the tests' time is waiting for kernels. Those of a file stay together, since they share some.
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
 
+# Empty, as in `make pins UPGRADE=`, only what is new in pyproject.toml is added and all other pins stay.
+UPGRADE ?= --upgrade
+
 # One resolution for every Python from 3.11 on, so that a result doesn't depend on which one runs it.
 EXTRAS := anthropic google groq ollama openrouter local mcp
-COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --upgrade \
+COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes $(UPGRADE) \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins'
 
 .PHONY: help install demo test lint bench image dev pins clean
