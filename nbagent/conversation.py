@@ -35,6 +35,7 @@ from nbagent.notebook.record import Recording
 from nbagent.options import AgentOptions
 from nbagent.phases import Phases
 from nbagent.policy import Network, Trust
+from nbagent.sandbox.mounts import DATA
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
@@ -288,6 +289,8 @@ class Conversation:
         from nbagent.agent import prompts
 
         seen = await describe(self._kernel, [each.path for each in self._recording.data])
+        if self._recording.left_out:
+            seen.insert(0, {"path": DATA, "note": " ".join(self._recording.left_out)})
         self._told = prompts.data_section(seen)
         return prompts.system_prompt(
             seen,

@@ -459,6 +459,18 @@ class FilesChanged(Fact, frozen=True, kw_only=True):
     """How many more there are than are named."""
 
 
+class DataLeftOut(Fact, frozen=True, kw_only=True):
+    """Something in the data is not shown to code: a link that leads out of it, a hidden name, a socket."""
+
+    reason: str
+    """What it is, in words."""
+    paths: list[str]
+    """The first of them, below /tmp/data."""
+    total: int
+    text: str
+    """All of it as a sentence."""
+
+
 class FileUploaded(Fact, frozen=True, kw_only=True):
     """A person put a file, or the files of an archive, into the sandbox."""
 
@@ -635,6 +647,7 @@ Event = (
     | WidgetState
     | FileSaved
     | FilesChanged
+    | DataLeftOut
     | FileUploaded
     | FileDownloaded
     | McpServerChanged

@@ -15,7 +15,7 @@ from nbagent.kernel.kernel import Restore
 from nbagent.mcp import servers
 from nbagent.mcp.servers import Server
 from nbagent.policy import Limits, Network, Trust, TrustLevel, asking, trust_for
-from nbagent.sandbox.mounts import DATA, Mount
+from nbagent.sandbox.mounts import DATA, Mount, named
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.settings import Settings
@@ -70,7 +70,7 @@ def _existing(given: str | Path) -> Path:
         raise DataError("The name of the data is empty.", mend="Give a file or a folder.")
     shown = str(given) if len(str(given)) <= 120 else f"{str(given)[:120]}…"
     try:
-        source = Path(given).expanduser().resolve(strict=True)
+        source = named(given)
         os.fsencode(source).decode()
     except UnicodeError:
         raise DataError(f"The name {shown!r} is not UTF-8 text.", mend="Give the file another name.") from None

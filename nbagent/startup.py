@@ -17,6 +17,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.replay import Succeeded
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.tree import facts
 from nbagent.store import Journal
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ async def start(
     started = time.monotonic()
     await (pool.start(kernel) if pool else kernel.start())
     journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
+    for event in facts(kernel.provisioner.left_out):
+        journal.emit(event)
 
 
 def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionStarted:

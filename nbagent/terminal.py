@@ -23,6 +23,7 @@ from nbagent.events import (
     CellFinished,
     CellStarted,
     CodeGenerated,
+    DataLeftOut,
     Event,
     FileDownloaded,
     FileSaved,
@@ -277,6 +278,8 @@ class View:
             case FilesChanged(files=files, more=more):
                 names = ", ".join(f"{each.path} ({size_of(each.size)})" for each in files)
                 self._say(f"changed: {safe(names, colours=False)}" + (f" and {more:,} more" if more else ""))
+            case DataLeftOut(text=text):
+                self._say(safe(text, colours=False), style="yellow")
             case FileUploaded(path=path):
                 self._say(f"uploaded: {safe(path, colours=False)}", style="cyan")
             case FileDownloaded(to=to) if to:

@@ -14,6 +14,7 @@ from nbagent import store
 from nbagent.errors import DataError, TransferError, UsageError
 from nbagent.kernel.paths import shown
 from nbagent.policy import MIB
+from nbagent.sandbox.mounts import named
 
 PIECE = MIB
 """Bytes that are read at once."""
@@ -50,7 +51,7 @@ def open_plain(path: Path) -> IO[bytes]:
     """
     name = shown(str(path))
     try:
-        descriptor = os.open(path.expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(named(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise DataError(f"There is no file {name}.", mend="Check the name and where you are.") from None
     except (OSError, ValueError) as error:

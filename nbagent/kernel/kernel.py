@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbagent.errors import SandboxError, UsageError
-from nbagent.events import CellStarted, CommandRun, Package
+from nbagent.events import CellStarted, CommandRun, Event, Package
 from nbagent.kernel.cell import Cell, CodeBoxOutput
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
@@ -206,14 +206,17 @@ class Kernel:
         loop = asyncio.get_running_loop()
         self._hosts = Hosts(loop, self._notify, asking=self._ask_hosts)
 
-        def command_ran(pid: int, argv: list[str]) -> None:
-            event = CommandRun(cell=self.cells if self._runner.is_running else 0, argv=argv, pid=pid)
+        def tell(event: Event) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all that could be told
                 loop.call_soon_threadsafe(self._notify, event)
+
+        def command_ran(pid: int, argv: list[str]) -> None:
+            tell(CommandRun(cell=self.cells if self._runner.is_running else 0, argv=argv, pid=pid))
 
         provisioner = self.provisioner
         provisioner.install_hook = self._installs.serve(loop)
         provisioner.command_hook = command_ran
+        provisioner.left_out_hook = tell
         provisioner.ask_hook, provisioner.egress_hook = self._hosts.ask, self._hosts.hear
 
     async def restart(self, reason: str = "It was restarted.", *, cell: int = 0) -> None:

@@ -17,6 +17,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nbagent import settings
 from nbagent.errors import DataError, UsageError
@@ -26,7 +27,7 @@ from nbagent.kernel.router import Notify
 from nbagent.kernel.shelf import kind_of
 from nbagent.kernel.stock import Stock
 from nbagent.policy import Trust, TrustLevel, trust_for
-from nbagent.sandbox import copies, registry
+from nbagent.sandbox import environment, mirror, registry
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread
@@ -243,8 +244,9 @@ class KernelPool:
         if not stock.has(kernel):
             return False
         data = kernel.spec.data
-        if data and (why := await in_thread(copies.obstacle, data)):
-            log.info("A cold start: the data can't be copied into a warm kernel, since %s.", why)
+        look = partial(mirror.obstacle, scratch=environment.scratch_root())
+        if data and (why := await in_thread(look, data)):
+            log.info("A cold start: the data can't be shown to a warm kernel, since %s.", why)
             return False
         try:
             return await stock.give(kernel)

@@ -13,6 +13,7 @@ from nbagent.events import (
     CellFinished,
     CellStarted,
     Claim,
+    DataLeftOut,
     DataSeen,
     FileSaved,
     FileUploaded,
@@ -88,6 +89,7 @@ class Recording:
             item.
         packages: All that was installed, by name.
         data: What the sandbox sees read-only.
+        left_out: What of it code is not shown, in sentences.
         files: What reached the host, by path.
         widgets: The state of the widgets, empty if there are none.
     """
@@ -96,6 +98,7 @@ class Recording:
     items: list[RecordedTurn | Remark | RecordedUpload | RecordedCell] = field(default_factory=list)
     packages: dict[str, Package] = field(default_factory=dict)
     data: list[DataSeen] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
     widgets: dict[str, Any] = field(default_factory=dict)
 
@@ -132,6 +135,8 @@ class Recording:
             case SessionStarted() as started:
                 self.started = started
                 self.data = list(started.data)
+            case DataLeftOut(text=text):
+                self.left_out.append(text)
             case Asked(turn=turn) as asked:
                 self._turns[turn] = RecordedTurn(turn, asked.question, asked.model, asked.replay)
                 self.items.append(self._turns[turn])

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,16 +24,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent.errors import DataError, LimitUnenforceable, SandboxError
+from nbagent.errors import LimitUnenforceable, SandboxError
+from nbagent.events import DataLeftOut
 from nbagent.policy import MIB
-from nbagent.sandbox import cgroup, copies, environment, packages, reaper, seccomp, users
+from nbagent.sandbox import cgroup, environment, packages, reaper, seccomp, users
 from nbagent.sandbox.exit import Exit, Kills
 from nbagent.sandbox.handoff import CommandHook, Handoff, InstallHook
 from nbagent.sandbox.layout import OUTPUT, PROXY, WORKSPACE, has_egress
 from nbagent.sandbox.leases import Lease
-from nbagent.sandbox.mounts import DATA, Mount
+from nbagent.sandbox.mirror import Mirror
+from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
 from nbagent.sandbox.threads import in_thread, to_the_end
+from nbagent.sandbox.tree import LeftOut, Why, facts
+from nbagent.sandbox.watcher import Watcher
 
 if TYPE_CHECKING:
     from nbagent.sandbox.egress import Egress
@@ -47,10 +52,12 @@ class SandboxProvisioner(KernelProvisionerBase):
     """
 
     engine: ClassVar[str]
+    mirrors: ClassVar[bool] = True
+    """Whether code sees data at `/tmp/data`, as a mirror of it, and not where it lies."""
 
     spec: SandboxSpec
     scratch: Path
-    """A private folder of the sandbox's on disk, for copies of data and for packages; gone with it."""
+    """A private folder of the sandbox's on disk, for the mirror of its data and for packages; gone with it."""
     site: Path
     """The folder of installed packages in it, seen at /opt/site."""
 
@@ -62,6 +69,14 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.ask_hook: Decide | None = None
         self.egress_hook: Notify | None = None
         self.command_hook: CommandHook | None = None
+        self.left_out_hook: Callable[[DataLeftOut], None] | None = None
+        self.left_out: LeftOut = {}
+        """What of the data is not shown, as it was when the kernel started."""
+        self.data_mounts: tuple[Mount, ...] = ()
+        """What an engine mounts for the data, read-only."""
+        self._mirror: Mirror | None = None
+        self._watcher: Watcher | None = None
+        self._of_client = False
         self.egress: Egress | None = None
         self.last_exit: Exit | None = None
         self.started = 0.0
@@ -168,6 +183,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         """Take the `SandboxSpec` if nbagent starts the kernel, else make one for the folder it is started for."""
         spec = kwargs.pop("sandbox", None)
         self._taken = kwargs.pop("lease", None)
+        self._of_client = spec is None
         self.spec = spec or spec_for_client(kwargs.get("cwd"), config=self._config())
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
@@ -192,6 +208,7 @@ class SandboxProvisioner(KernelProvisionerBase):
                 await self._take_over(self._taken)
             else:
                 await to_the_end(self._name_user)
+                await to_the_end(self._show_data)
                 # The door must be there before the sandbox knocks.
                 handoff.open(self._inside())
                 await self._start(handoff)
@@ -203,6 +220,7 @@ class SandboxProvisioner(KernelProvisionerBase):
                 await self.cleanup(restart=again)
             raise
         self._running, self._taken = True, None
+        self._watch_data()
         self.connection_info = handoff.connection_info
         return self.connection_info
 
@@ -214,12 +232,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         lease = self._new_lease()
         try:
             lease.write(scratch=str(environment.scratch_folder()))
-            handoff = self._settle(lease)
-            if self.spec.late_data:
-                self.data_folder.mkdir()
-                self.data_folder.chmod(0o755)
-                self.spec = replace(self.spec, data=(Mount(self.data_folder, DATA),))
-            return handoff
+            return self._settle(lease)
         except BaseException:
             lease.remove()
             shutil.rmtree(lease.terms.scratch, ignore_errors=True)
@@ -269,10 +282,45 @@ class SandboxProvisioner(KernelProvisionerBase):
         _OPEN.pop(id(self), None)
         lease.release()
 
-    @property
-    def data_folder(self) -> Path:
-        """The folder on the host that a sandbox with late data sees at /tmp/data."""
-        return self.scratch / "data"
+    # -- its data -----------------------------------------------------------------------------------------------
+
+    def _new_mirror(self) -> Mirror:
+        return Mirror(self.scratch / "data", self.spec.data, uid=self.user_id)
+
+    def _show_data(self) -> None:
+        """Fill the mirror for a start.
+
+        Raises:
+            DataError: Something isn't there any more, or can't be shown.
+        """
+        self.data_mounts = ()
+        if self.mirrors and (self.spec.data or self.spec.late_data):
+            self._end_watch()
+            self._mirror = self._new_mirror()
+            self.data_mounts = tuple(self._mirror.fill())
+            self.left_out = self._mirror.left_out
+
+    def _watch_data(self) -> None:
+        """From now on, bring what changes on the host into the mirror."""
+        if not self.mirrors or not self.spec.data:
+            return
+        self._mirror = self._mirror or self._new_mirror()
+        self._watcher = Watcher(self._mirror, told=self._mirror.left_out, tell=self._tell_left_out)
+        if self._of_client:
+            for each in facts(self.left_out):
+                self.log.warning(each.text)
+
+    def _tell_left_out(self, news: LeftOut) -> None:
+        for each in facts(news):
+            if self.left_out_hook is not None:
+                self.left_out_hook(each)
+            else:
+                self.log.warning(each.text)
+
+    def _end_watch(self) -> None:
+        if self._watcher is not None:
+            self._watcher.stop()
+            self._watcher = None
 
     async def hand_over(self, spec: SandboxSpec) -> None:
         """Make a sandbox that was started ahead somebody's: it gets their data, and lives on for them.
@@ -281,21 +329,19 @@ class SandboxProvisioner(KernelProvisionerBase):
             spec: What it is from now on, and what a restart makes it; the same as before in all that is enforced.
 
         Raises:
-            DataError: The data can't be copied.
+            DataError: The data can't be shown without further mounts.
             SandboxError: The sandbox has ended.
         """
         await to_the_end(self._hand_over, spec)
-        self.spec = spec
 
     def _hand_over(self, spec: SandboxSpec) -> None:
-        try:
-            copies.copy(spec.data, self.data_folder, uid=self.user_id)
-        except (OSError, DataError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error.message
-            raise DataError(f"The data can't be copied into the sandbox: {reason}.") from error
+        mirror = Mirror(self.scratch / "data", spec.data, uid=self.user_id)
+        mirror.fill(mounting=False)
         self.lease.assign(spec)
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         self.handoff.hold(keep=spec.keep)
+        self.spec, self._mirror, self.left_out = spec, mirror, mirror.left_out
+        self._watch_data()
 
     @property
     def lease(self) -> Lease:
@@ -349,6 +395,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         await self._clean()
         if not restart:
             _OPEN.pop(id(self), None)
+            await in_thread(self._end_watch)
             if self.egress is not None:
                 await in_thread(self.egress.close)
                 self.egress = None
@@ -368,6 +415,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             handoff, self.handoff = self.handoff, None
             _OPEN.pop(id(self), None)
             self._running = False
+            self._end_watch()
             self._forget()
             handoff.close()
             handoff.lease.release()
@@ -408,8 +456,17 @@ class SandboxProvisioner(KernelProvisionerBase):
             "shell": trust.allow_shell,
             "ask": seccomp.asking_program().hex() if self._sees_commands() else "",
             "proxy": PROXY if has_egress(trust) else None,
+            "notice": self._notice(),
             "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
         }
+
+    def _notice(self) -> str:
+        """What the first cell tells a person who has no other way to hear it: what of their folder is not shown.
+
+        Names that begin with a dot go without saying there, and stand in the client's log.
+        """
+        told = {why: paths for why, paths in self.left_out.items() if why is not Why.HIDDEN}
+        return "\n".join(each.text for each in facts(told)) if self._of_client else ""
 
     def _sees_commands(self) -> bool:
         """Whether each program that is executed is to be told; where none may be, there is none.

@@ -28,7 +28,7 @@ from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import Handoff, open_output
 from nbagent.sandbox.layout import HOSTS, START, accounts
 from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
-from nbagent.sandbox.mounts import KNOWN_FAILURES, readable
+from nbagent.sandbox.mounts import KNOWN_FAILURES
 from nbagent.sandbox.seccomp import in_memory
 from nbagent.sandbox.threads import in_thread
 
@@ -147,7 +147,6 @@ class BubblewrapProvisioner(SandboxProvisioner):
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
         bounds = self._bounds()
-        data = readable(self.spec.data, uid=self.user_id, scratch=self.scratch)
         trust = self.spec.trust
         with contextlib.ExitStack() as stack:
 
@@ -156,7 +155,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
 
             filter_ = kept("seccomp", seccomp.outer_program())
             files = {name: kept(name, text.encode()) for name, text in self._etc().items()}
-            words = arguments(trust, made, site=self.site, shared=handoff.shared, data=data, files=files)
+            words = arguments(trust, made, site=self.site, shared=handoff.shared, data=self.data_mounts, files=files)
             # Not on the command line, where everybody on this machine could read what data there is.
             listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
             status = _closing(stack, os.open(handoff.folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from nbagent.errors import DataError
 from nbagent.policy import MIB, Network, Trust
@@ -76,7 +76,7 @@ def arguments(
     if trust.read_only_root:
         found += ["--remount-ro", "/"]
     if len(found) > MAX_ARGUMENTS:
-        raise DataError("The data has more private files than can be mounted one by one.", mend="Make it readable.")
+        raise DataError("The data has more files than can be mounted one by one.", mend="Give a part of it.")
     return [*found, "--chdir", WORKSPACE]
 
 
@@ -124,7 +124,5 @@ def _no_shells() -> list[str]:
 def _data(data: Iterable[Mount]) -> list[str]:
     found = ["--perms", "0755", "--dir", DATA]
     for mount in data:
-        if (parent := str(PurePosixPath(mount.target).parent)).startswith(f"{DATA}/"):
-            found += ["--perms", "0755", "--dir", parent]
         found += ["--ro-bind", str(mount.source), mount.target]
     return found

@@ -24,7 +24,7 @@ from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import INSIDE, Handoff
 from nbagent.sandbox.layout import HOME, OUTPUT, SHELLS, START, WORKSPACE, accounts, inside_environment
 from nbagent.sandbox.leases import Lease, Terms
-from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES, readable
+from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES
 from nbagent.sandbox.place import Place
 from nbagent.sandbox.threads import in_thread, to_the_end
 
@@ -224,8 +224,7 @@ class DockerProvisioner(SandboxProvisioner):
         limits = trust.limits
         size = f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"
         mounts = [(str(self.site), environment.SITE), (str(handoff.shared), INSIDE), *self._accounts(handoff)]
-        data = readable(self.spec.data, uid=self.user_id, scratch=self.scratch)
-        mounts += [(str(mount.source), mount.target) for mount in data]
+        mounts += [(str(mount.source), mount.target) for mount in self.data_mounts]
         if trust.hides_shells:
             # Of those that the image doesn't have, an empty file is seen.
             mounts += [("/dev/null", f"{folder}/{name}") for folder in ("/bin", "/usr/bin") for name in SHELLS]

@@ -278,6 +278,8 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
     app = App.instance(config=settings)
     app.initialize([])
     offer_installs(app.shell)
+    if config["notice"]:
+        tell_once(app.shell, config["notice"])
     if not config["shell"]:
         refuse_shells(app.shell)
     return app
@@ -352,6 +354,16 @@ def offer_installs(shell: Any) -> None:
     shell.events.register("pre_run_cell", before_run)
     shell.events.register("post_run_cell", after_run)
     shell.input_transformers_cleanup.insert(0, rewrite)
+
+
+def tell_once(shell: Any, notice: str) -> None:
+    """Have the first cell say something before it runs."""
+
+    def tell(info: Any) -> None:
+        shell.events.unregister("pre_run_cell", tell)
+        print(f"nbagent: {notice}", file=sys.stderr)
+
+    shell.events.register("pre_run_cell", tell)
 
 
 def refuse_shells(shell: Any) -> None:

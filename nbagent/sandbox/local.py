@@ -49,6 +49,7 @@ class LocalProvisioner(SandboxProvisioner):
     """A kernel without isolation."""
 
     engine: ClassVar[str] = "local"
+    mirrors: ClassVar[bool] = False
     _process: subprocess.Popen[bytes] | None = None
 
     def _name_user(self) -> None:
