@@ -465,7 +465,7 @@ class SandboxProvisioner(KernelProvisionerBase):
 
         Names that begin with a dot go without saying there, and stand in the client's log.
         """
-        told = {why: paths for why, paths in self.left_out.items() if why is not Why.HIDDEN}
+        told: LeftOut = {why: paths for why, paths in self.left_out.items() if why is not Why.HIDDEN}
         return "\n".join(each.text for each in facts(told)) if self._of_client else ""
 
     def _sees_commands(self) -> bool:

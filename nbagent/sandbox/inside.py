@@ -359,7 +359,7 @@ def offer_installs(shell: Any) -> None:
 def tell_once(shell: Any, notice: str) -> None:
     """Have the first cell say something before it runs."""
 
-    def tell(info: Any) -> None:
+    def tell(_: Any) -> None:
         shell.events.unregister("pre_run_cell", tell)
         print(f"nbagent: {notice}", file=sys.stderr)
 

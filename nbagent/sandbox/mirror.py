@@ -1,9 +1,9 @@
 """The folder that a sandbox sees at /tmp/data: a private one on the host that mirrors what a person gave, filtered.
 
-A file stands in it as a hard link, so nothing is copied, whatever its size, and what is written to the file is seen. Where
-that can't be (another file system, somebody else's file), a small file is copied and a large one mounted over an empty
-one. A file that only root may read is copied for a sandbox that runs as another user. The sandbox has no more than one
-read-only mount of the mirror, and of each such file; what is brought into the mirror later, it sees.
+A file stands in it as a hard link, so nothing is copied, whatever its size, and what is written to the file is seen.
+Where that can't be (another file system, somebody else's file), a small file is copied and a large one mounted over an
+empty one. A file that only root may read is copied for a sandbox that runs as another user. All of it is mounted
+read-only; what is brought into the mirror later, the sandbox sees.
 
 Mounting the person's folder itself would show what is added to it later, `.env` and sockets too; mounting its files one
 by one would show nothing of what is added, and is slow for many.
@@ -117,7 +117,7 @@ class Mirror:
 
 
 def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
-    """Why data can't be shown to a sandbox that runs already: a clause; empty if it can, as far as can be seen; blocking.
+    """Why data can't be shown to a sandbox that runs already: a clause; empty if it can, it seems; blocking.
 
     Args:
         mounts: What it is to see.
@@ -142,7 +142,7 @@ class _Placing:
         self._mirror = mirror
         self._tree = found
         self._mounting = mounting
-        self._top = str(mirror._folder)
+        self._top = mirror._folder
         self._device = _linkable(mirror._folder)
         self._empty = mirror._empty.stat().st_ino
         self._copied = 0
@@ -162,7 +162,7 @@ class _Placing:
                         raise
                     self._tree.leave_out(Why.UNREADABLE, path)
 
-    def _remove_others(self, folder: str, below: str) -> None:
+    def _remove_others(self, folder: Path, below: str) -> None:
         """Remove what isn't shown any more, or is of another kind now; nothing is followed."""
         with os.scandir(folder) as found:
             names = list(found)
@@ -171,36 +171,36 @@ class _Placing:
             entry = self._tree.entries.get(path)
             if each.is_dir(follow_symlinks=False):
                 if entry is not None and entry.kind == "folder":
-                    self._remove_others(each.path, path)
+                    self._remove_others(Path(each.path), path)
                 else:
                     shutil.rmtree(each.path)
             elif entry is None or (entry.kind == "link") != each.is_symlink() or entry.kind == "folder":
-                os.unlink(each.path)
+                Path(each.path).unlink()
 
     def _place(self, path: str, entry: Entry) -> None:
-        at = f"{self._top}/{path}"
+        at = self._top / path
         there = _status(at)
         if entry.kind == "folder":
             if there is None:
-                os.mkdir(at)
+                at.mkdir()
             if there is None or stat.S_IMODE(there.st_mode) != entry.mode:
-                os.chmod(at, entry.mode)
+                at.chmod(entry.mode)
         elif entry.kind == "link":
-            if there is None or os.readlink(at) != entry.target:
-                self._put(at, lambda staged: os.symlink(entry.target, staged))
+            if there is None or str(at.readlink()) != entry.target:
+                self._put(at, lambda staged: staged.symlink_to(entry.target))
         else:
             self._place_file(path, at, entry, there)
 
-    def _place_file(self, path: str, at: str, entry: Entry, there: os.stat_result | None) -> None:
+    def _place_file(self, path: str, at: Path, entry: Entry, there: os.stat_result | None) -> None:
         assert entry.status is not None and entry.source is not None  # noqa: S101, PT018 - files are somebody's
         wanted = (entry.status.st_dev, entry.status.st_ino)
         private = _is_private(entry)
         if there is not None and (there.st_dev, there.st_ino) == wanted and not private:
             return
-        if there is not None and there.st_ino == self._empty and not self._mounting:
-            # Mounted over; what is another file now can only come as a copy, in whose favour Linux undoes the mount.
-            if self._mirror._known.setdefault(path, wanted) == wanted:
-                return
+        over = there is not None and there.st_ino == self._empty and not self._mounting
+        # What is another file now can only come as a copy, in whose favour Linux undoes the mount.
+        if over and self._mirror._known.setdefault(path, wanted) == wanted:
+            return
         if entry.status.st_dev == self._device and not private and self._link(at, entry.source, there):
             return
         if there is not None and _is_copy(there, entry):
@@ -212,10 +212,9 @@ class _Placing:
             if error.errno != errno.EFBIG:
                 raise
             self._tree.leave_out(Why.LARGE, path)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(at)  # what it was before would be taken for what it is
+            at.unlink(missing_ok=True)  # what it was before would be taken for what it is
 
-    def _bring(self, path: str, at: str, entry: Entry) -> None:
+    def _bring(self, path: str, at: Path, entry: Entry) -> None:
         """Copy a file that can't be linked, or have it mounted."""
         assert entry.status is not None and entry.source is not None  # noqa: S101, PT018 - files are somebody's
         size, private = entry.status.st_size, _is_private(entry)
@@ -229,16 +228,16 @@ class _Placing:
         else:
             self._copied += self._copy(at, entry, MAX_COPIED - self._copied)
 
-    def _link(self, at: str, source: Path, there: os.stat_result | None) -> bool:
+    def _link(self, at: Path, source: Path, there: os.stat_result | None) -> bool:
         """Make a hard link of the very name, which is not followed; returns whether it could be made."""
         folder = self._open(source.parent)
 
-        def link(to: str) -> None:
+        def link(to: Path) -> None:
             os.link(source.name, to, src_dir_fd=folder, follow_symlinks=False)
-            made = os.lstat(to)
+            made = to.lstat()
             if not stat.S_ISREG(made.st_mode):
-                os.unlink(to)
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), to)
+                to.unlink()
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(to))
 
         try:
             link(at) if there is None else self._put(at, link)
@@ -250,19 +249,19 @@ class _Placing:
             return False  # somebody else's, or one that may have no links
         return True
 
-    def _copy(self, at: str, entry: Entry, most: int) -> int:
+    def _copy(self, at: Path, entry: Entry, most: int) -> int:
         """Copy a file; returns its bytes, of which there may be so many, or it is left as it was."""
         assert entry.source is not None  # noqa: S101 - files are somebody's
         source = os.open(entry.source.name, READ, dir_fd=self._open(entry.source.parent))
         copied = 0
 
-        def copy(to: str) -> None:
+        def copy(to: Path) -> None:
             nonlocal copied
             target = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 status = os.fstat(source)
                 if not stat.S_ISREG(status.st_mode):
-                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), to)
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(to))
                 copied = _copy_bytes(source, target, most)
                 os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
                 os.fchmod(target, entry.mode)
@@ -283,22 +282,20 @@ class _Placing:
             self._source = (folder, self._folders.enter_context(tree.opened_folder(folder)))
         return self._source[1]
 
-    def _put(self, at: str, make: Callable[[str], None]) -> None:
+    def _put(self, at: Path, make: Callable[[Path], None]) -> None:
         """Make something beside the mirror and move it to its place, so that it is there whole or not at all."""
-        staged = str(self._mirror._staged)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(staged)
+        staged = self._mirror._staged
+        staged.unlink(missing_ok=True)
         try:
             make(staged)
-            os.rename(staged, at)
+            staged.rename(at)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(staged)
+            staged.unlink(missing_ok=True)
 
 
-def _status(path: str) -> os.stat_result | None:
+def _status(path: Path) -> os.stat_result | None:
     try:
-        return os.lstat(path)
+        return path.lstat()
     except FileNotFoundError:
         return None
 
@@ -320,9 +317,9 @@ def _linkable(folder: Path) -> int:
 
     On an overlay, as in a container, a link makes Linux copy the whole file first.
     """
-    device = os.stat(folder).st_dev
+    device = folder.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/mountinfo", "rb") as mounts:
+    with contextlib.suppress(OSError, ValueError), Path("/proc/self/mountinfo").open("rb") as mounts:
         for line in mounts:
             words = line.split()
             if words[2].decode() == number and words[words.index(b"-") + 1] == b"overlay":

@@ -38,9 +38,9 @@ class Mount:
 def for_client(folder: Path) -> list[Mount]:
     """What a kernel sees that another client starts for a folder.
 
-    That is the folder, filtered as all data is (`tree.py`), and the data that notebooks need which nbagent exported to
-    it. Of a folder that is private altogether (the home folder and those above it, hidden folders below it, the system's
-    own) it sees only that data.
+    That is the folder, filtered as all data is (`tree.py`), and the data that notebooks need which nbagent exported
+    to it. Of a folder that is private altogether (the home folder and those above it, hidden folders below it, the
+    system's own) it sees only that data.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent import settings
@@ -77,10 +77,8 @@ def named(given: str | Path) -> Path:
         folder = path.parent.resolve(strict=True)
         inner = source.relative_to(folder).parts if source.is_relative_to(folder) else ()
         if not inner or any(part.startswith(".") for part in inner):
-            raise DataError(
-                f"{str(given)!r} is a link to {str(source)!r}, outside of its folder.",
-                mend="Name that, if it is meant.",
-            )
+            where = "hidden in it" if inner else "outside of its folder"
+            raise DataError(f"{str(given)!r} is a link to {str(source)!r}, {where}.", mend="Name that, if it is meant.")
     return source
 
 
