@@ -52,7 +52,7 @@ async def start(
     started = time.monotonic()
     await (pool.start(kernel) if pool else kernel.start())
     journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
-    for event in facts(kernel.provisioner.left_out):
+    for event in facts(kernel.provisioner.shown.left_out):
         journal.emit(event)
 
 

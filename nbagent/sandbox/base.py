@@ -32,12 +32,11 @@ from nbagent.sandbox.exit import Exit, Kills
 from nbagent.sandbox.handoff import CommandHook, Handoff, InstallHook
 from nbagent.sandbox.layout import OUTPUT, PROXY, WORKSPACE, has_egress
 from nbagent.sandbox.leases import Lease
-from nbagent.sandbox.mirror import Mirror
 from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.shown import Shown
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
 from nbagent.sandbox.threads import in_thread, to_the_end
 from nbagent.sandbox.tree import LeftOut, Why, facts
-from nbagent.sandbox.watcher import Watcher
 
 if TYPE_CHECKING:
     from nbagent.sandbox.egress import Egress
@@ -70,12 +69,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         self.egress_hook: Notify | None = None
         self.command_hook: CommandHook | None = None
         self.left_out_hook: Callable[[DataLeftOut], None] | None = None
-        self.left_out: LeftOut = {}
-        """What of the data is not shown, as it was when the kernel started."""
-        self.data_mounts: tuple[Mount, ...] = ()
-        """What an engine mounts for the data, read-only."""
-        self._mirror: Mirror | None = None
-        self._watcher: Watcher | None = None
+        self.shown = Shown(self._tell_left_out)
         self._of_client = False
         self.egress: Egress | None = None
         self.last_exit: Exit | None = None
@@ -284,43 +278,34 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     # -- its data -----------------------------------------------------------------------------------------------
 
-    def _new_mirror(self) -> Mirror:
-        return Mirror(self.scratch / "data", self.spec.data, uid=self.user_id)
+    @property
+    def _mirror(self) -> Path:
+        """The folder on the host that it sees at /tmp/data."""
+        return self.scratch / "data"
 
     def _show_data(self) -> None:
-        """Fill the mirror for a start.
-
-        Raises:
-            DataError: Something isn't there any more, or can't be shown.
-        """
-        self.data_mounts = ()
         if self.mirrors and (self.spec.data or self.spec.late_data):
-            self._end_watch()
-            self._mirror = self._new_mirror()
-            self.data_mounts = tuple(self._mirror.fill())
-            self.left_out = self._mirror.left_out
+            self.shown.fill(self._mirror, self.spec.data, uid=self.user_id)
 
     def _watch_data(self) -> None:
-        """From now on, bring what changes on the host into the mirror."""
-        if not self.mirrors or not self.spec.data:
-            return
-        self._mirror = self._mirror or self._new_mirror()
-        self._watcher = Watcher(self._mirror, told=self._mirror.left_out, tell=self._tell_left_out)
-        if self._of_client:
-            for each in facts(self.left_out):
-                self.log.warning(each.text)
+        if self.mirrors and self.spec.data:
+            self.shown.watch(self._mirror, self.spec.data, uid=self.user_id)
+            for each in facts(self.shown.left_out) if self._of_client else ():
+                self._tell_left_out(each)
 
-    def _tell_left_out(self, news: LeftOut) -> None:
-        for each in facts(news):
-            if self.left_out_hook is not None:
-                self.left_out_hook(each)
-            else:
-                self.log.warning(each.text)
+    def _tell_left_out(self, event: DataLeftOut) -> None:
+        if self.left_out_hook is not None:
+            self.left_out_hook(event)
+        else:
+            self.log.warning(event.text)
 
-    def _end_watch(self) -> None:
-        if self._watcher is not None:
-            self._watcher.stop()
-            self._watcher = None
+    def _notice(self) -> str:
+        """What the first cell says where nobody else can: what of the person's folder is not shown.
+
+        Names that begin with a dot go without saying there, and stand in the client's log.
+        """
+        told: LeftOut = {why: paths for why, paths in self.shown.left_out.items() if why is not Why.HIDDEN}
+        return "\n".join(each.text for each in facts(told)) if self._of_client else ""
 
     async def hand_over(self, spec: SandboxSpec) -> None:
         """Make a sandbox that was started ahead somebody's: it gets their data, and lives on for them.
@@ -335,12 +320,11 @@ class SandboxProvisioner(KernelProvisionerBase):
         await to_the_end(self._hand_over, spec)
 
     def _hand_over(self, spec: SandboxSpec) -> None:
-        mirror = Mirror(self.scratch / "data", spec.data, uid=self.user_id)
-        mirror.fill(mounting=False)
+        self.shown.fill(self._mirror, spec.data, uid=self.user_id, mounting=False)
         self.lease.assign(spec)
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         self.handoff.hold(keep=spec.keep)
-        self.spec, self._mirror, self.left_out = spec, mirror, mirror.left_out
+        self.spec = spec
         self._watch_data()
 
     @property
@@ -392,10 +376,11 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     async def cleanup(self, restart: bool = False) -> None:
         """Remove all that the sandbox had on the host, but over a restart what the next kernel needs too."""
+        if not restart:
+            self.shown.stop()
         await self._clean()
         if not restart:
             _OPEN.pop(id(self), None)
-            await in_thread(self._end_watch)
             if self.egress is not None:
                 await in_thread(self.egress.close)
                 self.egress = None
@@ -404,6 +389,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         # In a thread, since it waits for the one that serves the sandbox, which may be waiting for this loop.
         await in_thread(self.handoff.close)
         if not restart:
+            await in_thread(self.shown.join)
             # Before the lease, by which others know that this is somebody's.
             await in_thread(shutil.rmtree, self.scratch, True)
             self.handoff.remove()
@@ -415,7 +401,8 @@ class SandboxProvisioner(KernelProvisionerBase):
             handoff, self.handoff = self.handoff, None
             _OPEN.pop(id(self), None)
             self._running = False
-            self._end_watch()
+            self.shown.stop()
+            await in_thread(self.shown.join)
             self._forget()
             handoff.close()
             handoff.lease.release()
@@ -459,14 +446,6 @@ class SandboxProvisioner(KernelProvisionerBase):
             "notice": self._notice(),
             "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
         }
-
-    def _notice(self) -> str:
-        """What the first cell tells a person who has no other way to hear it: what of their folder is not shown.
-
-        Names that begin with a dot go without saying there, and stand in the client's log.
-        """
-        told: LeftOut = {why: paths for why, paths in self.left_out.items() if why is not Why.HIDDEN}
-        return "\n".join(each.text for each in facts(told)) if self._of_client else ""
 
     def _sees_commands(self) -> bool:
         """Whether each program that is executed is to be told; where none may be, there is none.

@@ -155,7 +155,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
 
             filter_ = kept("seccomp", seccomp.outer_program())
             files = {name: kept(name, text.encode()) for name, text in self._etc().items()}
-            words = arguments(trust, made, site=self.site, shared=handoff.shared, data=self.data_mounts, files=files)
+            words = arguments(trust, made, site=self.site, shared=handoff.shared, data=self.shown.mounts, files=files)
             # Not on the command line, where everybody on this machine could read what data there is.
             listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
             status = _closing(stack, os.open(handoff.folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))

@@ -224,7 +224,7 @@ class DockerProvisioner(SandboxProvisioner):
         limits = trust.limits
         size = f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"
         mounts = [(str(self.site), environment.SITE), (str(handoff.shared), INSIDE), *self._accounts(handoff)]
-        mounts += [(str(mount.source), mount.target) for mount in self.data_mounts]
+        mounts += [(str(mount.source), mount.target) for mount in self.shown.mounts]
         if trust.hides_shells:
             # Of those that the image doesn't have, an empty file is seen.
             mounts += [("/dev/null", f"{folder}/{name}") for folder in ("/bin", "/usr/bin") for name in SHELLS]

@@ -43,20 +43,17 @@ class Watcher:
         self._told = {why: set(paths) for why, paths in told.items()}
         self._tell = tell
         self._over = threading.Event()
-        self._looking = threading.Lock()
         self._took = 0.0
         _ALIVE.add(self)
         self._thread = threading.Thread(target=self._work, name="nbagent-data", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more; nothing is changed in the mirror after that."""
+        """Watch no more; it takes a moment."""
         self._over.set()
-        with self._looking:
-            return
 
     def join(self) -> None:
-        """Wait until its thread has ended, which takes a moment longer."""
+        """Wait until nothing is changed in the mirror any more."""
         self._thread.join()
 
     def _work(self) -> None:
@@ -108,10 +105,7 @@ class Watcher:
     def _look(self) -> None:
         started = time.monotonic()
         try:
-            with self._looking:
-                if self._over.is_set():
-                    return
-                self._mirror.update()
+            self._mirror.update()
         except OSError as error:
             log.warning("What changed in the data can't be shown to the sandbox: %s", error.strerror)
         self._took = time.monotonic() - started
