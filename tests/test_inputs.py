@@ -21,6 +21,8 @@ def test_data_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for path in (tmp_path / "x.csv", tmp_path / "a" / "x.csv"):
         path.write_text("1")
+    (tmp_path / "a" / "link.csv").symlink_to("../x.csv")
+    (tmp_path / "linked").symlink_to("/etc")
     cases: list[tuple[list[Any], str]] = [
         ([tmp_path / "nothing.csv"], "no file or folder"),
         ([tmp_path / "pipe"], "neither a file nor a folder"),
@@ -30,6 +32,8 @@ def test_data_that_cannot_be_used_is_told(tmp_path: Path) -> None:
         ([tmp_path / ("n" * 300)], "can't be used"),
         ([tmp_path / "x.csv" / "y"], "can't be used"),
         (["a\0b"], "can't be used"),
+        ([tmp_path / "a" / "link.csv"], f"is a link to '{tmp_path}/x.csv', outside of its folder"),
+        ([tmp_path / "linked"], "is a link to '/etc', outside of its folder"),
         ([tmp_path / os.fsdecode(b"caf\xe9.csv")], "no file or folder"),
     ]
     for given, says in cases:

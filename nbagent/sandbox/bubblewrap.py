@@ -28,7 +28,7 @@ from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import Handoff, open_output
 from nbagent.sandbox.layout import HOSTS, START, accounts
 from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
-from nbagent.sandbox.mounts import KNOWN_FAILURES
+from nbagent.sandbox.mirror import known_failures
 from nbagent.sandbox.seccomp import in_memory
 from nbagent.sandbox.threads import in_thread
 
@@ -49,7 +49,7 @@ class Bubblewrap(Engine):
     @property
     def known_failures(self) -> Mapping[str, str]:
         """What comes with mounts; and, unless root starts them, with sandboxes that share a user."""
-        return KNOWN_FAILURES if os.getuid() == 0 else KNOWN_FAILURES | ONE_USER
+        return known_failures() | ({} if os.getuid() == 0 else ONE_USER)
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started: by starting an empty one."""

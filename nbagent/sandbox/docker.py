@@ -24,7 +24,8 @@ from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import INSIDE, Handoff
 from nbagent.sandbox.layout import HOME, OUTPUT, SHELLS, START, WORKSPACE, accounts, inside_environment
 from nbagent.sandbox.leases import Lease, Terms
-from nbagent.sandbox.mounts import DATA, KNOWN_FAILURES
+from nbagent.sandbox.mirror import known_failures
+from nbagent.sandbox.mounts import DATA
 from nbagent.sandbox.place import Place
 from nbagent.sandbox.threads import in_thread, to_the_end
 
@@ -54,7 +55,7 @@ class Docker(Engine):
     @property
     def known_failures(self) -> Mapping[str, str]:
         """What comes with mounts; and what only root can mend: sandboxes that share a user, and Docker's groups."""
-        known = KNOWN_FAILURES if os.getuid() == 0 else KNOWN_FAILURES | ONE_USER
+        known = known_failures() | ({} if os.getuid() == 0 else ONE_USER)
         return known if cgroup.can_bound_connections() else known | CONNECTIONS
 
     def check(self, *, image: str | None = None) -> Report:

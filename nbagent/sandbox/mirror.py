@@ -16,13 +16,14 @@ import errno
 import os
 import shutil
 import stat
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nbagent.errors import DataError
 from nbagent.policy import MIB
-from nbagent.sandbox import tree
+from nbagent.sandbox import environment, tree
 from nbagent.sandbox.mounts import DATA, Mount
 from nbagent.sandbox.tree import Entry, LeftOut, Tree, Why
 
@@ -126,12 +127,24 @@ def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
     found = tree.read(mounts, opening=os.getuid() == 0)
     if found.missing:
         return f"{found.missing[0]} isn't there any more"
-    device, size = _linkable(scratch), 0
+    device, size = _linkable(_nearest(scratch)), 0
     for entry in found.entries.values():
         if entry.kind == "file" and entry.status is not None:
             linked = entry.status.st_dev == device and not _is_private(entry)
             size += 0 if linked else entry.status.st_size
     return TOO_MUCH if size > MAX_COPIED else ""
+
+
+def known_failures() -> dict[str, str]:
+    """Probes of the self-check that no engine withstands on this machine which shows the host's files."""
+    known = {
+        "lock_data": "what is shown is the file itself, so its locks are shared; give a copy of what a program locks"
+    }
+    if _linkable(_nearest(environment.scratch_root())) != Path(tempfile.gettempdir()).stat().st_dev:
+        known["see_paths_in_mounts"] = (
+            "large files of another file system than the cache's are mounted, and Linux tells from which folder"
+        )
+    return known
 
 
 class _Placing:
@@ -310,6 +323,11 @@ def _is_copy(there: os.stat_result, entry: Entry) -> bool:
     assert entry.status is not None  # noqa: S101 - files are somebody's
     known = (there.st_size, there.st_mtime_ns, stat.S_IMODE(there.st_mode))
     return known == (entry.status.st_size, entry.status.st_mtime_ns, entry.mode)
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest above it that is there."""
+    return next(each for each in (folder, *folder.parents) if each.is_dir())
 
 
 def _linkable(folder: Path) -> int:

@@ -15,12 +15,6 @@ DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
 PRIVATE = tuple(map(Path, ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")))
 """Folders of the system's own, in which no notebook lies."""
 
-KNOWN_FAILURES = {
-    "see_paths_in_mounts": "Linux tells where each mount comes from: names of folders, nothing of what is in them",
-    "lock_data": "what is mounted is the file itself, so its locks are shared; give a copy of what a program locks",
-}
-"""Probes of the self-check that no engine withstands which mounts the host's files."""
-
 
 @dataclass(frozen=True)
 class Mount:

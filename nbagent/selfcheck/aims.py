@@ -26,7 +26,8 @@ from typing import Any
 
 from nbagent.sandbox import seccomp
 from nbagent.sandbox.leases import runtime_root
-from nbagent.sandbox.mounts import DATA, Mount
+from nbagent.sandbox.mirror import SMALL
+from nbagent.sandbox.mounts import DATA, Mount, for_client
 from nbagent.selfcheck.calls_inside import CALLS
 
 VARIABLE = "NBAGENT_SELF_CHECK_SECRET"
@@ -76,20 +77,33 @@ class Aims:
 
     @property
     def data(self) -> tuple[Mount, ...]:
-        """What the sandbox sees read-only."""
-        folder = self.folder / "data"
-        return (Mount(folder / "outer.txt", f"{DATA}/outer.txt"), Mount(folder, f"{DATA}/folder"))
+        """What the sandbox sees read-only: a file, a folder, and what a kernel sees that was started for a folder."""
+        folder, clone = self.folder / "data", self.folder / "clone"
+        return (Mount(folder / "outer.txt", f"{DATA}/outer.txt"), Mount(folder, f"{DATA}/folder"), *for_client(clone))
 
-    def add_later_socket(self) -> contextlib.AbstractContextManager[object]:
-        """A socket in the data folder, made after the sandbox was."""
-        return _unix(str(self.folder / "data" / "later"))
+    @contextlib.contextmanager
+    def add_later(self) -> Iterator[None]:
+        """What comes into the data once the sandbox is there: secrets, links to them, a socket, and at last a table."""
+        data, canary = self.folder / "data", self.folder / "canary"
+        with _unix(str(data / "later")):
+            (data / "later-git").mkdir()
+            (data / "later-git").rename(data / ".later-git")
+            for at in (data / ".later-env", data / "later-inner" / ".env", data / ".later-git" / "config"):
+                at.write_text(self.secret)
+                at.chmod(0o666)
+            (data / "later-link").symlink_to(canary)
+            (data / "later-folder").rename(data / ".later-folder")
+            (data / "later-folder").symlink_to("../outside")
+            (data / "later.csv").write_text("a\n1\n")
+            (data / "later.csv").chmod(0o666)
+            yield
 
     def state(self) -> dict[str, str]:
         """A digest of each file and folder that the attacks may not change."""
         found = {}
         for path in sorted((*(self.folder / "tree").rglob("*"), *(self.folder / "data").rglob("*"))):
             at = path.lstat()
-            if path.name == "later":
+            if "later" in str(path.relative_to(self.folder)):
                 continue
             content = path.read_bytes() if path.is_file() else b""
             said = f"{at.st_mode} {at.st_size} {at.st_mtime_ns} {at.st_uid}".encode() + content
@@ -144,15 +158,39 @@ def _files(stack: contextlib.ExitStack, folder: Path, secret: str) -> dict[str, 
     data.mkdir()
     for name in ("outer.txt", "inner.txt", "locked.txt"):
         (data / name).write_text(name)
+    # Too large to be copied where it can't be linked: then it is mounted, and its locks are shared as well.
+    os.truncate(data / "locked.txt", 2 * SMALL)
     (data / "link").symlink_to(canary)
+    (data / "inner").mkdir()
+    (data / "inner" / ".env").write_text(secret)
+    (data / "later-inner").mkdir()
+    (data / "later-folder").mkdir()
+    (data / "later-folder" / "table.csv").write_text("b")
+    outside = folder / "outside"
+    outside.mkdir()
+    (outside / "table.csv").write_text(secret)
+    _clone(folder / "clone", canary)
     os.mkfifo(data / "pipe")
-    for path in (canary, data, tree, *data.iterdir(), *tree.rglob("*")):
+    for path in (canary, data, tree, outside, *data.rglob("*"), *tree.rglob("*"), *outside.iterdir()):
         if not path.is_symlink():
             path.chmod(0o777 if path.is_dir() else 0o666)
     _lock(stack, data / "locked.txt")
     # So that whoever opens it for writing has a reader.
     stack.callback(os.close, os.open(data / "pipe", os.O_RDONLY | os.O_NONBLOCK))
     return {"canary": str(canary), "tree": str(tree), "start_up": list(START_UP)}
+
+
+def _clone(folder: Path, canary: Path) -> None:
+    """A folder as somebody else may have made it: a repository whose links lead out of it."""
+    (folder / "sub").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "figures").symlink_to("../outside")
+    (folder / "data.csv").symlink_to(canary)
+    (folder / "first.csv").symlink_to("sub/second.csv")
+    (folder / "sub" / "second.csv").symlink_to("../figures/table.csv")
+    (folder / "rootfs").symlink_to("/")
+    for at in (folder, folder / "sub"):
+        at.chmod(0o755)
 
 
 def _lock(stack: contextlib.ExitStack, path: Path) -> None:
@@ -168,7 +206,7 @@ def _servers(stack: contextlib.ExitStack, folder: Path, name: str, heard: Heard)
     udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     udp.bind(("0.0.0.0", 0))  # noqa: S104 - all addresses are attacked
     listening = [tcp]
-    for address in (str(folder / "socket"), str(folder / "data" / "socket"), "\0" + name):
+    for address in (*(str(folder / each / "socket") for each in ("", "data", "outside")), "\0" + name):
         listening.append(stack.enter_context(_unix(address)))
     wake, woken = socket.socketpair()
     thread = threading.Thread(target=_serve, args=(listening, udp, woken, heard), name="nbagent-check", daemon=True)

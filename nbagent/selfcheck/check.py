@@ -19,6 +19,7 @@ from nbagent.notebook.record import Recording
 from nbagent.policy import Trust, TrustLevel, trust_for
 from nbagent.sandbox.engine import Engine, Report
 from nbagent.sandbox.layout import HOME, WORKSPACE
+from nbagent.sandbox.mounts import DATA
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck import (
     aims,
@@ -168,7 +169,7 @@ class _Run:
             neighbour = Kernel(self._engine, replace(self._spec, data=()))
             async with _together(kernel, neighbour):
                 self._host = self._told(kernel)
-                with self._aims.add_later_socket():
+                with self._aims.add_later():
                     for probe in probes:
                         if probe.attack is not None:
                             yield await self._try(probe, kernel, neighbour)
@@ -180,7 +181,7 @@ class _Run:
     def _told(self, kernel: Kernel) -> dict[str, Any]:
         """What the attacks are told, in the words of the sandbox."""
         provisioner = kernel.provisioner
-        outer, folder = (provisioner.data_path(mount) for mount in self._aims.data)
+        outer, folder = (provisioner.data_path(mount) for mount in self._aims.data[:2])
         limits = self._spec.trust.limits
         own = str(Path(provisioner.output_folder).parent)
         scratch = ["/tmp", WORKSPACE, HOME, "/dev/shm"] if self._engine.isolates else [own, "/dev/shm"]  # noqa: S108
@@ -191,6 +192,7 @@ class _Run:
             "ids": [provisioner.user_id, provisioner.group_id] if self._engine.isolates else [],
             "data_file": outer,
             "data_folder": folder,
+            "clone": DATA if self._engine.isolates else str(self._aims.folder / "clone"),
             "locked_file": f"{folder}/locked.txt",
             "scratch": scratch,
             "door": str(provisioner.handoff.shared / "host.sock"),

@@ -57,6 +57,60 @@ def read_through_link_in_data(host: Any) -> object:
 
 
 @_attack(
+    "30",
+    "Read files of the host's through links in a folder that somebody else made (a cloned repository)",
+    expected="links that lead out are not there",
+    control="files",
+)
+def read_through_links_of_a_clone(host: Any) -> object:
+    got = []
+    for at in ("data.csv", "figures/table.csv", "first.csv", "sub/second.csv", "rootfs" + host["canary"]):
+        try:
+            got.append(at + ": " + open(host["clone"] + "/" + at).read())
+        except OSError:
+            continue
+    return got
+
+
+@_attack("30", "Read hidden files in the data, at any depth", expected="names that begin with a dot are not there")
+def read_hidden_data(host: Any) -> object:
+    import os
+
+    got = []
+    for top in (host["data_folder"], host["clone"]):
+        for at, folders, files in os.walk(top):
+            got += [os.path.join(at, name) for name in (*folders, *files) if name.startswith(".")]
+            if len(got) > 9:
+                break
+    return got
+
+
+@_attack(
+    "30",
+    "Read what comes into the data later: hidden files, links, a folder that becomes one",
+    expected="only the table that came with them is there",
+    control="files",
+)
+def read_what_comes_later(host: Any) -> object:
+    import os
+    import time
+
+    # The table came last: once it is seen, the rest would be, too.
+    folder, end = host["data_folder"], time.monotonic() + 10
+    while not os.path.exists(folder + "/later.csv"):
+        if time.monotonic() > end:
+            raise RuntimeError("nothing that came later is seen")
+        time.sleep(0.1)
+    got = []
+    for at in (".later-env", "later-inner/.env", ".later-git/config", "later-link", "later-folder/table.csv"):
+        try:
+            got.append(at + ": " + open(folder + "/" + at).read())
+        except OSError:
+            continue
+    return got
+
+
+@_attack(
     "8",
     "Read it through a file that nbagent has open (/proc/*/fd)",
     expected="no descriptor leads outside",

@@ -66,14 +66,36 @@ def connect_to_a_socket_in_data(host: Any) -> object:
 
 
 @GROUP.attack(
-    "+",
+    "30",
+    "Connect to one in a folder that a link in somebody else's folder leads to",
+    expected="the link is not there",
+    control="files",
+)
+def connect_to_a_socket_behind_a_link(host: Any) -> object:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(host["clone"] + "/figures/socket")
+    return True
+
+
+@GROUP.attack(
+    "30",
     "Connect to one that a program of the host puts there later",
-    expected="it can't be reached",
+    expected="it is hidden",
     control="files",
 )
 def connect_to_a_later_socket_in_data(host: Any) -> object:
+    import os
     import socket
+    import time
 
+    # What came after it is seen by then, or nothing that comes later is, which would prove nothing.
+    end = time.monotonic() + 10
+    while not os.path.exists(host["data_folder"] + "/later.csv"):
+        if time.monotonic() > end:
+            raise RuntimeError("nothing that came later is seen")
+        time.sleep(0.1)
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(host["data_folder"] + "/later")
     return True

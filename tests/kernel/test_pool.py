@@ -29,7 +29,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool import KernelConfig, KernelPool
 from nbagent.kernel.warm import EACH, FILES, free_memory, shortage
 from nbagent.policy import TRUST_PRESETS, TrustLevel, trust_for
-from nbagent.sandbox import copies, leases, reaper, supervisor
+from nbagent.sandbox import leases, mirror, reaper, supervisor
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
@@ -332,25 +332,28 @@ async def test_a_session_sees_no_difference(engine: Engine, data: list[Path]) ->
         assert (pool.figures.warm_starts, pool.figures.cold_starts) == (1, 0)
 
 
-async def test_data_that_can_not_be_copied_is_mounted(data: list[Path], caplog: pytest.LogCaptureFixture) -> None:
-    """Much data, and links: a cold start, which is logged with its reason; the warm kernel stays for the next one."""
+async def test_data_that_would_have_to_be_copied_is_mounted(
+    data: list[Path], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of much data that can't be linked: a cold start, which is logged with its reason; the warm kernel stays."""
     caplog.set_level(logging.INFO, "nbagent.kernel.pool")
-    (data[1] / "link").symlink_to("sub/b.csv")
     large = data[1].parent / "large"
     with large.open("wb") as file:
-        file.truncate(copies.MAX_BYTES + 1)
+        file.truncate(2 * mirror.MAX_COPIED)
     async with KernelPool({"isolated": 1}, engine="bubblewrap", imports=()) as pool:
         assert await pool.wait_until_full()
-        async with Session(data=data, engine="bubblewrap", pool=pool) as session:
-            assert (await session.run("open('/tmp/data/folder/link').read()")).text == "'b\\n2\\n'"
-        async with Session(data=[large], memory_mb=2048, engine="bubblewrap", pool=pool) as session:
+        large.chmod(0o600)  # for a sandbox of root's
+        with monkeypatch.context() as patch:
+            patch.setattr(mirror, "MAX_COPIED", 3)
+            async with Session(data=data, memory_mb=2048, engine="bubblewrap", pool=pool) as session:
+                assert (await session.run("open('/tmp/data/a.csv').read()")).text == "'a\\n1\\n'"
+        assert (pool.figures.warm_starts, pool.figures.cold_starts, pool.figures.waiting) == (0, 1, 1)
+        large.chmod(0o644)
+        async with Session(data=[large], engine="bubblewrap", memory_mb=2048, pool=pool) as session:
             size = (await session.run("import os; os.path.getsize('/tmp/data/large')")).text
-            assert size == str(copies.MAX_BYTES + 1)
-        assert (pool.figures.warm_starts, pool.figures.cold_starts, pool.figures.waiting) == (0, 2, 1)
-    assert [each.getMessage().partition("since ")[2] for each in caplog.records] == [
-        "'link' is neither a file nor a folder.",
-        "it has more than 256 MB.",
-    ]
+            assert size == str(2 * mirror.MAX_COPIED)
+        assert pool.figures.warm_starts == 1
+    assert [each.getMessage().partition("since ")[2] for each in caplog.records] == [f"{mirror.TOO_MUCH}."]
 
 
 # -- nothing is left ------------------------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +88,38 @@ async def strict(engine: Engine, request: pytest.FixtureRequest) -> AsyncIterato
     """A kernel at each level that runs no programs, with the memory that Matplotlib and Polars need together."""
     async with Kernel(engine, SandboxSpec(trust=trust_for(request.param, memory_mb=512))) as kernel:
         yield kernel
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder as somebody else may have made it, beside a secret of the person's."""
+    folder = tmp_path / "clone"
+    (folder / "sub").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id").write_text("secret")
+    (folder / "a.csv").write_text("a")
+    (folder / "sub" / "b.csv").write_text("b")
+    (folder / "sub" / ".env").write_text("secret")
+    os.mkfifo(folder / "sub" / "pipe")
+    for at, to in {
+        "figures": "../.ssh",
+        "data.csv": "../.ssh/id",
+        "rootfs": "/",
+        "chain.csv": "sub/chain.csv",
+        "sub/chain.csv": "../figures/id",
+        "folder": "sub",
+        "absolute.csv": str(folder / "sub" / "b.csv"),
+    }.items():
+        (folder / at).symlink_to(to)
+    return folder
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=0755", "none", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import machine
 import pytest
 from sandbox.conftest import Attacked
 
@@ -16,8 +17,10 @@ from nbagent.errors import DataError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import MIB, TrustLevel, trust_for
 from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.mirror import SMALL
 from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.tree import Why
 from nbagent.selfcheck import files_inside, network_inside, programs_inside
 from nbagent.selfcheck.aims import SAME_EVERYWHERE
 from nbagent.selfcheck.check import PROBES
@@ -35,6 +38,17 @@ for family in range(46):
             found.setdefault(family, []).append(error.errno)
         else:
             found.setdefault(family, []).append(0)
+print(json.dumps(found))
+"""
+
+
+LOOK = """
+import json, os
+found = {}
+for at, _, names in os.walk("/tmp/data", followlinks=True):
+    for name in names:
+        path = os.path.join(at, name)
+        found[os.path.relpath(path, "/tmp/data")] = open(path).read()
 print(json.dumps(found))
 """
 
@@ -254,6 +268,82 @@ print(json.dumps(found))
                 "/tmp/data/inner/innermost/file.csv": ["innermost", False],
             }
         assert folder.stat().st_mode & 0o777 == 0o700
+
+    async def test_links_lead_nowhere_outside(self, engine: Engine, clone: Path) -> None:
+        """Of a folder that somebody else made, links to what is outside or hidden are not there; the others work."""
+        data = (Mount(clone, "/tmp/data/clone"), Mount(clone / "sub", "/tmp/data/sub"))
+        async with Kernel(engine, SandboxSpec(data=data)) as kernel:
+            assert await value(kernel, LOOK) == {
+                "clone/a.csv": "a",
+                "clone/absolute.csv": "b",
+                "clone/folder/b.csv": "b",
+                "clone/sub/b.csv": "b",
+                "sub/b.csv": "b",
+            }
+            left_out = kernel.provisioner.shown.left_out
+        assert left_out == {
+            Why.HIDDEN: ["clone/.git", "clone/sub/.env", "sub/.env"],
+            Why.SPECIAL: ["clone/sub/pipe", "sub/pipe"],
+            Why.LINK: [
+                *(f"clone/{each}" for each in ("chain.csv", "data.csv", "figures", "rootfs", "sub/chain.csv")),
+                "sub/chain.csv",
+            ],
+        }
+
+    async def test_data_is_seen_as_it_is(self, engine: Engine, clone: Path) -> None:
+        """What is added, replaced, written to or removed on the host is seen, filtered as at the start."""
+        (clone / "replaced.csv").write_text("old")
+        (clone / "removed.csv").write_text("r")
+        (clone / "becomes").mkdir()
+        (clone / "becomes" / "x.csv").write_text("x")
+        single = clone.parent / "single.csv"
+        single.write_text("old")
+        data = (Mount(clone, "/tmp/data/clone"), Mount(single, "/tmp/data/single.csv"))
+        async with Kernel(engine, SandboxSpec(data=data)) as kernel:
+            before = await value(kernel, LOOK)
+            assert (before["clone/replaced.csv"], before["single.csv"]) == ("old", "old")
+            for at in (clone / ".env", clone / "sub" / ".env", clone / ".git" / "config"):
+                at.write_text("secret")
+            (clone / "later.csv").symlink_to("../.ssh/id")
+            (clone / "becomes").rename(clone / "was")
+            (clone / "becomes").symlink_to("../.ssh")
+            for at in (clone / "replaced.csv", single):
+                (clone.parent / "new").write_text("new")
+                (clone.parent / "new").replace(at)
+            (clone / "removed.csv").unlink()
+            (clone / "sub" / "deep").mkdir()
+            (clone / "sub" / "deep" / "added.csv").write_text("added")
+            with (clone / "a.csv").open("a") as file:
+                file.write("+")
+            changed = time.monotonic()
+            expected = before | {
+                "clone/a.csv": "a+",
+                "clone/replaced.csv": "new",
+                "single.csv": "new",
+                "clone/was/x.csv": "x",
+                "clone/sub/deep/added.csv": "added",
+                "clone/folder/deep/added.csv": "added",
+            }
+            del expected["clone/removed.csv"], expected["clone/becomes/x.csv"]
+            while (now := await value(kernel, LOOK)) != expected and time.monotonic() < changed + 100 * machine.pace():
+                await asyncio.sleep(0.02)
+            assert now == expected
+            await kernel.restart()
+            assert await value(kernel, LOOK) == expected
+
+    async def test_a_file_that_is_mounted_is_seen_when_it_is_replaced(self, engine: Engine, elsewhere: Path) -> None:
+        """A large file of another file system is mounted alone; a new one in its place comes as a copy."""
+        (elsewhere / "large").write_bytes(b"1" * (2 * SMALL))
+        look = "import json; print(json.dumps(open('/tmp/data/large').read(1)))"
+        async with Kernel(engine, SandboxSpec(data=(Mount(elsewhere, "/tmp/data"),))) as kernel:
+            assert [each.target for each in kernel.provisioner.shown.mounts] == ["/tmp/data", "/tmp/data/large"]
+            assert await value(kernel, look) == "1"
+            (elsewhere / "new").write_bytes(b"2" * (2 * SMALL))
+            (elsewhere / "new").replace(elsewhere / "large")
+            end = time.monotonic() + 100 * machine.pace()
+            while (now := await value(kernel, look)) != "2" and time.monotonic() < end:
+                await asyncio.sleep(0.02)
+            assert now == "2"
 
     async def test_data_that_is_gone_is_an_error(self, engine: Engine, tmp_path: Path) -> None:
         """A file that vanished before the start is named."""

@@ -1,8 +1,9 @@
-"""What of the host's files a kernel sees that another client starts."""
+"""What of the host's files a sandbox is given, and what a kernel that another client starts."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -11,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from nbagent import store
+from nbagent.errors import DataError
 from nbagent.events import DataSeen
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox import mounts
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.mounts import DATA, Mount, for_client
+from nbagent.sandbox.mounts import DATA, Mount, for_client, named
 from nbagent.sandbox.spec import SandboxSpec
 
 
@@ -29,22 +30,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_a_plain_folder_is_mounted_whole(home: Path) -> None:
-    """With nothing hidden in it, it is one mount, and what comes later shows."""
-    folder = home / "project"
-    folder.mkdir()
-    (folder / "a.csv").touch()
-    assert for_client(folder) == [Mount(folder, DATA)]
-
-
-def test_what_is_hidden_at_the_top_is_left_out(home: Path) -> None:
-    """Keys and histories lie in names that begin with a dot."""
+def test_a_folder_is_given_as_it_is(home: Path) -> None:
+    """What of it is shown is decided where it is read, at every depth (`test_tree.py`)."""
     folder = home / "project"
     (folder / ".ssh").mkdir(parents=True)
-    (folder / ".env").touch()
-    (folder / "a.csv").touch()
-    (folder / "gone").symlink_to(folder / "nowhere")
-    assert for_client(folder) == [Mount(folder / "a.csv", f"{DATA}/a.csv")]
+    assert for_client(folder) == [Mount(folder, DATA)]
 
 
 @pytest.mark.parametrize("name", [".", "..", ".ssh", ".config/nbagent", "project/.git"])
@@ -68,16 +58,56 @@ def test_data_of_exported_notebooks_is_seen(home: Path, tmp_path: Path) -> None:
     folder = home / "project"
     folder.mkdir()
     (folder / "a.csv").write_text("another")
-    (folder / "other.csv").touch()
     source = tmp_path / "a.csv"
     source.touch()
     store.remember_export(tmp_path / "state", folder / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
-    assert sorted(for_client(folder), key=lambda each: each.target) == [
-        Mount(source, f"{DATA}/a.csv"),
-        Mount(folder / "other.csv", f"{DATA}/other.csv"),
-    ]
+    assert for_client(folder) == [Mount(folder, DATA), Mount(source, f"{DATA}/a.csv")]
     store.remember_export(tmp_path / "state", home / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
     assert for_client(home) == [Mount(source, f"{DATA}/a.csv")]
+
+
+def test_data_of_an_exported_notebook_that_became_a_link_is_not_seen(
+    home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody else's update of a folder can put a link in the place of data that was exported there, or above it."""
+    folder, secret = home / "clone", home / ".aws"
+    (folder / "data").mkdir(parents=True)
+    secret.mkdir()
+    (secret / "credentials").touch()
+    (folder / "a.csv").touch()
+    (folder / "data" / "credentials").touch()
+    seen = [
+        DataSeen(f"{DATA}/x.csv", str(folder / "a.csv"), 0),
+        DataSeen(f"{DATA}/y.csv", str(folder / "data" / "credentials"), 0),
+    ]
+    store.remember_export(tmp_path / "state", folder / "n.ipynb", seen)
+    assert len(for_client(folder)) == 3
+    (folder / "a.csv").unlink()
+    (folder / "a.csv").symlink_to("../.aws/credentials")
+    shutil.rmtree(folder / "data")
+    (folder / "data").symlink_to("../.aws")
+    assert for_client(folder) == [Mount(folder, DATA)]
+    assert sum("leads through a link now" in each.getMessage() for each in caplog.records) == 2
+
+
+def test_a_link_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+    """A glob over a cloned repository names its links; the error names what it leads to, which can be named instead."""
+    folder = tmp_path / "clone"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "secret").touch()
+    (folder / ".env").touch()
+    (folder / "a.csv").touch()
+    for at, to in {"out": "../secret", "up": "..", "own": ".", "env": ".env", "chain": "out", "abs": "/etc"}.items():
+        (folder / at).symlink_to(to)
+        with pytest.raises(DataError, match="is a link to") as caught:
+            named(folder / at)
+        assert str((folder / at).resolve()) in caught.value.message
+    for at, to in {"latest.csv": "a.csv", "inner": "sub", "again.csv": "latest.csv"}.items():
+        (folder / at).symlink_to(to)
+        assert named(str(folder / at)) == (folder / at).resolve()
+    assert named(folder / ".env") == folder / ".env"
+    (tmp_path / "mine").symlink_to(folder)
+    assert named(tmp_path / "mine" / "a.csv") == folder / "a.csv"
 
 
 @pytest.fixture
@@ -121,15 +151,3 @@ print([[os.path.relpath(each, "{DATA}/data"), stat.S_ISREG(os.stat(each).st_mode
     assert cell.text.strip() == "[['inner/table.csv', True], ['table.csv', True]]"
     assert (data / "pipe").is_fifo()
     assert (data / "inner" / "socket").is_socket()
-
-
-def test_looking_for_sockets_is_bounded(tmp_path: Path) -> None:
-    """A huge folder doesn't hold up a start: after enough names the rest is taken as it is."""
-    for number in range(30):
-        (tmp_path / f"{number:02}").mkdir()
-        (tmp_path / f"{number:02}" / "file").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mounts, "MAX_LOOKED", 5)
-        assert list(mounts._special(tmp_path)) == []
-        os.mkfifo(tmp_path / "00" / "pipe")
-        assert list(mounts._special(tmp_path / "00")) == [tmp_path / "00" / "pipe"]
