@@ -149,6 +149,21 @@ def test_exec_runs_code_from_anywhere(here: Path, way: str) -> None:
     assert (done.code, done.out, done.err) == (0, "plain\n42\n", "")
 
 
+def test_exec_says_which_data_is_not_shown(here: Path) -> None:
+    """Links that lead out of a folder and hidden names, once, on standard error; a link that is named is refused."""
+    data = here / "clone"
+    data.mkdir()
+    (data / ".env").touch()
+    (data / "figures").symlink_to("/etc")
+    done = nbagent("exec", "-c", "import os; os.listdir('/tmp/data/clone')", "-d", "clone", *ENGINE, cwd=here)
+    assert (done.code, done.out) == (0, "[]\n"), done.err
+    assert done.err.count("Not shown in /tmp/data: names that begin with a dot (clone/.env).") == 1
+    assert done.err.count("not shown (clone/figures).") == 1
+    done = nbagent("exec", "-c", "1", "-d", "clone/figures", *ENGINE, cwd=here)
+    assert done.code == 2
+    assert "'clone/figures' is a link to '/etc', outside of its folder. Name that, if it is meant." in done.err
+
+
 def test_exec_with_json_prints_one_object(here: Path) -> None:
     """Status, outputs as nbformat has them, seconds, and whether variables are kept."""
     done = nbagent("exec", "-c", "print('a')\n1 + 1", "--json", *ENGINE, cwd=here)

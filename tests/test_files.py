@@ -104,6 +104,17 @@ async def test_bytes_paths_and_files_are_uploaded(session: Session, told: list[A
     await session.run("import shutil; shutil.rmtree('/tmp/x')")
 
 
+@on_one_loop
+async def test_a_link_out_of_its_folder_is_not_uploaded(session: Session, tmp_path: Path) -> None:
+    """Somebody else's folder may have links to the person's files; what it leads to can be named instead."""
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "secret").write_text("s")
+    (tmp_path / "clone" / "data.csv").symlink_to("../secret")
+    with pytest.raises(DataError, match="is a link to '.*/secret', outside of its folder"):
+        await session.upload(tmp_path / "clone" / "data.csv")
+    assert (await session.upload(tmp_path / "secret")).size == 1
+
+
 @pytest.mark.parametrize(
     ("name", "to"),
     [("../x", "/workspace"), ("a/../../x", "/workspace"), ("/etc/x", "/workspace"), ("x", "/home"), ("x", "/"),

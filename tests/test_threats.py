@@ -110,6 +110,15 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
         "sandbox/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
+    30: (
+        "links and hidden names in what a person gave",
+        "sandbox/test_tree.py::test_links_that_lead_out_or_to_nothing_are_left_out "
+        "sandbox/test_mirror.py::test_what_changes_later_is_brought_in "
+        "sandbox/test_mirror.py::test_a_link_that_comes_between_is_not_followed "
+        "sandbox/contract.py::test_links_lead_nowhere_outside sandbox/contract.py::test_data_is_seen_as_it_is "
+        "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
+        "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
+    ),
 }
 """What it is, and tests beside the self-check's attacks."""
 

@@ -137,6 +137,29 @@ async def test_the_home_is_not_shown(kernel_name: str, home: Path, monkeypatch: 
     assert text(executed.cells[0]) == "[]"
 
 
+async def test_a_cloned_repository_reads_nothing_of_the_person_s(kernel_name: str, folder: Path) -> None:
+    """Links that lead out of the folder are not there, and the first cell says so; dot-entries are hidden at depth."""
+    secret = folder.parent / ".ssh"
+    secret.mkdir()
+    (secret / "id").write_text("key")
+    (folder / "sub" / ".git").mkdir(parents=True)
+    (folder / ".env").write_text("key")
+    (folder / "sub" / ".env").write_text("key")
+    for at, to in {"figures": "../.ssh", "data.csv": "../.ssh/id", "rootfs": "/", "same.csv": "numbers.csv"}.items():
+        (folder / at).symlink_to(to)
+    look = "import os; sorted(os.path.join(at, each)[10:] for at, _, names in os.walk('/tmp/data') for each in names)"
+    made = notebook(kernel_name, look, "open('/tmp/data/same.csv').read()")
+    executed = await nbclient.NotebookClient(made, timeout=60).async_execute()
+    told, found = executed.cells[0].outputs
+    assert (told.name, told.text) == (
+        "stderr",
+        "nbagent: Not shown in /tmp/data: links that lead out of the data, or to what is not shown "
+        "(data.csv, figures, rootfs).\n",
+    )
+    assert found.data["text/plain"] == "['numbers.csv', 'same.csv']"
+    assert text(executed.cells[1]) == "'a\\n1\\n2\\n'"
+
+
 def test_the_level_is_the_person_s(kernel_name: str, monkeypatch: pytest.MonkeyPatch, jupyter: Run) -> None:
     """`NBAGENT_TRUST` decides for any client."""
     monkeypatch.setenv("NBAGENT_TRUST", "sandboxed")
