@@ -101,7 +101,7 @@ class Session:
         status: Where it is in its life.
         consent: What the model must ask for; its mode may be changed at any time.
         ask_hosts: As given; to be changed only before the start.
-        news: What `start` found out about a session that is gone on with, before anybody could follow.
+        news: What `start` found out before anybody could follow: of the data, or of a session that is gone on with.
 
     Raises:
         UsageError: Something of this is wrong.
@@ -388,7 +388,9 @@ class Session:
         if self._found:
             self.news, note = await startup.take_up(kernel, self._found, journal=journal, recording=recording)
         else:
-            await startup.start(kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool)
+            self.news = await startup.start(
+                kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool
+            )
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
         emit, alone = journal.emit, asyncio.Lock()

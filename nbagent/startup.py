@@ -40,8 +40,11 @@ async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] |
 
 async def start(
     kernel: Kernel, *, spec: SandboxSpec, journal: Journal, recording: Recording, pool: KernelPool | None
-) -> None:
+) -> list[Record]:
     """Start the kernel of a new session, or take a warm one.
+
+    Returns:
+        What of the data is not shown, as events that nobody could follow yet.
 
     Raises:
         SandboxError: It can't be started.
@@ -52,8 +55,7 @@ async def start(
     started = time.monotonic()
     await (pool.start(kernel) if pool else kernel.start())
     journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
-    for event in facts(kernel.provisioner.shown.left_out):
-        journal.emit(event)
+    return [journal.emit(event) for event in facts(kernel.provisioner.shown.left_out)]
 
 
 def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionStarted:

@@ -63,7 +63,16 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 PICTURES = {"image/png": "png", "image/jpeg": "jpg"}
-MUST_BE_KNOWN = (StateLost, StateRestored, InstallFailed, HostAsked, HostDecided, ApprovalAsked, ApprovalGiven)
+MUST_BE_KNOWN = (
+    DataLeftOut,
+    StateLost,
+    StateRestored,
+    InstallFailed,
+    HostAsked,
+    HostDecided,
+    ApprovalAsked,
+    ApprovalGiven,
+)
 """What even a quiet terminal shows."""
 STOPPED = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 

@@ -161,7 +161,7 @@ def test_exec_says_which_data_is_not_shown(here: Path) -> None:
     assert done.err.count("not shown (clone/figures).") == 1
     done = nbagent("exec", "-c", "1", "-d", "clone/figures", *ENGINE, cwd=here)
     assert done.code == 2
-    assert "'clone/figures' is a link to '/etc', outside of its folder. Name that, if it is meant." in done.err
+    assert "'clone/figures' is a link to '/etc', outside of its folder.\nName that, if it is meant." in done.err
 
 
 def test_exec_with_json_prints_one_object(here: Path) -> None:

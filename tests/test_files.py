@@ -110,7 +110,7 @@ async def test_a_link_out_of_its_folder_is_not_uploaded(session: Session, tmp_pa
     (tmp_path / "clone").mkdir()
     (tmp_path / "secret").write_text("s")
     (tmp_path / "clone" / "data.csv").symlink_to("../secret")
-    with pytest.raises(DataError, match="is a link to '.*/secret', outside of its folder"):
+    with pytest.raises(DataError, match=r"is a link to '.*/secret', outside of its folder"):
         await session.upload(tmp_path / "clone" / "data.csv")
     assert (await session.upload(tmp_path / "secret")).size == 1
 
