@@ -331,6 +331,30 @@ print(json.dumps(found))
             await kernel.restart()
             assert await value(kernel, LOOK) == expected
 
+    async def test_who_takes_a_sandbox_over_goes_on_with_its_data(self, engine: Engine, clone: Path) -> None:
+        """What changes while nobody holds it, and later, is seen after that; with the sandbox the mirror goes."""
+        kernel = Kernel(engine, SandboxSpec(data=(Mount(clone, "/tmp/data"),), owner="somebody", keep=60))
+        other = Kernel(engine)
+        try:
+            await kernel.start()
+            folder, scratch = kernel.provisioner.lease.folder, kernel.provisioner.scratch
+            await kernel.detach()
+            (clone / "meanwhile.csv").write_text("m")
+            (clone / ".env").write_text("secret")
+            await other.take_over(folder)
+            (clone / "later.csv").write_text("l")
+            end = time.monotonic() + 100 * machine.pace()
+            while "later.csv" not in (now := await value(other, LOOK)) and time.monotonic() < end:
+                await asyncio.sleep(0.02)
+            assert (now["meanwhile.csv"], now["later.csv"]) == ("m", "l")
+            assert not [path for path in now if "id" in path or ".env" in path]
+        finally:
+            await kernel.stop()
+            await other.stop()
+        assert not scratch.exists()
+        assert (clone / "a.csv").stat().st_nlink == 1
+        assert (clone.parent / ".ssh" / "id").read_text() == "secret"
+
     async def test_a_file_that_is_mounted_is_seen_when_it_is_replaced(self, engine: Engine, elsewhere: Path) -> None:
         """A large file of another file system is mounted alone; a new one in its place comes as a copy."""
         (elsewhere / "large").write_bytes(b"1" * (2 * SMALL))

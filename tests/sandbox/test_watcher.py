@@ -1,0 +1,98 @@
+"""What changes in data is brought into its mirror, whether Linux tells of changes or not, until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import machine
+import pytest
+import watchfiles
+
+from nbagent.sandbox.mirror import Mirror
+from nbagent.sandbox.mounts import DATA, Mount
+from nbagent.sandbox.tree import LeftOut, Why
+from nbagent.sandbox.watcher import Watcher
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    """A folder of the person's."""
+    folder = tmp_path / "given"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "old").symlink_to("/")
+    return folder
+
+
+Watched = tuple[Watcher, Path, list[LeftOut]]
+
+
+@pytest.fixture
+def watched(given: Path, tmp_path: Path) -> Iterator[Watched]:
+    """A watcher of a mirror, the mirror, and what was told."""
+    (tmp_path / "scratch").mkdir()
+    mirror = Mirror(tmp_path / "scratch" / "data", [Mount(given, DATA)], uid=os.getuid())
+    mirror.fill()
+    told: list[LeftOut] = []
+    watcher = Watcher(mirror, told=mirror.left_out, tell=told.append)
+    yield watcher, tmp_path / "scratch" / "data", told
+    watcher.stop()
+    watcher.join()
+
+
+def until(holds: Callable[[], bool]) -> bool:
+    """Whether something holds within a time that is long for this machine."""
+    end = time.monotonic() + 100 * machine.pace()
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()
+
+
+def test_changes_are_brought_in_and_news_told_once(watched: Watched, given: Path) -> None:
+    """In folders that came later too; a link is told of when it comes, what was told before is not."""
+    _, seen, told = watched
+    (given / "sub" / "a.csv").write_text("a")
+    assert until((seen / "sub" / "a.csv").exists)
+    (given / "late").mkdir()
+    assert until((seen / "late").exists)
+    (given / "late" / "b.csv").write_text("b")
+    (given / "late" / "link").symlink_to("/etc")
+    (given / ".env").touch()
+    assert until(lambda: (seen / "late" / "b.csv").exists() and bool(told))
+    (given / "late" / "c.csv").write_text("c")
+    assert until((seen / "late" / "c.csv").exists)
+    assert told == [{Why.LINK: ["late/link"]}]
+    assert not (seen / ".env").exists()
+
+
+def test_after_its_end_nothing_is_brought_in(watched: Watched, given: Path) -> None:
+    """The sandbox may be going, or another process's."""
+    watcher, seen, _ = watched
+    (given / "a.csv").touch()
+    assert until((seen / "a.csv").exists)
+    watcher.stop()
+    watcher.join()
+    assert "nbagent-data" not in machine.own_threads()
+    (given / "b.csv").touch()
+    time.sleep(1)
+    assert not (seen / "b.csv").exists()
+
+
+class TestWithoutWatches:
+    """Where Linux has no watch left."""
+
+    @pytest.fixture(autouse=True)
+    def _none_left(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: Any, **__: Any) -> NoReturn:
+            raise OSError("OS file watch limit reached")
+
+        monkeypatch.setattr(watchfiles, "watch", refuse)
+
+    def test_data_is_looked_at_in_turns(self, watched: Watched, given: Path) -> None:
+        """It takes a little longer and is the same."""
+        _, seen, _ = watched
+        (given / "sub" / "a.csv").write_text("a")
+        assert until((seen / "sub" / "a.csv").exists)
