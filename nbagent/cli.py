@@ -226,18 +226,31 @@ def mcp(
     image: options.Image = None,
     allow_host: options.Hosts = None,
     http: Annotated[
-        int | None, typer.Option("--http", metavar="PORT", help="Streamable HTTP on loopback instead of stdio.")
+        str | None,
+        typer.Option(
+            "--http", metavar="WHERE", help="HTTP instead of stdio: a port of 127.0.0.1, or the PATH.sock of a socket."
+        ),
+    ] = None,
+    http_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--http-origin", metavar="ORIGIN", help="A page of this machine that may use it over HTTP. Repeatable."
+        ),
     ] = None,
     verbose: options.Verbose = 0,
 ) -> None:
-    """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here."""
+    """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here.
+
+    Over HTTP a client needs the token that is shown at the start, or chosen in NBAGENT_MCP_TOKEN.
+    """
     from nbagent.mcp_server import serve
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, False, None, None) | {"mcp": False}
 
     async def run() -> int:
-        await serve(_session(**arguments), out=out, port=http, say=lambda text: typer.echo(text, err=True))
+        session = _session(**arguments)
+        await serve(session, out=out, http=http, origins=http_origin or (), say=lambda text: typer.echo(text, err=True))
         return 0
 
     raise typer.Exit(_finish(run()))
