@@ -12,7 +12,7 @@ from nbagent.consent import Action, Consent, Decision, Kind, Mode, Unattended, V
 from nbagent.errors import InstallRefused, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Package
 
-KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget")
+KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget", "names")
 
 
 def action(kind: Kind, what: str = "x", **more: Any) -> Action:
