@@ -52,7 +52,7 @@ async def test_a_session_has_one_allowance(index: Index) -> None:
                 "tool", description="x", code="def tool() -> int:\n    return 1\n",
                 tests="from tool import tool\ndef test_it():\n    assert tool() == 1\n", dependencies=["forged"],
             )  # fmt: skip
-    async with Session.connect(first.id) as later:
+    async with await Session.connect(first.id) as later:
         await later.run(LEAK.replace("leak", "later"))
         assert await later.install(["asked-by-name"])
     expected = [*(f"leak-{number}" for number in range(7)), "model-0", "model-1", "model-2"]
