@@ -67,6 +67,8 @@ FREE: dict[Mode, frozenset[Kind]] = {
     Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp", "tool"}),
 }
 """By mode, what nobody is asked about. More money or time than was granted is always asked for."""
+MAX_NOES = 3
+"""To more names of packages, after which a session's code is refused without a question."""
 MAX_WHAT = 500
 """Characters of the one line that says what is asked about; the code is whole."""
 
@@ -150,6 +152,7 @@ class Consent:
         self.unattended = unattended
         self._open: dict[str, _Question] = {}
         self._asked = 0
+        self._noes = 0
         self._lock = threading.Lock()
         self._waits = 0
         self._waited = 0.0
@@ -261,14 +264,19 @@ class Consent:
     async def exceed(self, names: Iterable[str], reason: str, *, turn: int) -> None:
         """Ask whether the package index may be asked for names beyond what code may ask for by itself.
 
+        After a few noes nobody is asked again: code that makes up names must not wear a person out.
+
         Raises:
             InstallRefused: It may not, or nobody is there to say.
         """
+        if self._noes >= MAX_NOES:
+            raise InstallRefused(reason, mend=NAMES_MEND)
         named = tuple(names)
         what = ", ".join(named)
         action = Action(kind="names", tool="install", what=what, packages=named, note=reason, turn=turn, anyway=True)
         verdict = await self.ask(action)
         if not verdict.granted:
+            self._noes += 1
             raise InstallRefused(f"{reason} {verdict.reason}".strip(), mend=NAMES_MEND)
 
     def answer(self, name: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
