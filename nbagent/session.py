@@ -36,6 +36,7 @@ from nbagent.policy import Limits
 from nbagent.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.sandbox.allowance import Allowance
+from nbagent.sandbox.requirements import declared
 from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
@@ -209,6 +210,7 @@ class Session:
         self._found: sessions.Known | None = None
         self._pins: dict[str, str] = {}
         self._own = 0
+        self._allowance: Allowance | None = None
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -588,12 +590,18 @@ class Session:
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
         """Run a cell without the model.
 
+        What its own text declares in a PEP 723 block is the person's word, as what they install is, and not the code's:
+        no data can have got into it. It doesn't count for `unknown_names`.
+
         Raises:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
+        cells = self._running(self._cells)
+        if self._allowance is not None and (named := declared(code)):
+            await asyncio.to_thread(self._allowance.take, named, granted=True)
         with self._own_work():
-            return await self._running(self._cells).run(code, timeout=timeout)
+            return await cells.run(code, timeout=timeout)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for this session.

@@ -88,6 +88,20 @@ async def test_a_person_is_asked_for_more(index: Index) -> None:
     assert heard(index) == ["wanted"]
 
 
+async def test_what_a_persons_script_declares_is_theirs(index: Index) -> None:
+    """A notebook names all that it needs, in exact versions; nothing that its code finds out can be among that."""
+    names = [f"rare-{number}" for number in range(15)]
+    for name in names:
+        index.add(name)
+    wanted = ", ".join(f'"{name}==1.0"' for name in names)
+    async with session(security={"unknown_names": 0}) as own:
+        cell = await own.run(f"# /// script\n# dependencies = [{wanted}]\n# ///\nimport rare_7; rare_7.version")
+        assert cell.text == "'1.0'"
+        written = "get_ipython().run_cell('# /// script\\n# dependencies = [\"made-up\"]\\n# ///\\n1')"
+        assert "--unknown-names" in str((await own.run(written)).outputs)
+    assert sorted(heard(index)) == sorted(names)
+
+
 def test_the_option_and_the_audit(index: Index, tmp_path: Path) -> None:
     """A person gives more, or none, at the command line; the audit log has each name."""
     model = replies(tmp_path / "r.jsonl", call("%pip install one-name"), call("%pip install two-names"), "Done.")
