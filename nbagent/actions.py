@@ -11,8 +11,9 @@ from typing import Literal
 from nbagent.errors import UsageError
 from nbagent.programs import PYTHON, programs
 
-Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget"]
-"""Of an action. `shell` is a program, and a cell that starts one; `edit` writes a file; `tool` makes a tool to keep."""
+Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget", "names"]
+"""Of an action. `shell` is a program, and a cell that starts one; `edit` writes a file; `tool` makes a tool to keep;
+`names` asks the package index for more names than code may by itself."""
 _SEVERAL = re.compile(rf"[;&|`$<>{{\n]|^%|^{PYTHON}")
 """What makes more of a command than one program with its words: no pattern speaks for that. IPython fills in `{…}`."""
 _RUNNERS = frozenset(
@@ -69,9 +70,9 @@ class Action:
     def rules(self) -> tuple[str, ...]:
         """What a person allows who allows this for the session: all cells, this program, these packages, this tool.
 
-        Nothing for a budget, which would be one no more.
+        Nothing for a budget or for names beyond an allowance, which would be none any more.
         """
-        if self.kind == "budget":
+        if self.kind in ("budget", "names"):
             return ()
         if self.kind in ("cell", "edit"):
             return (f"{self.kind}:*",)

@@ -37,6 +37,7 @@ WANTS = {
     "mcp": "call a tool",
     "tool": "make a tool",
     "budget": "go on beyond the budget",
+    "names": "ask the package index for more names than it may by itself",
 }
 MAX_RULES = 200
 """Characters of what would be allowed for the session."""

@@ -77,6 +77,7 @@ def run(
     ask_hosts: options.AskHosts = False,
     upload_mb: options.UploadMb = None,
     download_mb: options.DownloadMb = None,
+    unknown_names: options.UnknownNames = None,
     approvals: options.Approvals = None,
     allow: options.Allow = None,
     unattended: options.Unattended = None,
@@ -101,7 +102,7 @@ def run(
     from nbagent import commands
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
+    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
     arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
     arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic}
     arguments |= {"mcp": mcp or not no_mcp, "forge": forge, "replies": "structured" if structured else None}
@@ -132,6 +133,7 @@ def execute(
     ask_hosts: options.AskHosts = False,
     upload_mb: options.UploadMb = None,
     download_mb: options.DownloadMb = None,
+    unknown_names: options.UnknownNames = None,
     restore: options.Restore = None,
     keep: options.Keep = False,
     as_json: options.Json = False,
@@ -142,7 +144,7 @@ def execute(
     from nbagent import commands
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
+    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
     running = commands.execute(
         source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
     )
@@ -150,21 +152,14 @@ def execute(
 
 
 @app.command(short_help="See it work, without a key.")
-def demo(
-    out: options.Out = None,
-    engine: options.Engine = None,
-    as_json: options.Json = False,
-    verbose: options.Verbose = 0,
-) -> None:
+@options.as_in(run, but=("question", "data", "model", "fallback", "critic", "structured", "record"))
+def demo(**given: Any) -> None:
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
     from nbagent import commands
 
-    def make(**arguments: Any) -> Session:
-        return _session(**arguments, log_level=options.log_level(verbose), attended=not as_json)
-
-    raise typer.Exit(
-        _finish(commands.demo(make, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
-    )
+    with commands.demo(quiet=given["as_json"] or given["quiet"]) as (question, data, model):
+        out = given.pop("out") or Path("nbagent-demo.ipynb")
+        run(question, data=[data], model=model, out=out, **given)
 
 
 @app.command(short_help="List the sessions, and which can be gone on with.")
@@ -225,19 +220,33 @@ def mcp(
     accept: options.Accept = None,
     image: options.Image = None,
     allow_host: options.Hosts = None,
+    unknown_names: options.UnknownNames = None,
     http: Annotated[
-        int | None, typer.Option("--http", metavar="PORT", help="Streamable HTTP on loopback instead of stdio.")
+        str | None,
+        typer.Option(
+            "--http", metavar="WHERE", help="HTTP instead of stdio: a port of 127.0.0.1, or the PATH.sock of a socket."
+        ),
+    ] = None,
+    http_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--http-origin", metavar="ORIGIN", help="A page of this machine that may use it over HTTP. Repeatable."
+        ),
     ] = None,
     verbose: options.Verbose = 0,
 ) -> None:
-    """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here."""
+    """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here.
+
+    Over HTTP a client needs the token that is shown at the start, or chosen in NBAGENT_MCP_TOKEN.
+    """
     from nbagent.mcp_server import serve
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= options.reach(allow_host, False, None, None) | {"mcp": False}
+    arguments |= options.reach(allow_host, False, None, None, unknown_names) | {"mcp": False}
 
     async def run() -> int:
-        await serve(_session(**arguments), out=out, port=http, say=lambda text: typer.echo(text, err=True))
+        session = _session(**arguments)
+        await serve(session, out=out, http=http, origins=http_origin or (), say=lambda text: typer.echo(text, err=True))
         return 0
 
     raise typer.Exit(_finish(run()))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 Data = Annotated[
     list[str] | None,
@@ -87,6 +91,14 @@ UploadMb = Annotated[
 DownloadMb = Annotated[
     int | None, typer.Option("--download-mb", metavar="MB", help="MB that may come from hosts in all; 4096 by default.")
 ]
+UnknownNames = Annotated[
+    int | None,
+    typer.Option(
+        "--unknown-names",
+        metavar="NUMBER",
+        help="Packages that few people use, which code may ask the index for; 10 by default.",
+    ),
+]
 Restore = Annotated[
     str | None,
     typer.Option(
@@ -141,9 +153,30 @@ def sandbox(
     }
 
 
-def reach(hosts: list[str] | None, ask: bool, upload: int | None, download: int | None) -> dict[str, Any]:
-    """What the options about hosts are to a session."""
-    options = {"allowed_hosts": hosts or None, "upload_mb": upload, "download_mb": download}
+def as_in(command: Callable[..., None], *, but: Collection[str]) -> Callable[[Command], Command]:
+    """Give a command that takes `**given` the options of another one, but for those of these names."""
+    hints = get_type_hints(command, include_extras=True)
+    taken = [each for each in inspect.signature(command).parameters.values() if each.name not in but]
+
+    def declare(function: Command) -> Command:
+        parameters = [each.replace(annotation=hints[each.name]) for each in taken]
+        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        function.__annotations__ = {each.name: each.annotation for each in parameters}
+        return function
+
+    return declare
+
+
+def reach(
+    hosts: list[str] | None, ask: bool, upload: int | None, download: int | None, unknown_names: int | None
+) -> dict[str, Any]:
+    """What the options about hosts and the package index are to a session."""
+    options = {
+        "allowed_hosts": hosts or None,
+        "upload_mb": upload,
+        "download_mb": download,
+        "unknown_names": unknown_names,
+    }
     return {"security": {name: value for name, value in options.items() if value is not None}, "ask_hosts": ask}
 
 

@@ -9,7 +9,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -145,21 +145,17 @@ async def execute(
     return {"ok": 0, "interrupted": STOPPED}.get(status, 1)
 
 
-async def demo(make: Callable[..., Session], *, out: Path, engine: str | None, as_json: bool) -> int:
-    """Ask the demo's question of the demo's data, with recorded replies."""
+@contextlib.contextmanager
+def demo(*, quiet: bool) -> Iterator[tuple[str, str, str]]:
+    """Say what the demo is, and lend its question, the path of its data, and the model that has its replies."""
     folder = resources.files("nbagent") / "demo"
     with resources.as_file(folder / "penguins.csv") as data, resources.as_file(folder / "replies.jsonl") as replies:
         question = (folder / "question.txt").read_text(encoding="utf-8").strip()
-        if not as_json:
+        if not quiet:
             print("The model's replies are a recording, so no key is needed. Everything else is live: the sandbox,")
             print(f"the code that runs in it, the package it installs, the figure and the notebook.\n\n> {question}\n")
             sys.stdout.flush()
-        return await ask(
-            question,
-            lambda: make(model=f"replay:{replies}", data=[data], engine=engine),
-            out=out,
-            as_json=as_json,
-        )
+        yield question, str(data), f"replay:{replies}"
 
 
 def doctor(*, as_json: bool) -> int:

@@ -22,6 +22,7 @@ from typing import Literal, get_args
 from nbagent.actions import Action, Kind, allows, of_cell, parse_rule
 from nbagent.errors import InstallRefused, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Event, Package
+from nbagent.policy import NAMES_MEND
 
 __all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cell"]
 
@@ -66,6 +67,8 @@ FREE: dict[Mode, frozenset[Kind]] = {
     Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp", "tool"}),
 }
 """By mode, what nobody is asked about. More money or time than was granted is always asked for."""
+MAX_NOES = 3
+"""To more names of packages, after which a session's code is refused without a question."""
 MAX_WHAT = 500
 """Characters of the one line that says what is asked about; the code is whole."""
 
@@ -122,8 +125,8 @@ class Consent:
 
     Attributes:
         attended: As given; it may be changed too.
-        unattended: As given. It speaks for what the model wants to do, never for a budget: who sets one for a time in
-            which nobody is there has answered already.
+        unattended: As given. It speaks for what the model wants to do, never for a budget or for more names of packages
+            than code may ask for: who sets these for a time in which nobody is there has answered already.
 
     Raises:
         UsageError: A rule has not that form, or there is no such policy.
@@ -149,6 +152,7 @@ class Consent:
         self.unattended = unattended
         self._open: dict[str, _Question] = {}
         self._asked = 0
+        self._noes = 0
         self._lock = threading.Lock()
         self._waits = 0
         self._waited = 0.0
@@ -236,7 +240,7 @@ class Consent:
                     await question.answered.wait()
                 verdict = question.verdict or STOPPED
             else:
-                approves = self.unattended == "approve" and action.kind != "budget"
+                approves = self.unattended == "approve" and action.kind not in ("budget", "names")
                 verdict = APPROVED if approves else REJECTED
         finally:
             with self._lock:
@@ -256,6 +260,24 @@ class Consent:
         verdict = await self.ask(action)
         if not verdict.granted:
             raise InstallRefused(f"{', '.join(named)} is not approved. {verdict.reason}".strip())
+
+    async def exceed(self, names: Iterable[str], reason: str, *, turn: int) -> None:
+        """Ask whether the package index may be asked for names beyond what code may ask for by itself.
+
+        After a few noes nobody is asked again: code that makes up names must not wear a person out.
+
+        Raises:
+            InstallRefused: It may not, or nobody is there to say.
+        """
+        if self._noes >= MAX_NOES:
+            raise InstallRefused(reason, mend=NAMES_MEND)
+        named = tuple(names)
+        what = ", ".join(named)
+        action = Action(kind="names", tool="install", what=what, packages=named, note=reason, turn=turn, anyway=True)
+        verdict = await self.ask(action)
+        if not verdict.granted:
+            self._noes += 1
+            raise InstallRefused(f"{reason} {verdict.reason}".strip(), mend=NAMES_MEND)
 
     def answer(self, name: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
         """Answer a question by the id in its event; may be called from any thread.

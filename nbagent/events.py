@@ -293,6 +293,18 @@ class OutputsCleared(Fact, frozen=True, kw_only=True):
     cell: int
 
 
+class IndexAsked(Fact, frozen=True, kw_only=True):
+    """The package index is asked for these names: what leaves the machine of a request for packages.
+
+    What they depend on is asked for as well; that is their publishers' word, and no choice of the code's.
+    """
+
+    cell: int
+    names: list[str]
+    unknown: list[str] = []
+    """Of these, those that few people use: they count, see `sandbox/allowance.py`."""
+
+
 class PackagesInstalled(Fact, frozen=True, kw_only=True):
     """Packages were added to the session's site folder. `cell` is 0 outside of a cell."""
 
@@ -632,6 +644,7 @@ Event = (
     | OutputAdded
     | OutputUpdated
     | OutputsCleared
+    | IndexAsked
     | PackagesInstalled
     | InstallFailed
     | HostAsked

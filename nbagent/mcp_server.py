@@ -234,25 +234,36 @@ def make(server: Server) -> MCPServer:
     return app
 
 
-async def serve(session: Session, *, out: Path | None, port: int | None, say: Callable[[str], object]) -> None:
+async def serve(
+    session: Session,
+    *,
+    out: Path | None,
+    http: str | None,
+    origins: Sequence[str] = (),
+    say: Callable[[str], object],
+) -> None:
     """Serve until the client is gone, or somebody interrupts.
 
     Args:
         session: Not started yet.
         out: Where the notebook goes.
-        port: Of streamable HTTP on loopback; None for stdio.
-        say: Told where the notebook is, if anything ran.
+        http: Where to listen for streamable HTTP (see `mcp_http.address`); None for stdio.
+        origins: Pages that may send requests over HTTP.
+        say: Told what a client over HTTP needs; and where the notebook is, if anything ran.
 
     Raises:
-        UsageError: The SDK is not installed.
+        UsageError: The SDK is not installed, or nothing can be served there.
     """
     server = Server(session, out=out)
     app = make(server)
     try:
-        if port is None:
+        if http is None:
             await app.run_stdio_async()
         else:
-            await app.run_streamable_http_async(host="127.0.0.1", port=port)
+            from nbagent import mcp_http, settings
+
+            token = settings.load().mcp_token.get_secret_value()
+            await mcp_http.serve(app, at=http, token=token, origins=origins, say=say)
     finally:
         stopping = asyncio.create_task(server.stop())
         while not stopping.done():

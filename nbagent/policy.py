@@ -17,8 +17,10 @@ from nbagent.errors import UsageError
 MIB = 1024 * 1024
 MAX_BOUND = 1_000_000_000
 """The most that any limit can be, in its own unit."""
-WHOLE_LIMITS = ("memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb")
+WHOLE_LIMITS = ("memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb", "unknown_names")
 """The fields of `Limits` that are whole numbers."""
+NAMES_MEND = "Allow more with --unknown-names NUMBER, or list what it needs in the setting install_allow."
+"""The mend where code asks the package index for more names than `Limits.unknown_names`."""
 
 
 class TrustLevel(enum.StrEnum):
@@ -70,6 +72,8 @@ class Limits:
     """What may be sent to allowed hosts in all: each of them is a way out."""
     download_mb: int = 4096
     """What may be fetched from them in all."""
+    unknown_names: int = 10
+    """Packages that few people use which its code may ask the index for: each name is a way out, of a few bytes."""
 
     def __post_init__(self) -> None:
         for name in ("timeout", "grace", "start_timeout", *WHOLE_LIMITS):
@@ -86,7 +90,7 @@ def _check_bound(name: str, value: float, *, whole: bool) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"The limit {name} is a number, not {value!r}.")
     # Without an end there is no limit, and a value above this overflows some of the system's own.
-    if not 0 < value <= MAX_BOUND:
+    if not 0 < value <= MAX_BOUND and not (name == "unknown_names" and value == 0):
         raise UsageError(f"The limit {name} must be above 0 and at most {MAX_BOUND:,}, not {value}.")
     if whole and not isinstance(value, int):
         raise UsageError(f"The limit {name} must be a whole number, not {value}.")
@@ -165,9 +169,11 @@ class Trust:
     def narrow(self, policy: InstallPolicy) -> InstallPolicy:
         """An install policy as this level has it: where the code is not trusted, what nobody listed is not taken.
 
-        The names that such code asks for would otherwise leave the machine, as questions to the index.
+        The names that such code asks for would otherwise leave the machine, as questions to the index. Code that has
+        the whole network needs no names for that.
         """
-        return replace(policy, listed_only=policy.listed_only or self.install_listed_only)
+        unknown = None if self.network is Network.FULL else self.limits.unknown_names
+        return replace(policy, listed_only=policy.listed_only or self.install_listed_only, unknown_names=unknown)
 
 
 TRUST_PRESETS: dict[TrustLevel, Trust] = {
@@ -217,12 +223,12 @@ TRUST_PRESETS: dict[TrustLevel, Trust] = {
 
 LIMIT_NAMES = {
     "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout", "upload_mb": "upload_mb",
-    "download_mb": "download_mb",
+    "download_mb": "download_mb", "unknown_names": "unknown_names",
 }  # fmt: skip
 """The security options that are limits, by the name that `Limits` has for them."""
 OPTIONS = (
     "network_enabled", "allowed_hosts", "allow_shell", "allow_subprocess", "allow_network_tools", "memory_limit_mb",
-    "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands", "upload_mb", "download_mb",
+    "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands", "upload_mb", "download_mb", "unknown_names",
 )  # fmt: skip
 """The names of all security options."""
 
@@ -321,6 +327,8 @@ class InstallPolicy:
         deny: Never these, not even as a dependency.
         min_age_days: A release younger than this is not taken: most hostile releases are found within days.
         listed_only: Whether an empty `allow` allows nothing instead of everything.
+        unknown_names: How many packages that few people use the code of one sandbox may ask the index for, see
+            `sandbox/allowance.py`; None for any number.
     """
 
     enabled: bool = True
@@ -328,3 +336,4 @@ class InstallPolicy:
     deny: frozenset[str] = field(default_factory=frozenset)
     min_age_days: float = 3.0
     listed_only: bool = False
+    unknown_names: int | None = 10

@@ -35,6 +35,8 @@ from nbagent.options import AgentOptions, Replies
 from nbagent.policy import Limits
 from nbagent.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
+from nbagent.sandbox.allowance import Allowance
+from nbagent.sandbox.requirements import declared
 from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
@@ -208,6 +210,7 @@ class Session:
         self._found: sessions.Known | None = None
         self._pins: dict[str, str] = {}
         self._own = 0
+        self._allowance: Allowance | None = None
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -369,6 +372,8 @@ class Session:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id)
         self._observe(journal)
+        # One for all its sandboxes: those after a resume, and those in which tools are made.
+        self._allowance = Allowance(self._spec.install, journal.folder / "asked.json")
         self._forge = self._tool_forge(engine, journal)
         kernel = self._kernel = Kernel(
             engine,
@@ -378,6 +383,8 @@ class Session:
             ask_hosts=self.ask_hosts,
             restore=self._restore,
             confirm=self._confirm_install,
+            exceed=self._exceed,
+            allowance=self._allowance,
         )
         opening = asyncio.create_task(self._model.open()) if self._model.name else None
         await startup.side_by_side(self._come_to(kernel, journal), opening)
@@ -428,7 +435,15 @@ class Session:
             return None
         from nbagent.forge import ToolForge
 
-        return ToolForge(self._root, engine=engine, spec=self._spec, notify=journal.emit, confirm=self._confirm_install)
+        return ToolForge(
+            self._root,
+            engine=engine,
+            spec=self._spec,
+            notify=journal.emit,
+            confirm=self._confirm_install,
+            exceed=self._exceed,
+            allowance=self._allowance,
+        )
 
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""
@@ -441,6 +456,10 @@ class Session:
     async def _confirm_install(self, packages: list[Package]) -> None:
         if self._conversation is not None:
             await self._conversation.confirm(packages, own=self._own > 0)
+
+    async def _exceed(self, names: list[str], reason: str) -> None:
+        turn = self._conversation.turns if self._conversation is not None else 0
+        await self.consent.exceed(names, reason, turn=turn)
 
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
@@ -573,12 +592,18 @@ class Session:
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
         """Run a cell without the model.
 
+        What its own text declares in a PEP 723 block is the person's word, as what they install is, and not the code's:
+        no data can have got into it. It doesn't count for `unknown_names`.
+
         Raises:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
+        cells = self._running(self._cells)
+        if self._allowance is not None and (named := declared(code)):
+            await asyncio.to_thread(self._allowance.take, named, granted=True)
         with self._own_work():
-            return await self._running(self._cells).run(code, timeout=timeout)
+            return await cells.run(code, timeout=timeout)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for this session.
@@ -588,7 +613,7 @@ class Session:
             InstallError: It failed; the environment is as it was.
         """
         with self._own_work():
-            return await self._running_kernel().install(requirements)
+            return await self._running_kernel().install(requirements, by_person=True)
 
     @contextlib.contextmanager
     def _own_work(self) -> Iterator[None]:

@@ -88,6 +88,10 @@ class Settings(BaseSettings):
     mcp_config: Path | None = Field(
         default=None, description="The MCP servers' file; mcp.json in the folder of the settings by default."
     )
+    mcp_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="What clients of nbagent mcp --http must send; made anew each time by default.",
+    )
     accept: list[str] = Field(default_factory=list, description="Limits that may stay unenforced.")
     install: bool = Field(default=True, description="Whether packages may be installed.")
     install_allow: list[str] = Field(default_factory=list, description="If not empty, only these distributions.")

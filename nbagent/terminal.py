@@ -273,7 +273,7 @@ class View:
             case HostDecided():
                 self.wait("working")
             case ApprovalAsked(id=name, kind=kind, what=what):
-                if kind != "install":  # which tells of its failure itself
+                if kind not in ("install", "names"):  # which tell of their failure themselves
                     self._wanted[name] = what
                 self.wait("waiting for approval")
             case ApprovalGiven():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -453,6 +454,19 @@ def test_demo_answers_without_a_key(here: Path) -> None:
     nbformat.validate(nbformat.read(here / "nbagent-demo.ipynb", as_version=4))
     done = nbagent("demo", "--json", "-o", "d.ipynb", *ENGINE, cwd=here)
     assert (done.json["success"], done.json["replay"], sorted(done.json)) == (True, True, sorted(ANSWER_KEYS))
+
+
+def test_demo_takes_the_options_of_run(here: Path) -> None:
+    """All but those about its question, its data and its model; and they mean the same."""
+
+    def listed(command: str) -> set[str]:
+        return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", nbagent(command, "--help", cwd=here).out, re.MULTILINE))
+
+    own = {"--data", "--model", "--fallback", "--critic", "--structured", "--record"}
+    assert listed("demo") == listed("run") - own
+    refused = nbagent("demo", "--trust", "untrusted", "--memory", "1", "--quiet", *ENGINE, cwd=here)
+    assert (refused.code, refused.out) == (2, "")
+    assert "memory_mb is 1" in sentence(refused)
 
 
 def test_the_version_is_the_packages(here: Path) -> None:

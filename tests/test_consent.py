@@ -12,7 +12,7 @@ from nbagent.consent import Action, Consent, Decision, Kind, Mode, Unattended, V
 from nbagent.errors import InstallRefused, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Package
 
-KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget")
+KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget", "names")
 
 
 def action(kind: Kind, what: str = "x", **more: Any) -> Action:
@@ -274,6 +274,19 @@ async def test_an_answer_that_comes_with_the_end_of_the_turn() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert (asked.told[-1].by, asked.told[-1].reason) == ("person", "No.")
+
+
+async def test_names_of_packages_wear_nobody_out() -> None:
+    """Each question is of its own names, whatever is allowed otherwise; after three noes there is none any more."""
+    emitted: list[object] = []
+    consent = Consent(Mode.NEVER_ASK, emitted.append, allow=["install"], unattended="approve")
+    for number in range(50):
+        with pytest.raises(InstallRefused, match="--unknown-names"):
+            await consent.exceed([f"secret-{number}"], "Too many.", turn=1)
+    asked = [each for each in emitted if isinstance(each, ApprovalAsked)]
+    assert [(each.kind, each.packages, each.rules) for each in asked] == [
+        ("names", [f"secret-{number}"], []) for number in range(3)
+    ]
 
 
 async def test_a_budget_is_asked_for_again() -> None:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import nbformat
 import pytest
 import pytest_asyncio
@@ -178,11 +179,15 @@ async def test_the_notebook(client: Client) -> None:
 
 async def test_over_http(tmp_path: Path) -> None:
     """The same by streamable HTTP on loopback; an interrupt writes the notebook and ends the sandbox."""
+    token = "a-token-of-this-test"  # noqa: S105 - no secret
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     program = subprocess.Popen(
-        [sys.executable, *words(tmp_path), "--http", str(port)], stderr=subprocess.PIPE, text=True
+        [sys.executable, *words(tmp_path), "--http", str(port)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NBAGENT_MCP_TOKEN": token},
     )
     try:
         end = time.monotonic() + 30
@@ -192,8 +197,11 @@ async def test_over_http(tmp_path: Path) -> None:
                     break
             assert time.monotonic() < end
             await asyncio.sleep(0.1)
-        opened = streamable_http_client(f"http://127.0.0.1:{port}/mcp")
-        async with opened as (read, write, *_), ClientSession(read, write) as session:
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
+            streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http) as (read, write, *_),
+            ClientSession(read, write) as session,
+        ):
             await session.initialize()
             assert (await Client(session).call("run_cell", code="6 * 7")).text == "[result]\n42"
     finally:

@@ -45,7 +45,12 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_cli.py::test_doctor_without_an_engine_fails selfcheck/test_report.py::test_no_engine_is_an_error "
         "sandbox/test_local.py::test_it_needs_the_level_trusted",
     ),
-    13: ("the network is off", "sandbox/contract.py::test_no_name_is_resolved"),
+    13: (
+        "the network is off",
+        "sandbox/contract.py::test_no_name_is_resolved kernel/test_installs.py::test_names_are_no_way_out "
+        "clients/test_managers.py::test_names_of_packages_are_no_way_out "
+        "test_session_names.py::test_a_session_has_one_allowance",
+    ),
     14: ("private and metadata addresses", "sandbox/contract.py::test_the_host_s_network_at_the_trusted_level_only"),
     15: ("the allow-list of hosts is confused", ""),
     16: ("a tool ignores the proxy", ""),
@@ -118,6 +123,12 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/contract.py::test_links_lead_nowhere_outside sandbox/contract.py::test_data_is_seen_as_it_is "
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
+    ),
+    34: (
+        "a server of nbagent's on loopback is reached by another user or a page",
+        "test_mcp_http.py::test_without_the_token_nobody_gets_in test_mcp_http.py::test_another_user_has_no_token "
+        "test_mcp_http.py::test_a_socket_is_of_one_user test_mcp_http.py::test_a_request_for_another_host_is_refused "
+        "test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""

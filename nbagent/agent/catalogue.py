@@ -6,13 +6,17 @@ named is not there; an Ollama also tells what one of its models can do.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
+import pwd
 import re
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbagent.agent.providers import PROVIDERS, Provider, ollama_address
@@ -23,6 +27,8 @@ LIMIT = 4 * 1024 * 1024
 """Bytes of a list; the longest today, OpenRouter's, has a fifth of that."""
 SHOWN = 8
 """Names in an error."""
+FIRST_PERSON = 1000
+"""The first number that Linux gives to people; below are root and services."""
 
 # What is no model to talk with, or not one that anybody means who named none.
 _OTHER = re.compile(
@@ -120,6 +126,36 @@ def ollama_can(model: str) -> frozenset[str]:
     found = _get(f"{address}/api/show", {**_ollamas_key(), "Content-Type": "application/json"}, body=body)
     capabilities = found.get("capabilities")
     return frozenset(capabilities) if isinstance(capabilities, list) else frozenset()
+
+
+def strangers_ollama() -> str:
+    """The user who runs what answers at Ollama's address on this machine, if it is somebody else; else nothing.
+
+    Any user can listen there, and would be sent the questions and what the data shows. A service has a user of the
+    system's. Where this machine doesn't say whose it is, as on another one, nothing is known.
+    """
+    try:
+        address = urllib.parse.urlsplit(ollama_address(PROVIDERS["ollama"].address))
+        port = address.port
+    except ValueError:
+        return ""
+    if address.hostname not in ("127.0.0.1", "localhost", "::1"):
+        return ""
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        with contextlib.suppress(OSError):
+            for row in (line.split() for line in table.read_text().splitlines()[1:]):
+                uid = int(row[7])
+                is_listening = row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port
+                if is_listening and uid != os.getuid() and uid >= FIRST_PERSON:
+                    return _user(uid)
+    return ""
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _question(name: str, provider: Provider) -> tuple[str, dict[str, str]]:

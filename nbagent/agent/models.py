@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent.agent.catalogue import UnlistedError, default_of, models_of, ollama_can, some
+from nbagent.agent.catalogue import UnlistedError, default_of, models_of, ollama_can, some, strangers_ollama
 from nbagent.agent.providers import PROVIDERS, Provider, options, settle
 from nbagent.errors import ModelError
 
@@ -151,6 +151,11 @@ def find_model(*, structured: bool = False) -> str:
     for name, provider in PROVIDERS.items():
         if name != "ollama" and (provider.key or provider.url) and provider.installed:
             return _default(name, provider)
+    if stranger := strangers_ollama():
+        raise ModelError(
+            f"No model was named, and Ollama's address is that of another user of this machine, {stranger}.",
+            mend="If you trust them with your data, name it: --model ollama:MODEL.",
+        )
     if model := _ollama_model(tools=not structured):
         return f"ollama:{model}"
     without = [provider for provider in PROVIDERS.values() if provider.key]

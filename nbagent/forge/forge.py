@@ -16,8 +16,9 @@ from nbagent.forge.tool import Draft, Tool, digest, encode
 from nbagent.forge.workshop import Progress, Workshop, isolating
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
+from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.packages import Confirm
+from nbagent.sandbox.packages import Confirm, Exceed
 from nbagent.sandbox.spec import SandboxSpec
 
 
@@ -43,6 +44,8 @@ class ToolForge:
         spec: What the sandboxes are to be; by the settings by default.
         notify: Gets a `ToolStage` for each stage of each tool.
         confirm: Called with what is about to be installed for a tool; it raises `InstallRefused` to keep it out.
+        exceed: Called with names beyond the allowance; it raises `InstallRefused` unless a person allows them.
+        allowance: What tools may ask the package index for in all; one of its own by default.
 
     Raises:
         ForgeError: The engine isolates nothing.
@@ -56,12 +59,16 @@ class ToolForge:
         spec: SandboxSpec | None = None,
         notify: Callable[[Event], object] = lambda _: None,
         confirm: Confirm | None = None,
+        exceed: Exceed | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self._library = Library(root or store.state_root(settings.load().state_dir))
         self._engine = isolating(engine) if isinstance(engine, Engine) else engine
         self._spec = spec
         self._notify = notify
         self._confirm = confirm
+        self._exceed = exceed
+        self._allowance = allowance
         self._making = asyncio.Lock()
 
     # -- making -------------------------------------------------------------------------------------------------
@@ -132,7 +139,16 @@ class ToolForge:
     async def _workshop(self) -> Workshop:
         if not isinstance(self._engine, Engine):
             self._engine = await registry.choose(self._engine or settings.load().engine)
-        return Workshop(self._engine, self._spec or _usual(), notify=self._notify, confirm=self._confirm)
+        spec = self._spec or _usual()
+        self._allowance = self._allowance or Allowance(spec.install)
+        return Workshop(
+            self._engine,
+            spec,
+            notify=self._notify,
+            confirm=self._confirm,
+            exceed=self._exceed,
+            allowance=self._allowance,
+        )
 
     # -- the library --------------------------------------------------------------------------------------------
 

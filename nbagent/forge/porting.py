@@ -12,8 +12,6 @@ from __future__ import annotations
 import io
 import json
 import lzma
-import re
-import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -25,11 +23,10 @@ import msgspec
 from nbagent.errors import ForgeError, StoreError
 from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
+from nbagent.sandbox.requirements import script_block
 from nbagent.store import cannot_write, write_atomically
 
 ABOUT = "tool.json"
-_BLOCK = re.compile(r"^# /// script\n((?:#(?! ///)(?: .*)?\n)+)# ///$", re.MULTILINE)
-"""A block of PEP 723; it ends where another one begins, or each beginning would be read to the file's end."""
 _UNREADABLE = (
     OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
 )  # fmt: skip
@@ -115,14 +112,12 @@ def _of_module(path: Path) -> Draft:
     code, name = _bounded(path), path.stem
     if problem := source.problem(code):
         raise ValueError(problem)
-    block = _BLOCK.search(code)
-    lines = "\n".join(line[2:] for line in block[1].splitlines()) if block else ""
     return Draft(
         name=name,
         description=source.summary(code, name) or f"The function {name}.",
         code=code,
         tests=_bounded(path.with_name(f"test_{name}.py")),
-        dependencies=_strings(tomllib.loads(lines).get("dependencies", [])),
+        dependencies=_strings(script_block(code).get("dependencies", [])),
     )
 
 

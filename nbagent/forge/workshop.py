@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.errors import ForgeError, InstallError, NbagentError
-from nbagent.events import Event, HostDecided, Package, ToolStage
+from nbagent.events import Event, HostDecided, IndexAsked, Package, ToolStage
 from nbagent.forge import schema, source, verdict
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
@@ -24,8 +24,9 @@ from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.recovery import LOST
 from nbagent.policy import InstallPolicy
+from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.packages import Confirm
+from nbagent.sandbox.packages import Confirm, Exceed
 from nbagent.sandbox.spec import SandboxSpec
 
 PYTEST = "pytest>=8,<10"
@@ -80,6 +81,8 @@ class Workshop:
         spec: What the sandboxes are to be; they see no data, and end with this process.
         notify: Gets the events.
         confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
+        exceed: Called with names beyond the allowance; it raises `InstallRefused` unless a person allows them.
+        allowance: What tools may ask the package index for in all; by default each for itself.
 
     Attributes:
         spec: What the sandboxes are.
@@ -95,12 +98,14 @@ class Workshop:
         *,
         notify: Callable[[Event], object] = lambda _: None,
         confirm: Confirm | None = None,
+        exceed: Exceed | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         isolating(engine)
         self._engine = engine
         self.spec = replace(spec, data=(), keep=0.0, late_data=False, install=_with_pytest(spec.install))
         self._notify = notify
-        self._confirm = confirm
+        self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
 
     def begin(self, draft: Draft, *, version: int) -> Progress:
         """What tells of a tool's stages.
@@ -123,7 +128,7 @@ class Workshop:
         """
         draft = progress.draft
         progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
-        kernel = Kernel(self._engine, self.spec, notify=self._hear, confirm=self._confirm)
+        kernel = Kernel(self._engine, self.spec, notify=self._hear, **self._consent)
         try:
             await kernel.start()
             progress.enter(Stage.INSTALLING)
@@ -139,8 +144,8 @@ class Workshop:
                 progress.enter(Stage.DORMANT)
 
     def _hear(self, event: Event) -> None:
-        """Tell which hosts a tool reached for. What else is told of its kernel is nobody's cell, and in the verdict."""
-        if isinstance(event, HostDecided):
+        """Tell what left for hosts and the index. What else is told of its kernel is no cell, and in the verdict."""
+        if isinstance(event, HostDecided | IndexAsked):
             self._notify(event)
 
 

@@ -13,12 +13,13 @@ from concurrent.futures import wait
 from typing import Any
 
 from nbagent.errors import InstallError, InstallRefused
-from nbagent.events import InstallFailed, Package, PackagesInstalled
+from nbagent.events import IndexAsked, InstallFailed, Package, PackagesInstalled
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify
+from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.handoff import InstallHook
-from nbagent.sandbox.packages import Confirm, Installer
+from nbagent.sandbox.packages import Confirm, Exceed, Installer
 
 SECONDS = 5.0
 """For a request to the kernel."""
@@ -40,6 +41,8 @@ class Installs:
         notify: Gets the events.
         cell: Tells the number of the latest cell.
         confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
+        exceed: Called with what is beyond the allowance; it raises `InstallRefused` unless a person allows it.
+        allowance: What the code may ask the index for; by default one of this sandbox's own.
     """
 
     def __init__(
@@ -50,12 +53,16 @@ class Installs:
         *,
         cell: Callable[[], int],
         confirm: Confirm | None = None,
+        exceed: Exceed | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self._process = process
         self._queries = queries
         self._notify = notify
         self._cell = cell
         self._confirm = confirm
+        self._exceed = exceed
+        self._allowance = allowance
         self._installer: Installer | None = None
         self._waits: list[tuple[float, float]] = []
         self._waiting_since: float | None = None
@@ -70,18 +77,27 @@ class Installs:
         if self._installer is None:
             provisioner = self._process.provisioner
             self._installer = Installer(
-                provisioner.site, target=provisioner.target(), policy=self._process.spec.install
+                provisioner.site,
+                target=provisioner.target(),
+                policy=self._process.spec.install,
+                allowance=self._allowance,
             )
-            self._installer.confirm = self._confirmed
+            self._installer.tell = self._tell
+            if (confirm := self._confirm) is not None:
+                self._installer.confirm = lambda packages: self._asking(confirm(packages))
+            if (exceed := self._exceed) is not None:
+                self._installer.exceed = lambda names, reason: self._asking(exceed(names, reason))
         return self._installer
 
-    async def _confirmed(self, packages: list[Package]) -> None:
-        if self._confirm is None:
-            return
+    def _tell(self, names: list[str], unknown: list[str]) -> None:
+        self._notify(IndexAsked(cell=self._cell(), names=names, unknown=unknown))
+
+    async def _asking(self, asking: Awaitable[None]) -> None:
+        """Await a person's answer, and remember for how long."""
         # One at a time: the installer's own lock is held.
         since = self._waiting_since = time.monotonic()
         try:
-            await self._confirm(packages)
+            await asking
         finally:
             self._waits.append((since, time.monotonic()))
             self._waiting_since = None
@@ -92,14 +108,15 @@ class Installs:
         waits = [*self._waits, *([(begun, time.monotonic())] if begun is not None else [])]
         return sum(end - max(start, since) for start, end in waits if end > since)
 
-    async def install(self, requirements: list[str], *, reason: str) -> list[Package]:
-        """Install distributions; they are importable after `make_importable`.
+    async def install(self, requirements: list[str], *, reason: str, by_person: bool = False) -> list[Package]:
+        """Install distributions; they are importable after `make_importable`. A person's own count for nothing.
 
         Raises:
             InstallRefused: Policy or the form of the request forbids it.
             InstallError: It failed; the environment is as it was.
         """
-        return await self._add(0, requirements, self.installer.install(requirements), reason=reason)
+        work = self.installer.install(requirements, by_person=by_person)
+        return await self._add(0, requirements, work, reason=reason)
 
     async def provide(self, module: str, *, cell: int = 0) -> list[Package]:
         """Install what has a module; importable after `make_importable`.

@@ -31,10 +31,11 @@ from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import InstallPolicy
+from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.leases import Lease
-from nbagent.sandbox.packages import Confirm, Installer
+from nbagent.sandbox.packages import Confirm, Exceed, Installer
 from nbagent.sandbox.spec import SandboxSpec
 
 Restore = Literal["nothing", "replay"]
@@ -75,13 +76,15 @@ class Kernel:
         ask_hosts: bool = False,
         restore: Restore = "nothing",
         confirm: Confirm | None = None,
+        exceed: Exceed | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self.engine = engine
         self.cells = 0
         self.is_detached = False
         self._notify = notify
         self._ask_hosts = ask_hosts
-        self._confirm = confirm
+        self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
         self._hosts: Hosts | None = None
         self._busy = asyncio.Lock()
         self._router = Router(notify, limits=limits, spill=spill)
@@ -92,7 +95,7 @@ class Kernel:
         """Put together what works on a process."""
         self._process = process
         self._queries = Queries(process, self._router)
-        self._installs = Installs(process, self._queries, self._notify, cell=lambda: self.cells, confirm=self._confirm)
+        self._installs = Installs(process, self._queries, self._notify, cell=lambda: self.cells, **self._consent)
         self._recovery = Recovery(process, self._queries, self._router, self._notify, replay=self._replay)
         self._runner = Runner(
             process,
@@ -394,14 +397,19 @@ class Kernel:
         """What may be installed."""
         return self.spec.install
 
-    async def install(self, requirements: list[str], *, reason: str = "") -> list[Package]:
+    async def install(self, requirements: list[str], *, reason: str = "", by_person: bool = False) -> list[Package]:
         """Install distributions for this kernel; importable at once.
+
+        Args:
+            requirements: Names with optional extras and versions.
+            reason: Why, for the event.
+            by_person: Whether a person named them, and neither a model nor code.
 
         Raises:
             InstallRefused: Policy or the form of the request forbids it.
             InstallError: It failed; the environment is as it was.
         """
-        return await self._importable(self._installs.install(requirements, reason=reason))
+        return await self._importable(self._installs.install(requirements, reason=reason, by_person=by_person))
 
     async def install_module(self, module: str) -> list[Package]:
         """Install what has a module, by the name that code imports it by; importable at once.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 import shutil
 import subprocess
@@ -28,7 +29,8 @@ from packaging.utils import canonicalize_name
 
 from nbagent.errors import EnvironmentMissing, InstallError, InstallRefused
 from nbagent.events import Package
-from nbagent.policy import InstallPolicy
+from nbagent.policy import NAMES_MEND, InstallPolicy
+from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.modules import distribution_for
 from nbagent.sandbox.requirements import ACCEPTED, Target, parse, read_pins
 from nbagent.sandbox.resolver import (
@@ -49,8 +51,10 @@ from nbagent.sandbox.resolver import (
 from nbagent.sandbox.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
+Exceed = Callable[[list[str], str], Awaitable[None]]
+"""Asks whether the index may be asked for these, which the allowance doesn't cover for this reason."""
 
-__all__ = ["Confirm", "IndexUnreachableError", "Installer", "Target", "fill"]
+__all__ = ["Confirm", "Exceed", "IndexUnreachableError", "Installer", "Target", "fill"]
 
 
 class Installer:
@@ -67,17 +71,26 @@ class Installer:
         target: The sandbox's Python and what it has.
         policy: What may be installed.
         protected: Import names that only their own distribution may bring.
+        allowance: What the code may ask the index for; one of its own by default, kept beside the site folder.
 
     Attributes:
         installed: What the site folder holds, by normalised name.
         confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
+        exceed: Called with what is beyond the allowance; it raises `InstallRefused` unless a person allows it.
+        tell: Called with the names that the index is about to be asked for.
 
     Raises:
         EnvironmentMissing: The target's pins can't be read.
     """
 
     def __init__(
-        self, site: Path, *, target: Target, policy: InstallPolicy, protected: frozenset[str] = KERNEL_MODULES
+        self,
+        site: Path,
+        *,
+        target: Target,
+        policy: InstallPolicy,
+        protected: frozenset[str] = KERNEL_MODULES,
+        allowance: Allowance | None = None,
     ) -> None:
         self.site = site
         self.target = target
@@ -90,18 +103,22 @@ class Installer:
         self._deny = {canonicalize_name(name) for name in policy.deny}
         self._answers: dict[str, InstallError] = {}
         self._lock = asyncio.Lock()
+        self._allowance = allowance or Allowance(policy, site.with_name(f"{site.name}-asked.json"))
         self.confirm: Confirm | None = None
+        self.exceed: Exceed | None = None
+        self.tell: Callable[[list[str], list[str]], None] | None = None
         site.mkdir(parents=True, exist_ok=True)
         site.chmod(0o755)  # the sandbox has another uid, and the person's umask may be 077
         if self._ledger.exists():
             known = msgspec.json.decode(self._ledger.read_bytes(), type=list[Package])
             self.installed = {package.name: package for package in known}
 
-    async def install(self, requirements: Sequence[str]) -> list[Package]:
+    async def install(self, requirements: Sequence[str], *, by_person: bool = False) -> list[Package]:
         """Install by name on the index.
 
         Args:
             requirements: Names with optional extras and versions; nothing else of PEP 508.
+            by_person: Whether a person named them; then they don't count.
 
         Returns:
             What was added, dependencies included; empty if all of it was there.
@@ -113,7 +130,7 @@ class Installer:
         asked = [parse(text) for text in requirements]
         if not asked:
             raise InstallRefused("Nothing was named to install.", mend=ACCEPTED)
-        return await self._install(asked)
+        return await self._install(asked, counted=not by_person)
 
     async def install_module(self, module: str) -> list[Package]:
         """Install what provides a module, at most once a session for each module.
@@ -150,7 +167,7 @@ class Installer:
             raise InstallError(f"{asked.name} {version} is installed, and has no module {module}.")
         return added
 
-    async def _install(self, asked: list[Requirement], *, module: str = "") -> list[Package]:
+    async def _install(self, asked: list[Requirement], *, module: str = "", counted: bool = True) -> list[Package]:
         """Everything after the form of the request is known to be right."""
         self._permit(asked)
         names = {canonicalize_name(requirement.name) for requirement in asked}
@@ -158,6 +175,10 @@ class Installer:
             missing = [requirement for requirement in asked if not self._present(requirement)]
             if not missing:
                 return []
+            if counted:
+                await self._count(missing)
+            if self.tell is not None:
+                self.tell([canonicalize_name(each.name) for each in missing], self._allowance.unknown(missing))
             async with scratch_beside(self.site) as work:
                 resolved = await self._resolve(missing, work)
                 self._permit_resolved(resolved)
@@ -205,6 +226,16 @@ class Installer:
         young = [wheel for wheel in wheels if not old_enough(wheel, minimum)]
         if young:
             raise too_young(young, minimum)
+
+    async def _count(self, asked: list[Requirement]) -> None:
+        """Count what the index would be told, and refuse what is too much unless a person allows it."""
+        reason = await in_thread(self._allowance.take, asked)
+        if not reason:
+            return
+        if self.exceed is None:
+            raise InstallRefused(reason, mend=NAMES_MEND)
+        await self.exceed([str(each) for each in asked], reason)
+        await in_thread(functools.partial(self._allowance.take, asked, granted=True))
 
     def _version(self, name: str) -> str:
         """The version of a package that the sandbox or the site folder has, or nothing."""

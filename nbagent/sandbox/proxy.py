@@ -197,6 +197,8 @@ class Exchange:
         """
         self._budget.check()
         by = await self._gate.admit(self._host, self._port)
+        # The name itself leaves, for the name server of the domain, whether there is such a host or not.
+        self._budget.take("upload", len(self._host))
         server, self._address = await self._dialer.connect(self._host, self._port)
         self._relay = Relay(self._caller, server, budget=self._budget)
         return by, self._relay

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -16,6 +19,8 @@ ACCEPTED = "Give a name on the index, with extras and versions if need be, such 
 
 _FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 <>=!~,.*+()\[\]_-]{0,199}")
 _LONGEST_NAME = 100
+_BLOCK = re.compile(r"^# /// script\n((?:#(?! ///)(?: .*)?\n)+)# ///$", re.MULTILINE)
+"""A block of PEP 723; it ends where another one begins, or each beginning would be read to the file's end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,27 @@ def parse(text: str) -> Requirement:
         shown = text if len(text) <= 60 else f"{text[:60]}…"
         raise InstallRefused(f"{shown!r} is not a plain package name.", mend=ACCEPTED) from None
     return requirement
+
+
+def script_block(code: str) -> dict[str, Any]:
+    """What the first PEP 723 block of a script says; nothing if it has none.
+
+    Raises:
+        ValueError: It isn't TOML.
+    """
+    block = _BLOCK.search(code)
+    return tomllib.loads("\n".join(line[2:] for line in block[1].splitlines())) if block else {}
+
+
+def declared(code: str) -> list[Requirement]:
+    """What a script asks for in its PEP 723 block, as far as that is in a form that is accepted."""
+    found: list[Requirement] = []
+    with contextlib.suppress(TypeError, ValueError, RecursionError):  # who runs it says what is wrong with it
+        wanted = script_block(code).get("dependencies", [])
+        for each in wanted if isinstance(wanted, list) else []:
+            with contextlib.suppress(InstallRefused):
+                found.append(parse(str(each)))
+    return found
 
 
 def read_pins(target: Target) -> dict[str, str]:

@@ -318,6 +318,10 @@ def explain(error: str, asked: list[Requirement]) -> InstallError | None:
     text = " ".join(error.split())
     if re.search(r"lack of valid authentication|network was disabled", text):
         return IndexUnreachableError(f"The package index can't be reached: {shorten(error)}")
+    if address := re.search(r"Package `([^`]+)` was included as a URL dependency", text):
+        return InstallRefused(
+            f"It depends on {address[1][:100]} at an address of its own, and only the index is asked."
+        )
     if "No solution found" not in text:
         kind = IndexUnreachableError if _UNREACHABLE.search(text) else InstallError
         return kind(f"The package index can't be read: {shorten(error)}")

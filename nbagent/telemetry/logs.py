@@ -31,6 +31,7 @@ from nbagent.events import (
     CodeGenerated,
     CommandRun,
     FileSaved,
+    IndexAsked,
     InstallFailed,
     ModelReplied,
     PackagesInstalled,
@@ -118,6 +119,9 @@ def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
             pins = [f"{each.name}=={each.version}" for each in event.packages if each.requested]
             more = {"with_dependencies": len(event.packages), "duration_ms": _ms(event.seconds)}
             yield "info", "Packages installed", {"packages": pins, **more}
+        case IndexAsked() as event:
+            names = [brief(each) for each in event.names[:10]]
+            yield "info", "Package index asked", {"packages": names, "unknown": len(event.unknown)}
         case InstallFailed() as event:
             what = "Installation refused" if event.refused else "Installation failed"
             wanted = [brief(each) for each in event.requirements[:10]]

@@ -166,6 +166,22 @@ def test_found_in_ollama(ollama: Stub) -> None:
     assert find_model() == "ollama:qwen3:8b"
 
 
+def test_an_ollama_of_another_user_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user of a machine can listen where Ollama does, and would be sent everything."""
+    listen = (
+        "import os, socket, sys; os.setgroups([]); os.setresgid(*[65534] * 3); os.setresuid(*[65534] * 3)\n"
+        "tried = socket.create_server(('127.0.0.1', 0)); print(tried.getsockname()[1], flush=True); sys.stdin.read()"
+    )
+    program = [sys.executable, "-c", listen]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
+        assert stranger.stdin is not None
+        assert stranger.stdout is not None
+        monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{stranger.stdout.readline().strip()}")
+        with pytest.raises(ModelError, match="another user of this machine, nobody"):
+            find_model()
+        stranger.stdin.close()
+
+
 def test_an_ollama_whose_models_call_no_tools(ollama: Stub) -> None:
     """None is taken, and one that is named is refused before a question is asked in vain."""
     ollama.models, ollama.abilities = ["poet"], ["completion"]

@@ -26,6 +26,7 @@ from jupyter_client import (
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.manager import start_new_async_kernel, start_new_kernel
 from jupyter_core.utils import ensure_event_loop
+from sandbox.index import Index
 
 from nbagent.errors import LimitUnenforceable, UsageError
 from nbagent.sandbox import cgroup, reaper
@@ -86,6 +87,21 @@ def test_a_restart_keeps_the_connection(blocking: Pair) -> None:
         client.wait_for_ready(timeout=20)
         assert manager.get_connection_info() == before
         assert value(client, "'x' in globals()") == "False"
+
+
+def test_names_of_packages_are_no_way_out(packages: Index, kernel_name: str) -> None:
+    """Of a hundred that a cell makes up the index hears ten, and none after a restart."""
+    manager, client = start_new_kernel(kernel_name=kernel_name)
+    ask = "for n in range(100): get_ipython().run_line_magic('pip', f'install {}-{{n}}')"
+    try:
+        client.execute(ask.format("leak"), reply=True, timeout=60)
+        manager.restart_kernel(now=True)
+        client.wait_for_ready(timeout=20)
+        client.execute(ask.format("again"), reply=True, timeout=60)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert {path.split("/")[2] for path in packages.requests} == {f"leak-{number}" for number in range(10)}
 
 
 def test_an_interrupt_stops_the_cell(blocking: Pair) -> None:

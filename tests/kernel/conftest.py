@@ -11,7 +11,7 @@ from kernel.shared import Events
 from sandbox.index import Index
 
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
+from nbagent.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -48,5 +48,7 @@ async def kernel(engine: Engine, all_events: Events, packages: Index) -> AsyncIt
     """A kernel whose limits are soon reached; tests may kill it, it comes back."""
     assert packages.url
     trust = trust_for(TrustLevel.ISOLATED, timeout=20, grace=1, memory_mb=512)
-    async with Kernel(engine, SandboxSpec(trust=trust), notify=all_events.append) as made:
+    async with Kernel(
+        engine, SandboxSpec(trust=trust, install=InstallPolicy(unknown_names=1000)), notify=all_events.append
+    ) as made:
         yield made

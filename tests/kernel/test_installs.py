@@ -7,7 +7,7 @@ from kernel.shared import Events, errors
 from sandbox.index import Index
 
 from nbagent.errors import InstallRefused
-from nbagent.events import InstallFailed, PackagesInstalled
+from nbagent.events import IndexAsked, InstallFailed, PackagesInstalled
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import InstallPolicy
 from nbagent.sandbox.engine import Engine
@@ -91,3 +91,19 @@ async def test_packages_are_read_only_inside(kernel: Kernel, packages: Index) ->
     await kernel.install(["firm"])
     for code in ("import firm; open(firm.__file__, 'a')", "open('/opt/site/x.pth', 'w')"):
         assert errors(await kernel.run(code))[0] in ("OSError", "PermissionError")
+
+
+async def test_names_are_no_way_out(engine: Engine, packages: Index) -> None:
+    """Of a thousand that a cell makes up the index hears ten, whatever was restarted, and each is told."""
+    told = Events()
+    packages.requests.clear()
+    ask = "for n in range({}): get_ipython().run_line_magic('pip', f'install {}-{{n}}')"
+    async with Kernel(engine, SandboxSpec(), notify=told.append) as kernel:
+        cell = await kernel.run(ask.format(1000, "leak"))
+        assert "--unknown-names" in str(cell.outputs)
+        await kernel.restart()
+        await kernel.run(ask.format(20, "again"))
+        assert errors(await kernel.run("import leaked")) == ["ModuleNotFoundError"]
+    names = list(dict.fromkeys(path.split("/")[2] for path in packages.requests))
+    assert names == [f"leak-{number}" for number in range(10)]
+    assert [each.names for each in told.of(IndexAsked)] == [[name] for name in names]

@@ -186,7 +186,11 @@ def make(tmp_path: Path, site: Path) -> Make:
 
 def tree(folder: Path) -> dict[str, str]:
     """Every path below a folder with the hash of its content; nothing may lie beside it but the ledger."""
-    beside = {path.name for path in folder.parent.iterdir()} - {folder.name, f"{folder.name}.json"}
+    beside = {path.name for path in folder.parent.iterdir()} - {
+        folder.name,
+        f"{folder.name}.json",
+        f"{folder.name}-asked.json",
+    }
     assert beside == set(), "a staging folder was left"
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"

@@ -59,6 +59,24 @@ def test_what_a_person_allows_is_still_checked(start: Start, world: World) -> No
     assert world.web.seen == []
 
 
+def test_a_name_is_not_looked_up_before_it_is_allowed(start: Start, world: World) -> None:
+    """A name server would read it: not while a person is asked, and not once they said no."""
+    questions: list[Future[Verdict]] = []
+
+    def decide(*_: object) -> Future[Verdict]:
+        questions.append(Future())
+        return questions[-1]
+
+    proxy = start(decide=decide)
+    with proxy.connect() as caller:
+        caller.sendall(b"GET http://s3cr3t.test/ HTTP/1.1\r\nHost: s3cr3t.test\r\n\r\n")
+        wait_for(lambda: len(questions) == 1)
+        assert world.names.asked == []
+        questions[0].set_result(Verdict.DENY)
+        assert caller.recv(100).startswith(b"HTTP/1.1 403 ")
+    assert world.names.asked == []
+
+
 def test_nobody_answers(start: Start) -> None:
     """The question's time is a denial; the end of the proxy takes open questions back."""
     questions: list[Future[Verdict]] = []

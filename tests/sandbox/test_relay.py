@@ -93,6 +93,15 @@ def test_the_budget_of_a_session_holds(start: Start, world: World) -> None:
     assert [len(each["body"]) <= 100_000 for each in world.web.seen] == [True]
 
 
+def test_names_that_are_looked_up_are_part_of_the_budget(start: Start, world: World) -> None:
+    """Of a domain that is allowed, code chooses the names, and who owns it reads them at its name server."""
+    proxy = start("*.example.org", upload=1000)
+    for number in range(200):
+        proxy.get(f"http://secret-{number:03}.example.org/")
+    assert "upload budget of 1,000 bytes is used up" in proxy.denied
+    assert sum(map(len, set(world.names.asked))) <= 1000
+
+
 def test_the_budget_holds_in_tunnels(start: Start, world: World) -> None:
     """A download that is too much is cut."""
     proxy = start("example.org", download=200_000)

@@ -107,6 +107,21 @@ async def test_a_dependency_that_does_not_exist_is_refused(index: Index, make: M
     await refused(make(), "app", match="depends on nowhere, which the index doesn't have")
 
 
+@pytest.mark.parametrize("where", ["{0}/files/x-1.0-py3-none-any.whl", "git+{0}/x.git", "file:///etc/hostname"])
+async def test_an_address_in_a_dependency_is_not_followed(index: Index, make: Make, where: str) -> None:
+    """Nor in a dependency of a dependency: who publishes a package must not say where this machine calls."""
+    elsewhere = Index()
+    try:
+        elsewhere.add("x")
+        index.add("deep", requires=(f"x @ {where.format(elsewhere.url)}",))
+        index.add("app", requires=("deep",))
+        for name in ("deep", "app"):
+            await refused(make(), name, match="address of its own|invalid metadata")
+        assert elsewhere.requests == []
+    finally:
+        elsewhere.close()
+
+
 async def test_source_distributions_are_not_built(index: Index, make: Make) -> None:
     """Building runs a stranger's code on the host; the file isn't even fetched."""
     index.add("app", source=True)
