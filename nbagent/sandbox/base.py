@@ -11,6 +11,7 @@ import abc
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import secrets
 import shutil
@@ -297,7 +298,8 @@ class SandboxProvisioner(KernelProvisionerBase):
         if self.left_out_hook is not None:
             self.left_out_hook(event)
         else:
-            self.log.warning(event.text)
+            # Nearly every repository has names that begin with a dot.
+            self.log.log(logging.INFO if event.reason == Why.HIDDEN else logging.WARNING, event.text)
 
     def _notice(self) -> str:
         """What the first cell says where nobody else can: what of the person's folder is not shown.

@@ -24,7 +24,7 @@ class SandboxSpec:
         image: The Docker image, or None for nbagent's own.
         owner: The session's id, for labels; empty when another client starts the kernel.
         keep: Seconds that it lives on after its controller died, to be taken over; 0 ends it at once.
-        late_data: Whether it starts before its data is known: it sees a folder that is filled later (`copies.py`).
+        late_data: Whether it starts before its data is known: it sees a mirror that is filled later (`mirror.py`).
     """
 
     trust: Trust = field(default_factory=lambda: trust_for(TrustLevel.ISOLATED))
