@@ -67,6 +67,7 @@ def run(
     data: options.Data = None,
     model: options.Model = None,
     out: options.Out = None,
+    force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
     timeout: options.Timeout = None,
@@ -112,6 +113,7 @@ def run(
         as_json=as_json,
         quiet=quiet,
         keep=keep,
+        force=force,
     )
     raise typer.Exit(_finish(asking))
 
@@ -122,6 +124,7 @@ def execute(
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
     data: options.Data = None,
     out: options.Out = None,
+    force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
     timeout: options.Timeout = None,
@@ -144,7 +147,7 @@ def execute(
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
     running = commands.execute(
-        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
+        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
     )
     raise typer.Exit(_finish(running))
 
@@ -152,6 +155,7 @@ def execute(
 @app.command(short_help="See it work, without a key.")
 def demo(
     out: options.Out = None,
+    force: options.Force = False,
     engine: options.Engine = None,
     as_json: options.Json = False,
     verbose: options.Verbose = 0,
@@ -162,9 +166,8 @@ def demo(
     def make(**arguments: Any) -> Session:
         return _session(**arguments, log_level=options.log_level(verbose), attended=not as_json)
 
-    raise typer.Exit(
-        _finish(commands.demo(make, out=out or Path("nbagent-demo.ipynb"), engine=engine, as_json=as_json))
-    )
+    out = out or Path("nbagent-demo.ipynb")
+    raise typer.Exit(_finish(commands.demo(make, out=out, engine=engine, as_json=as_json, force=force)))
 
 
 @app.command(short_help="List the sessions, and which can be gone on with.")
@@ -193,6 +196,7 @@ def resume(
     forge: options.Forge = None,
     restore: options.Restore = None,
     out: options.Out = None,
+    force: options.Force = False,
     keep: options.Keep = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -210,7 +214,11 @@ def resume(
         return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 
     raise typer.Exit(
-        _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))
+        _finish(
+            manage.resume(
+                make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
+            )
+        )
     )
 
 
@@ -218,6 +226,7 @@ def resume(
 def mcp(
     data: options.Data = None,
     out: options.Out = None,
+    force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
     timeout: options.Timeout = None,
@@ -237,7 +246,7 @@ def mcp(
     arguments |= options.reach(allow_host, False, None, None) | {"mcp": False}
 
     async def run() -> int:
-        await serve(_session(**arguments), out=out, port=http, say=lambda text: typer.echo(text, err=True))
+        await serve(_session(**arguments), out=out, port=http, say=lambda text: typer.echo(text, err=True), force=force)
         return 0
 
     raise typer.Exit(_finish(run()))

@@ -116,6 +116,9 @@ KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Let --out replace a notebook that isn't nbagent's, or that you have changed.")
+]
 
 
 def sandbox(

@@ -48,6 +48,7 @@ async def ask(
     as_json: bool,
     quiet: bool = False,
     keep: bool = False,
+    force: bool = False,
 ) -> int:
     """Ask one question and show what comes of it.
 
@@ -61,7 +62,7 @@ async def ask(
     notebook: Path | None = None
     try:
         session = make()
-        check_writable(out)
+        check_out(session, out, force=force)
         async with shown(session, quiet=quiet or as_json, keep=keep):
             try:
                 answer = await session.ask(question)
@@ -70,7 +71,8 @@ async def ask(
             except NbagentError as caught:
                 error = caught
             if session.turns:
-                notebook = session.export(out or session.folder / "notebook.ipynb")
+                notebook, moved = session.export_last(out, force=force)
+                error = error or moved
     except asyncio.CancelledError:
         stopped = True
     except NbagentError as caught:
@@ -104,6 +106,7 @@ async def execute(
     as_json: bool,
     quiet: bool = False,
     keep: bool = False,
+    force: bool = False,
 ) -> int:
     """Run a script, a notebook's cells or a piece of code, and show the outputs.
 
@@ -116,8 +119,8 @@ async def execute(
     started = time.monotonic()
     try:
         sources = read_sources(source, code)
-        check_writable(out)
         session = make()
+        check_out(session, out, force=force)
         async with shown(session, quiet=quiet or as_json, results=sys.stdout, keep=keep):
             try:
                 for text, may_fail in sources:
@@ -130,7 +133,8 @@ async def execute(
             except NbagentError as caught:
                 error = caught
             if out is not None:
-                session.export(out)
+                _, moved = session.export_last(out, force=force)
+                error = error or moved
     except asyncio.CancelledError:
         status = "interrupted"
     except NbagentError as caught:
@@ -145,7 +149,9 @@ async def execute(
     return {"ok": 0, "interrupted": STOPPED}.get(status, 1)
 
 
-async def demo(make: Callable[..., Session], *, out: Path, engine: str | None, as_json: bool) -> int:
+async def demo(
+    make: Callable[..., Session], *, out: Path, engine: str | None, as_json: bool, force: bool = False
+) -> int:
     """Ask the demo's question of the demo's data, with recorded replies."""
     folder = resources.files("nbagent") / "demo"
     with resources.as_file(folder / "penguins.csv") as data, resources.as_file(folder / "replies.jsonl") as replies:
@@ -159,6 +165,7 @@ async def demo(make: Callable[..., Session], *, out: Path, engine: str | None, a
             lambda: make(model=f"replay:{replies}", data=[data], engine=engine),
             out=out,
             as_json=as_json,
+            force=force,
         )
 
 
@@ -332,25 +339,15 @@ def _notebook_cells(name: str, text: str) -> list[tuple[str, bool]]:
     return [(cell.source, "raises-exception" in cell.metadata.get("tags", [])) for cell in cells]
 
 
-def check_writable(out: Path | None) -> None:
+def check_out(session: Session, out: Path | None, *, force: bool) -> None:
     """Complain of a place for the notebook before any work is done for it.
 
     Raises:
+        UsageError: Something is there that must not be replaced, or it isn't called as a notebook is.
         StoreError: It is a folder, or nothing can be written there.
     """
-    if out is None:
-        return
-    import tempfile
-
-    from nbagent.store import cannot_write, check_file
-
-    check_file(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise cannot_write(out, error, mend="Choose another place with --out.") from error
+    if out is not None:
+        session.check_export(out, force=force)
 
 
 def refused(command: str, error: NbagentError) -> None:

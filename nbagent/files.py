@@ -195,6 +195,7 @@ class SessionFiles:
         if target.is_dir():
             target /= safe_name(place.parts[-1])
         ends.check_target(target, overwrite=overwrite)
+        store.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(lambda: self._download_to(place, target.absolute(), overwrite=overwrite))
 
     async def _download_bytes(self, place: paths.Place) -> bytes:

@@ -30,6 +30,7 @@ from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
 from nbagent.ledger import Ledger, ledger
 from nbagent.mcp.client import McpClient
+from nbagent.notebook import place
 from nbagent.notebook.record import Recording
 from nbagent.options import AgentOptions, Replies
 from nbagent.policy import Limits
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from nbagent.state import StateManager
 
 Status = Literal["new", "starting", "running", "stopped"]
-
+NOTEBOOK = "notebook.ipynb"
+"""What a notebook is called that nobody named."""
 
 Part = TypeVar("Part")
 
@@ -178,6 +180,8 @@ class Session:
             accept=accept,
             ask_hosts=ask_hosts,
         )
+        if record:
+            store.check_not_data(Path(record), [mount.source for mount in self._spec.data])
         self.ask_hosts = ask_hosts
         self._servers = mcp_servers(mcp, default=chosen.mcp_config)
         self._tools: McpClient | None = None
@@ -691,21 +695,51 @@ class Session:
         """
         self._running_kernel().allow_host(entry)
 
-    def export(self, path: str | Path) -> Path:
+    def check_export(self, path: str | Path, *, force: bool = False) -> None:
+        """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
+        place.check(Path(path), data=[mount.source for mount in self._spec.data], force=force)
+
+    def export(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the session's notebook; returns its absolute path.
 
+        Args:
+            path: Its name ends in `.ipynb`. A notebook that nbagent wrote, and nobody changed since, is replaced.
+            force: Whether any other notebook is too; data and other files never are.
+
         Raises:
+            UsageError: It has another ending, or something is there that must not be replaced.
             StoreError: It can't be written; a file that was there is intact.
         """
         from nbagent.notebook import export
 
-        written = export.export(self._recording, Path(path).expanduser(), pins=self._pins)
+        written = export.export(self._recording, Path(path), pins=self._pins, force=force)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
         store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.needed)
         if self.status == "running":
             digest = hashlib.sha256(written.read_bytes()).hexdigest()
             self._running_journal().emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
         return written
+
+    def export_last(self, out: Path | None, *, force: bool = False) -> tuple[Path, NbagentError | None]:
+        """Write the notebook when all is done: if its place was taken meanwhile, into the session's folder.
+
+        Args:
+            out: Where it was wanted; None for the session's folder.
+            force: As for `export`.
+
+        Returns:
+            Where it is, and why it isn't where it was wanted.
+
+        Raises:
+            StoreError: It can't be written there either.
+        """
+        if out is not None:
+            try:
+                return self.export(out, force=force), None
+            except NbagentError as error:
+                kept = self.export(place.free(self.folder / NOTEBOOK))
+                return kept, type(error)(error.message, mend=f"The notebook is {kept}.")
+        return self.export(place.free(self.folder / NOTEBOOK)), None
 
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         """Call `reader` with each event from now on, as it happens; returns what ends that."""

@@ -10,8 +10,10 @@ not said yet. Reading tolerates a last line that was cut off.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -19,7 +21,7 @@ import secrets
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -219,6 +221,37 @@ def check_file(path: Path) -> None:
         raise StoreError(f"The name {str(path)!r} is not UTF-8 text.", mend="Choose another name.") from None
     except OSError as error:
         raise cannot_write(path, error, mend="Choose another place.") from error
+
+
+def check_not_data(path: Path, data: Iterable[Path]) -> None:
+    """Complain if a file is one of the data, or lies in a folder of it: by whatever name, link or spelling.
+
+    Raises:
+        UsageError: It is.
+    """
+    try:
+        status, parents = path.stat(), [each.stat() for each in path.resolve().parents]
+    except OSError:
+        return  # Nothing is there that could be lost.
+    for source in data:
+        with contextlib.suppress(OSError):
+            given = source.stat()
+            inside = stat.S_ISDIR(given.st_mode) and (
+                any(os.path.samestat(given, each) for each in parents)
+                or (status.st_nlink > 1 and _is_linked(status, source))
+            )
+            if inside or os.path.samestat(given, status):
+                raise UsageError(f"{path} is data, and is not written over.", mend="Choose another name.")
+
+
+def _is_linked(wanted: os.stat_result, folder: Path) -> bool:
+    """Whether a file has a name in a folder, or below it, among the first 100,000."""
+    names = itertools.islice(folder.rglob("*"), 100_000)
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(name.lstat(), wanted):
+                return True
+    return False
 
 
 def cannot_write(path: Path, error: Exception, *, mend: str = "") -> StoreError:

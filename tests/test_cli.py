@@ -281,6 +281,13 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", "?", "-o", "n" * 300], 2, "can't be written"),
     (["run", "?", "-o", "r.jsonl/n.ipynb"], 2, "can't be written"),
     (["run", "?", "-o", "/proc/n.ipynb"], 2, "can't be written"),
+    (["run", "?", "--data", "table.csv", "-o", "table.csv"], 2, "can't be called 'table.csv'"),
+    (["run", "?", "--data", "theirs.ipynb", "-o", "theirs.ipynb", "--force"], 2, "is data"),
+    (["run", "?", "-o", "theirs.ipynb"], 2, "replace it with --force"),
+    (["run", "?", "--data", "empty.csv", "--record", "empty.csv"], 2, "is data"),
+    (["run", "?", "--record", "table.csv", "-m", "replay:r.jsonl"], 2, "exists already"),
+    (["exec", "theirs.ipynb", "-o", "theirs.ipynb"], 2, "replace it with --force"),
+    (["exec", "-c", "1", "-o", "fake.ipynb", "--force"], 2, "is no notebook"),
     (["run", "?", "-e", "local"], 2, "--trust trusted"),
     (["run", "?", "--timeout", "soon"], 2, "--timeout"),
     (["run", "?", "--nothing"], 2, "--nothing"),
@@ -309,6 +316,9 @@ def broken(here: Path) -> Path:
     (here / "binary.py").write_bytes(b"\xff\xfe\x00")
     (here / "nul.py").write_bytes(b"x = 1\0\n")
     (here / "broken.ipynb").write_text('{"cells": [')
+    (here / "fake.ipynb").write_text("a,b\n1,2\n")
+    (here / "empty.csv").touch()
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), here / "theirs.ipynb")
     return here
 
 
@@ -324,8 +334,10 @@ def test_wrong_use_is_a_sentence(broken: Path, forks: Forks, words: list[str], c
     """On stderr in words, on stdout as the command's JSON object, with the right exit code and no traceback."""
     model = ["-m", "replay:r.jsonl"] if words[0] == "run" and "-m" not in words else []
     engine = [] if "-e" in words else list(ENGINE)
+    before = {each.name: each.read_bytes() for each in broken.iterdir() if each.is_file()}
     done = forks.run(*words, *model, *engine, "--json", cwd=broken)
     assert done.code == code
+    assert {name: (broken / name).read_bytes() for name in before} == before
     assert says in sentence(done)
     assert says in done.json["error"]
     expected = ANSWER_KEYS if words[0] == "run" else ["status", "outputs", "execution_time", "state"]
