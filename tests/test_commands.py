@@ -13,7 +13,7 @@ from program import ANSWER_KEYS
 
 from nbagent import commands
 from nbagent.commands import read_sources
-from nbagent.errors import StoreError, UsageError
+from nbagent.errors import UsageError
 
 
 class _Stdin:

@@ -90,12 +90,12 @@ def test_what_is_no_notebook_stays(tmp_path: Path, made: str) -> None:
     """Nothing replaces it, not even by force, whatever it is called."""
     NO_NOTEBOOK[made](tmp_path / "n.ipynb")
     for force in (False, True):
-        with pytest.raises(UsageError, match="is no notebook|is no plain file"):
+        with pytest.raises(UsageError, match=r"is no notebook|is no plain file"):
             place.check(tmp_path / "n.ipynb", force=force)
 
 
 SPELLINGS: dict[str, Callable[[Path, Path], object]] = {
-    "itself": lambda data, other: None,
+    "itself": lambda _data, _other: None,
     "a symbolic link": lambda data, other: other.symlink_to(data),
     "a hard link": lambda data, other: other.hardlink_to(data),
 }
