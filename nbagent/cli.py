@@ -1,6 +1,7 @@
 """The command line. It holds no logic of its own: each command makes a session, shows its events, and ends with a code.
 
-Exit codes: 0 done, 1 the code failed (or the model came to no end), 2 wrong use, 3 the sandbox failed, 130 stopped.
+Exit codes: 0 done, 1 the code failed (or the model came to no end), 2 wrong use, 3 the sandbox failed,
+4 done, but not all files that the code saved arrived, 130 stopped.
 Imports of what a command needs stand in the command: `nbagent --help` must not wait for them.
 """
 
@@ -67,6 +68,7 @@ def run(
     data: options.Data = None,
     model: options.Model = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
     force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
@@ -103,6 +105,7 @@ def run(
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
+    arguments |= options.results(output_dir)
     arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
     arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic}
     arguments |= {"mcp": mcp or not no_mcp, "forge": forge, "replies": "structured" if structured else None}
@@ -124,6 +127,7 @@ def execute(
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
     data: options.Data = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
     force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
@@ -146,6 +150,7 @@ def execute(
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
+    arguments |= options.results(output_dir)
     running = commands.execute(
         source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
     )
@@ -155,6 +160,7 @@ def execute(
 @app.command(short_help="See it work, without a key.")
 def demo(
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
     force: options.Force = False,
     engine: options.Engine = None,
     as_json: options.Json = False,
@@ -164,7 +170,8 @@ def demo(
     from nbagent import commands
 
     def make(**arguments: Any) -> Session:
-        return _session(**arguments, log_level=options.log_level(verbose), attended=not as_json)
+        own = options.results(output_dir) | {"attended": not as_json}
+        return _session(**arguments, **own, log_level=options.log_level(verbose))
 
     out = out or Path("nbagent-demo.ipynb")
     raise typer.Exit(_finish(commands.demo(make, out=out, engine=engine, as_json=as_json, force=force)))
@@ -196,6 +203,7 @@ def resume(
     forge: options.Forge = None,
     restore: options.Restore = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
     force: options.Force = False,
     keep: options.Keep = False,
     as_json: options.Json = False,
@@ -210,7 +218,7 @@ def resume(
 
         own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "forge": forge}
         own |= {"budget": budget, "redact": redact, "replies": "structured" if structured else None}
-        own |= options.consent(approvals, allow, unattended, as_json=as_json)
+        own |= options.consent(approvals, allow, unattended, as_json=as_json) | options.results(output_dir)
         return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 
     raise typer.Exit(
@@ -226,6 +234,7 @@ def resume(
 def mcp(
     data: options.Data = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
     force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
@@ -244,6 +253,7 @@ def mcp(
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, False, None, None) | {"mcp": False}
+    arguments |= {"output_dir": output_dir}
 
     async def run() -> int:
         await serve(_session(**arguments), out=out, port=http, say=lambda text: typer.echo(text, err=True), force=force)

@@ -30,6 +30,8 @@ MAX_SOURCE = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
+NOT_DELIVERED = 4
+"""The exit code where all went well but for files that cells left and that did not arrive."""
 NO_TERMINAL = "There is no terminal to ask at: hosts that are not listed are denied. List them with --allow-host."
 UNATTENDED = {
     "reject": "Nobody is asked here: what needs approval is rejected. See --allow and --unattended.",
@@ -60,6 +62,7 @@ async def ask(
     stopped = False
     session: Session | None = None
     notebook: Path | None = None
+    left: dict[str, str] = {}
     try:
         session = make()
         check_out(session, out, force=force)
@@ -70,6 +73,7 @@ async def ask(
                 stopped = True
             except NbagentError as caught:
                 error = caught
+            left = await session.deliver()
             if session.turns:
                 notebook, moved = session.export_last(out, force=force)
                 error = error or moved
@@ -79,7 +83,7 @@ async def ask(
         error = error or caught
     if as_json:
         told = error or (NbagentError("It was stopped.") if stopped else None)
-        _print_json(_answer_json(answer, session, notebook, told))
+        _print_json(_answer_json(answer, session, notebook, told) | _left_json(left))
     elif answer is not None:
         print(safe(answer.text, colours=False))
         if answer.unsupported:
@@ -94,7 +98,7 @@ async def ask(
         return error.exit_code
     if stopped or answer is None:
         return STOPPED
-    return 0 if answer.success else 1
+    return told_left(left, shown=as_json or not quiet) if answer.success else 1
 
 
 async def execute(
@@ -114,6 +118,7 @@ async def execute(
         The exit code.
     """
     cells: list[Cell] = []
+    left: dict[str, str] = {}
     status = "ok"
     error: NbagentError | None = None
     started = time.monotonic()
@@ -132,6 +137,7 @@ async def execute(
                 status = "interrupted"
             except NbagentError as caught:
                 error = caught
+            left = await session.deliver()
             if out is not None:
                 _, moved = session.export_last(out, force=force)
                 error = error or moved
@@ -140,13 +146,25 @@ async def execute(
     except NbagentError as caught:
         error = error or caught
     if as_json:
-        _print_json(_cells_json(cells, "failed" if error else status, time.monotonic() - started, error))
+        found = _cells_json(cells, "failed" if error else status, time.monotonic() - started, error)
+        _print_json(found | _left_json(left))
     elif quiet:
         print(safe("\n".join(cell.text for cell in cells if cell.text), colours=False))
     if error is not None:
         complain(error)
         return error.exit_code
-    return {"ok": 0, "interrupted": STOPPED}.get(status, 1)
+    return told_left(left, shown=as_json or not quiet) if status == "ok" else STOPPED if status == "interrupted" else 1
+
+
+def told_left(left: dict[str, str], *, shown: bool = True) -> int:
+    """Say at the end what did not arrive, if no event was shown that said so; returns the exit code."""
+    for path, why in left.items() if not shown else ():
+        print(safe(f"not delivered: {path}: {why}", colours=False), file=sys.stderr)
+    return NOT_DELIVERED if left else 0
+
+
+def _left_json(left: dict[str, str]) -> dict[str, Any]:
+    return {"not_delivered": left} if left else {}
 
 
 async def demo(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from nbagent.errors import DataError, UsageError
-from nbagent.kernel.files import safe_name
 from nbagent.kernel.kernel import Restore
+from nbagent.kernel.results import safe_name
 from nbagent.mcp import servers
 from nbagent.mcp.servers import Server
 from nbagent.policy import Limits, Network, Trust, TrustLevel, asking, trust_for
@@ -146,6 +146,8 @@ def sandbox_spec(
         security={**(asking(own) if ask_hosts else own), **(security or {})},
         timeout=timeout,
         memory_mb=memory_mb,
+        session_mb=chosen.session_mb,
+        result_mb=chosen.result_mb,
     )
     if ask_hosts:
         check_asking(row)

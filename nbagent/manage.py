@@ -93,12 +93,13 @@ async def _converse(session: Session, *, out: Path | None, keep: bool, quiet: bo
                     await _answer(session, question)
         except asyncio.CancelledError:
             code = commands.STOPPED
+        left = await session.deliver()
         notebook, moved = session.export_last(out, force=force)
     print(f"notebook: {notebook}", file=sys.stderr)
     if moved is not None:
         complain(moved)
         return moved.exit_code
-    return code
+    return code or commands.told_left(left)
 
 
 async def _typed(keyboard: Keyboard, view: View) -> str | None:

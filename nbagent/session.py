@@ -33,7 +33,7 @@ from nbagent.mcp.client import McpClient
 from nbagent.notebook import place
 from nbagent.notebook.record import Recording
 from nbagent.options import AgentOptions, Replies
-from nbagent.policy import Limits
+from nbagent.policy import MIB, Limits
 from nbagent.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.telemetry import Metrics, Telemetry
@@ -95,6 +95,8 @@ class Session:
         restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
+        output_dir: A folder for the files that cells leave in /tmp/output and /workspace, made when the first comes;
+            nothing in it is written over. By default they stay in the session's own.
         log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
         pool: Warm kernels, one of which is taken if it fits; small data is copied into it, as it is at the start.
 
@@ -140,6 +142,7 @@ class Session:
         restore: Restore | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
+        output_dir: str | Path | None = None,
         log_level: str | None = None,
         pool: KernelPool | None = None,
     ) -> None:
@@ -197,6 +200,8 @@ class Session:
         )
         self._keeps_mode, self._keeps_redaction = approvals is None, redact is None
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
+        wanted = output_dir or chosen.output_dir
+        self._output = Path(wanted).expanduser().absolute() if wanted else None
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
         self._audit: audit.Audit | None = None
@@ -313,6 +318,7 @@ class Session:
         record: str | Path | None = None,
         restore: Restore | None = None,
         state_dir: str | Path | None = None,
+        output_dir: str | Path | None = None,
         log_level: str | None = None,
     ) -> Session:
         """A session whose process is gone, to be started again: with its log, and its kernel's variables if that lives.
@@ -336,6 +342,7 @@ class Session:
             restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
                 kernel that is gone already is not brought back.
             state_dir: Where sessions are kept.
+            output_dir: As for a new session.
             log_level: As for a new session.
 
         Raises:
@@ -359,6 +366,7 @@ class Session:
             record=record,
             restore=restore,
             state_dir=root,
+            output_dir=output_dir,
             log_level=log_level,
         )
         known._spec, known._found = sessions.read_spec(found), found
@@ -371,7 +379,7 @@ class Session:
         engine = await registry.choose(self._engine_name, image=self._spec.image)
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
-        journal = self._journal = store.Journal(self._root, self.id)
+        journal = self._journal = store.Journal(self._root, self.id, limit=self._spec.trust.limits.session_mb * MIB)
         self._observe(journal)
         self._forge = self._tool_forge(engine, journal)
         kernel = self._kernel = Kernel(
@@ -382,6 +390,7 @@ class Session:
             ask_hosts=self.ask_hosts,
             restore=self._restore,
             confirm=self._confirm_install,
+            quota=journal.quota,
         )
         opening = asyncio.create_task(self._model.open()) if self._model.name else None
         await startup.side_by_side(self._come_to(kernel, journal), opening)
@@ -396,7 +405,15 @@ class Session:
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
         emit, alone = journal.emit, asyncio.Lock()
-        files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
+        files = SessionFiles(
+            kernel,
+            self._output or journal.folder / "output",
+            data=self._spec.data,
+            emit=emit,
+            alone=alone,
+            quota=journal.quota,
+            past=list(recording.files.values()),
+        )
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
         if self._servers:
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
@@ -650,6 +667,17 @@ class Session:
             TransferError: There is no such folder.
         """
         return await self._running(self._exchange).files(folder, limit=limit)
+
+    async def deliver(self) -> dict[str, str]:
+        """Collect what cells left in /tmp/output and /workspace and what still waits; to be called at the end.
+
+        Returns:
+            What will not reach the person, by its path in the sandbox: why. It is gone when the session ends.
+
+        Raises:
+            StoreError: The host's folder can't be written.
+        """
+        return await self._running(self._exchange).deliver()
 
     def approve(
         self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False

@@ -27,6 +27,7 @@ from nbagent.events import (
     FileDownloaded,
     FileSaved,
     FilesChanged,
+    FilesLeft,
     FileUploaded,
     HostAsked,
     HostDecided,
@@ -40,6 +41,7 @@ from nbagent.events import (
     Output,
     OutputAdded,
     PackagesInstalled,
+    QuotaReached,
     Record,
     SessionResumed,
     StateLost,
@@ -274,6 +276,12 @@ class View:
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:
                 self._say(f"file: {path}", style="cyan")
+            case FilesLeft(files=files):
+                for left in files:
+                    self._say(safe(f"not delivered: {left.path}: {left.why}", colours=False), style="yellow")
+            case QuotaReached(limit=limit):
+                told = f"The {limit // 1024**2:,} MB that this session may keep on disk are used up (session_mb)."
+                self._say(told, style="yellow")
             case FilesChanged(files=files, more=more):
                 names = ", ".join(f"{each.path} ({size_of(each.size)})" for each in files)
                 self._say(f"changed: {safe(names, colours=False)}" + (f" and {more:,} more" if more else ""))
