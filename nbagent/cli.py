@@ -150,7 +150,7 @@ def execute(
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb) | {"restore": restore}
-    arguments |= options.results(output_dir)
+    arguments |= options.results(output_dir) | {"data": commands.data_for(source, data)}
     running = commands.execute(
         source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
     )

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
+from nbagent import needs, settings, store
 from nbagent.approvals import Asker
 from nbagent.budget import amount, dollars
 from nbagent.conversation import Answer
@@ -23,6 +24,7 @@ from nbagent.errors import NbagentError, UsageError
 from nbagent.events import NO_USAGE, Output, Package, Usage
 from nbagent.kernel.cell import Cell
 from nbagent.keyboard import Keyboard
+from nbagent.sandbox.mounts import Mount
 from nbagent.session import Session
 from nbagent.terminal import View, complain, safe
 
@@ -331,6 +333,24 @@ def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]
     if len(raw) > MAX_SOURCE:
         raise UsageError(f"{name} has more than {MAX_SOURCE // 1024 // 1024} MB.", mend="Give large data with --data.")
     return _notebook_cells(name, text) if name.endswith(".ipynb") else [(text, False)]
+
+
+def data_for(source: str | None, given: list[str] | None) -> list[str | Path | Mount]:
+    """The data that a person gives, and what else a notebook of nbagent's needs to run again, where it is found."""
+    data: list[str | Path | Mount] = [*(given or ())]
+    if source is None or not source.endswith(".ipynb"):
+        return data
+    found = needs.find(Path(source).absolute(), store.state_root(settings.load().state_dir))
+    names = {Path(each).expanduser().resolve().name for each in given or ()}
+    data += [Mount(place, path) for path, place in found.places.items() if path.rpartition("/")[2] not in names]
+    for name in found.changed:
+        if name not in names:
+            print(safe(f"{name} is not what it was when {source} was made.", colours=False), file=sys.stderr)
+    for name in found.missing:
+        if name not in names:
+            told = f"{source} was made with {name}, which isn't here as it was: give it with --data."
+            print(safe(told, colours=False), file=sys.stderr)
+    return data
 
 
 def _read(path: Path) -> bytes:

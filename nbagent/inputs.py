@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from nbagent.errors import DataError, UsageError
@@ -26,7 +26,7 @@ WAYS: tuple[Restore, ...] = get_args(Restore)
 """What can become of a lost kernel's variables."""
 
 
-Data = Iterable[str | Path] | Mapping[str, str | Path] | str | Path
+Data = Iterable[str | Path | Mount] | Mapping[str, str | Path] | str | Path
 """Files and folders: one, several, or several by the names that the sandbox is to have them by."""
 
 
@@ -43,8 +43,10 @@ def resolve_data(data: Data) -> list[Mount]:
         sources = [(_existing(given), str(name)) for name, given in data.items()]
         pairs = [(source, _file_name(name, source)) for source, name in sources]
     else:
-        found = [_existing(given) for given in ([data] if isinstance(data, str | Path) else data)]
-        pairs = [(source, source.name) for source in found]
+        given = [data] if isinstance(data, str | Path) else list(data)
+        named = [(each.source, PurePosixPath(each.target).name) for each in given if isinstance(each, Mount)]
+        found = [_existing(each) for each in given if not isinstance(each, Mount)]
+        pairs = [*((source, source.name) for source in found), *((_existing(source), name) for source, name in named)]
     mounts: dict[str, Mount] = {}
     for source, name in pairs:
         if name in mounts:

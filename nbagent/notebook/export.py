@@ -17,7 +17,7 @@ import nbformat
 from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
-from nbagent import __version__, store
+from nbagent import __version__, needs, store
 from nbagent.errors import InstallRefused
 from nbagent.events import Claim, Output
 from nbagent.kernel.widgets import STATE_MIME
@@ -237,8 +237,11 @@ def _provenance(recording: Recording) -> dict[str, Any]:
         "engine": started.engine if started else "",
         "trust": started.trust if started else "",
         "environment": started.environment if started else "",
-        "data": [{"path": each.path, "size": each.size} for each in recording.data],
-        "uploads": [{"path": each.path, "size": each.size, "sha256": each.sha256} for each in recording.uploads],
+        "data": [needs.described(each) for each in recording.data],
+        "uploads": [
+            {"path": each.path, "name": each.name, "size": each.size, "sha256": each.sha256}
+            for each in recording.uploads
+        ],
         "packages": [
             {"name": p.name, "version": p.version, "sha256": p.sha256, "requested": p.requested} for p in packages
         ],

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from nbagent import store
+from nbagent import needs, store
 from nbagent.errors import DataError
 
 DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
@@ -56,6 +56,7 @@ def for_client(folder: Path) -> list[Mount]:
 
     known = store.recall_exports(store.state_root(settings.load().state_dir), folder)
     exported = {path: Path(source) for path, source in known.items() if Path(source).exists()}
+    exported = needs.packaged_for(folder) | exported
     if _is_private(folder):
         return [Mount(source, path) for path, source in exported.items()]
     elsewhere = {path: source for path, source in exported.items() if source != _place(folder, path)}
