@@ -4,6 +4,8 @@ from __future__ import annotations
 
 RESERVE = 1024 * 1024
 """Bytes, or a sixteenth of a small quota, for what must be told once the quota is used up: how cells ended, answers."""
+SMALL = 2048
+"""Bytes of output that a person is still shown then, as long as the reserve lasts."""
 
 
 class Quota:
@@ -37,6 +39,12 @@ class Quota:
             return False
         self.used += size
         return True
+
+    def spare(self, size: int) -> bool:
+        """Count a small piece of output that there is no room for any more, out of half of the reserve, if it holds."""
+        fits = size <= SMALL and self.used + size <= self.limit - min(RESERVE, self.limit // 16) // 2
+        self.used += size if fits else 0
+        return fits
 
     def add(self, size: int) -> None:
         """Count what is kept in any case: small, and of nbagent's or a person's making. A negative size is let go."""

@@ -269,6 +269,10 @@ class Session:
         """The session's own folder on the host."""
         return self._running_journal().folder
 
+    def keeps(self, size: int) -> bool:
+        """Count bytes that somebody is about to write into the session's folder; False if there is no room for them."""
+        return self._running_journal().quota.take(size)
+
     async def start(self) -> None:
         """Start the sandbox; a model that was named is opened, so that what is wrong with it shows first.
 
@@ -404,6 +408,9 @@ class Session:
             await startup.start(kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool)
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
+        # Results that landed elsewhere are not seen in the session's folder.
+        past = list(recording.files.values())
+        journal.quota.add(sum(each.size for each in past if not Path(each.path).is_relative_to(journal.folder)))
         emit, alone = journal.emit, asyncio.Lock()
         files = SessionFiles(
             kernel,
@@ -412,7 +419,7 @@ class Session:
             emit=emit,
             alone=alone,
             quota=journal.quota,
-            past=list(recording.files.values()),
+            past=past,
         )
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
         if self._servers:
@@ -464,7 +471,12 @@ class Session:
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
         self._audit = audit.Audit(
-            journal.folder, root=self._root, session=self.id, past=journal.since(), key=self._audit_key
+            journal.folder,
+            root=self._root,
+            session=self.id,
+            past=journal.since(),
+            key=self._audit_key,
+            count=journal.quota.add,
         )
         journal.follow(self._audit.add)
         journal.follow(self._telemetry.add)

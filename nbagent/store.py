@@ -134,7 +134,10 @@ class Journal:
         if not isinstance(event, BULK):
             self.quota.add(len(line))
         elif not self.quota.take(len(line)):
-            return self._leave_out(record)
+            record = self._leave_out(record)
+            if not self.quota.spare(len(line)):
+                return record
+            line = self._encoder.encode_lines([record])
         if isinstance(event, CellFinished):
             self.quota.add(len(line))  # the notebook has it again
         self._write(line)
@@ -144,10 +147,12 @@ class Journal:
         return record
 
     def _leave_out(self, record: Record) -> Record:
-        if not self._quota_told:
-            self._quota_told = True
-            self.emit(QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
-        return record
+        """Tell once that there is no more room; returns the record as it would come after that."""
+        if self._quota_told:
+            return record
+        self._quota_told = True
+        told = self.emit(QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
+        return Record(told.seq + 1, record.at, record.event)
 
     def _write(self, line: bytes | bytearray) -> None:
         try:

@@ -92,13 +92,20 @@ class View:
     """
 
     def __init__(
-        self, *, folder: Callable[[], Path], quiet: bool = False, results: IO[str] | None = None, code: bool = True
+        self,
+        *,
+        folder: Callable[[], Path],
+        keep: Callable[[int], bool] = lambda _size: True,
+        quiet: bool = False,
+        results: IO[str] | None = None,
+        code: bool = True,
     ) -> None:
         from rich.console import Console
 
         self.console: Console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
         self._results = results or self.console.file
         self._folder = folder
+        self._keep = keep
         self._quiet = quiet
         self._show_code = code
         self._colours = self._results.isatty() and not self.console.no_color
@@ -360,6 +367,8 @@ class View:
             self._pictures += 1
             try:
                 content = base64.b64decode(data)
+                if not self._keep(len(content)):
+                    return
                 folder = self._folder() / "figures"
                 folder.mkdir(exist_ok=True)
                 path = folder / f"cell-{cell}-{self._pictures}.{ending}"

@@ -211,6 +211,27 @@ def test_an_exported_notebook_is_executed(here: Path) -> None:
     assert (here / "again.ipynb").is_file()
 
 
+def test_what_the_code_saved_is_here_or_said_to_be_missing(here: Path) -> None:
+    """In the current folder, from the working folder too; a file that can't come is named, and is the exit code."""
+    code = (
+        "import os\nos.makedirs('/tmp/output/a/b')\nfor n in range(25): open(f'/tmp/output/a/b/{n}.txt', 'w').close()\n"
+        "open('out.csv', 'w').write('x')"
+    )
+    (here / "nbagent-output").mkdir()
+    (here / "nbagent-output" / "out.csv").write_text("mine")
+    done = nbagent("exec", "-c", code, *ENGINE, cwd=here)
+    assert done.code == 0, done.err
+    assert f"file: {here / 'nbagent-output' / 'out-1.csv'}" in done.err
+    found = sorted(str(each.relative_to(here)) for each in (here / "nbagent-output").rglob("*.txt"))
+    assert found == sorted(f"nbagent-output/a/b/{n}.txt" for n in range(25))
+    assert (here / "nbagent-output" / "out.csv").read_text() == "mine"
+    huge = "import os; os.truncate(os.open('/tmp/output/big', os.O_CREAT | os.O_RDWR), 2**33); os.symlink('/', 'link')"
+    done = nbagent("exec", "-c", huge, "--json", "--output-dir", "results", *ENGINE, cwd=here)
+    assert (done.code, sorted(done.json["not_delivered"])) == (4, ["/tmp/output/big", "/workspace/link"])
+    assert "was not delivered: it has 8.59 GB" in done.json["outputs"][-1]["text"]
+    assert not (here / "results").exists()
+
+
 def test_exec_shows_colours_to_a_terminal_only(here: Path) -> None:
     """In a file a traceback is plain text."""
     done = nbagent("exec", "-c", "print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07')\n1/0", *ENGINE, cwd=here)

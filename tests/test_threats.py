@@ -110,6 +110,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
         "sandbox/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
+    36: ("one session fills the host's disk", "test_quota.py::test_the_hosts_disk_is_bounded"),
 }
 """What it is, and tests beside the self-check's attacks."""
 

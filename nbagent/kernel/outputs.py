@@ -414,9 +414,17 @@ def within(outputs: list[Output], quota: Quota) -> list[Output]:
             small -= size
         else:
             quota.refused += size
-            output = {"output_type": "stream", "name": "stderr", "text": marker(f"{size:,} bytes of output") + "\n"}
+            output = _left_out(output, size)
         kept.append(output)
     return kept
+
+
+def _left_out(output: Output, size: int) -> Output:
+    """What stands for an output; a display stays one, since updates of it may come."""
+    text = marker(f"{size:,} bytes of output")
+    if "data" in output:
+        return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+    return {"output_type": "stream", "name": "stderr", "text": f"{text}\n"}
 
 
 @dataclass(slots=True)
