@@ -75,7 +75,8 @@ async def ask(
                 stopped = True
             except NbagentError as caught:
                 error = caught
-            left = await session.deliver()
+            left, failed = await delivered(session)
+            error = error or failed
             if session.turns:
                 notebook, moved = session.export_last(out, force=force)
                 error = error or moved
@@ -139,7 +140,8 @@ async def execute(
                 status = "interrupted"
             except NbagentError as caught:
                 error = caught
-            left = await session.deliver()
+            left, failed = await delivered(session)
+            error = error or failed
             if out is not None:
                 _, moved = session.export_last(out, force=force)
                 error = error or moved
@@ -156,6 +158,14 @@ async def execute(
         complain(error)
         return error.exit_code
     return told_left(left, shown=as_json or not quiet) if status == "ok" else STOPPED if status == "interrupted" else 1
+
+
+async def delivered(session: Session) -> tuple[dict[str, str], NbagentError | None]:
+    """Have what waits collected; what goes wrong with that must not cost the notebook."""
+    try:
+        return await session.deliver(), None
+    except NbagentError as error:
+        return {}, error
 
 
 def told_left(left: dict[str, str], *, shown: bool = True) -> int:

@@ -93,8 +93,9 @@ async def _converse(session: Session, *, out: Path | None, keep: bool, quiet: bo
                     await _answer(session, question)
         except asyncio.CancelledError:
             code = commands.STOPPED
-        left = await session.deliver()
+        left, failed = await commands.delivered(session)
         notebook, moved = session.export_last(out, force=force)
+        moved = moved or failed
     print(f"notebook: {notebook}", file=sys.stderr)
     if moved is not None:
         complain(moved)
