@@ -111,6 +111,8 @@ class Results:
                     f"{self.path} has results of {found.model}, not of {model}.", mend="Name another file in --out."
                 )
             self.done[found.task_id] = found
+        if torn and not self.done and not torn.startswith(b'{"task_id":'):
+            raise UsageError(f"{self.path} has no results.", mend="Name another file in --out.")
         if torn:
             self._file.truncate(os.fstat(self._file.fileno()).st_size - len(torn))
 

@@ -105,11 +105,11 @@ class BlockingSession:
         """See `Session.files`."""
         return self._wait(self._session.files(folder, limit=limit))
 
-    def export(self, path: str | Path) -> Path:
+    def export(self, path: str | Path, *, force: bool = False) -> Path:
         """See `Session.export`."""
 
         async def work() -> Path:
-            return self._session.export(path)
+            return self._session.export(path, force=force)
 
         return self._wait(work())
 

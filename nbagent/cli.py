@@ -1,6 +1,7 @@
 """The command line. It holds no logic of its own: each command makes a session, shows its events, and ends with a code.
 
-Exit codes: 0 done, 1 the code failed (or the model came to no end), 2 wrong use, 3 the sandbox failed, 130 stopped.
+Exit codes: 0 done, 1 the code failed (or the model came to no end), 2 wrong use, 3 the sandbox failed,
+4 done, but not all files that the code saved arrived, 130 stopped.
 Imports of what a command needs stand in the command: `nbagent --help` must not wait for them.
 """
 
@@ -67,6 +68,8 @@ def run(
     data: options.Data = None,
     model: options.Model = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
     timeout: options.Timeout = None,
@@ -103,6 +106,7 @@ def run(
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
+    arguments |= options.results(output_dir)
     arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
     arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic}
     arguments |= {"mcp": mcp or not no_mcp, "forge": forge, "replies": "structured" if structured else None}
@@ -113,6 +117,7 @@ def run(
         as_json=as_json,
         quiet=quiet,
         keep=keep,
+        force=force,
     )
     raise typer.Exit(_finish(asking))
 
@@ -123,6 +128,8 @@ def execute(
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
     data: options.Data = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
     timeout: options.Timeout = None,
@@ -145,8 +152,9 @@ def execute(
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
     arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
+    arguments |= options.results(output_dir) | {"data": commands.data_for(source, data)}
     running = commands.execute(
-        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep
+        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
     )
     raise typer.Exit(_finish(running))
 
@@ -188,6 +196,8 @@ def resume(
     forge: options.Forge = None,
     restore: options.Restore = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
     keep: options.Keep = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -201,11 +211,15 @@ def resume(
 
         own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "forge": forge}
         own |= {"budget": budget, "redact": redact, "replies": "structured" if structured else None}
-        own |= options.consent(approvals, allow, unattended, as_json=as_json)
+        own |= options.consent(approvals, allow, unattended, as_json=as_json) | options.results(output_dir)
         return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
 
     raise typer.Exit(
-        _finish(manage.resume(make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep))
+        _finish(
+            manage.resume(
+                make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
+            )
+        )
     )
 
 
@@ -213,6 +227,8 @@ def resume(
 def mcp(
     data: options.Data = None,
     out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
     engine: options.Engine = None,
     trust: options.Trust = None,
     timeout: options.Timeout = None,
@@ -242,11 +258,12 @@ def mcp(
     from nbagent.mcp_server import serve
 
     arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= options.reach(allow_host, False, None, None, unknown_names) | {"mcp": False}
+    arguments |= options.reach(allow_host, False, None, None, unknown_names) | {"mcp": False, "output_dir": output_dir}
 
     async def run() -> int:
         session = _session(**arguments)
-        await serve(session, out=out, http=http, origins=http_origin or (), say=lambda text: typer.echo(text, err=True))
+        say = lambda text: typer.echo(text, err=True)  # noqa: E731
+        await serve(session, out=out, http=http, origins=http_origin or (), say=say, force=force)
         return 0
 
     raise typer.Exit(_finish(run()))

@@ -9,8 +9,12 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from nbagent.errors import UsageError
+
 Command = TypeVar("Command", bound=Callable[..., None])
 
+OUTPUT = Path("nbagent-output")
+"""The folder of results, in the current one, that nobody named."""
 Data = Annotated[
     list[str] | None,
     typer.Option("--data", "-d", metavar="PATH", help="A file or folder that the code sees. Repeatable."),
@@ -128,6 +132,15 @@ KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
+OutputDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--output-dir", metavar="DIR", help="Where files go that the code saves; nbagent-output in this folder."
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Let --out replace a notebook that isn't nbagent's, or that you have changed.")
+]
 
 
 def sandbox(
@@ -165,6 +178,23 @@ def as_in(command: Callable[..., None], *, but: Collection[str]) -> Callable[[Co
         return function
 
     return declare
+
+
+def results(output_dir: Path | None) -> dict[str, Any]:
+    """Where what the code saves lands, as a session is told: as an option says, the settings, or beside the person.
+
+    Raises:
+        UsageError: It is no folder, or a link that nobody named: what somebody else put here must not lead elsewhere.
+    """
+    from nbagent import settings
+
+    folder = output_dir or settings.load().output_dir
+    if folder is None and OUTPUT.is_symlink():
+        raise UsageError(f"The folder {OUTPUT} is a link here.", mend="Name where results go with --output-dir.")
+    folder = (folder or OUTPUT).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
+    return {"output_dir": folder}
 
 
 def reach(

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
+from nbagent import needs, settings, store
 from nbagent.approvals import Asker
 from nbagent.budget import amount, dollars
 from nbagent.conversation import Answer
@@ -23,6 +24,7 @@ from nbagent.errors import NbagentError, UsageError
 from nbagent.events import NO_USAGE, Output, Package, Usage
 from nbagent.kernel.cell import Cell
 from nbagent.keyboard import Keyboard
+from nbagent.sandbox.mounts import Mount
 from nbagent.session import Session
 from nbagent.terminal import View, complain, safe
 
@@ -30,6 +32,8 @@ MAX_SOURCE = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
+NOT_DELIVERED = 4
+"""The exit code where all went well but for files that cells left and that did not arrive."""
 NO_TERMINAL = "There is no terminal to ask at: hosts that are not listed are denied. List them with --allow-host."
 UNATTENDED = {
     "reject": "Nobody is asked here: what needs approval is rejected. See --allow and --unattended.",
@@ -48,6 +52,7 @@ async def ask(
     as_json: bool,
     quiet: bool = False,
     keep: bool = False,
+    force: bool = False,
 ) -> int:
     """Ask one question and show what comes of it.
 
@@ -59,9 +64,10 @@ async def ask(
     stopped = False
     session: Session | None = None
     notebook: Path | None = None
+    left: dict[str, str] = {}
     try:
         session = make()
-        check_writable(out)
+        check_out(session, out, force=force)
         async with shown(session, quiet=quiet or as_json, keep=keep):
             try:
                 answer = await session.ask(question)
@@ -69,15 +75,18 @@ async def ask(
                 stopped = True
             except NbagentError as caught:
                 error = caught
+            left, failed = await delivered(session)
+            error = error or failed
             if session.turns:
-                notebook = session.export(out or session.folder / "notebook.ipynb")
+                notebook, moved = session.export_last(out, force=force)
+                error = error or moved
     except asyncio.CancelledError:
         stopped = True
     except NbagentError as caught:
         error = error or caught
     if as_json:
         told = error or (NbagentError("It was stopped.") if stopped else None)
-        _print_json(_answer_json(answer, session, notebook, told))
+        _print_json(_answer_json(answer, session, notebook, told) | _left_json(left))
     elif answer is not None:
         print(safe(answer.text, colours=False))
         if answer.unsupported:
@@ -92,7 +101,7 @@ async def ask(
         return error.exit_code
     if stopped or answer is None:
         return STOPPED
-    return 0 if answer.success else 1
+    return told_left(left, shown=as_json or not quiet) if answer.success else 1
 
 
 async def execute(
@@ -104,6 +113,7 @@ async def execute(
     as_json: bool,
     quiet: bool = False,
     keep: bool = False,
+    force: bool = False,
 ) -> int:
     """Run a script, a notebook's cells or a piece of code, and show the outputs.
 
@@ -111,13 +121,14 @@ async def execute(
         The exit code.
     """
     cells: list[Cell] = []
+    left: dict[str, str] = {}
     status = "ok"
     error: NbagentError | None = None
     started = time.monotonic()
     try:
         sources = read_sources(source, code)
-        check_writable(out)
         session = make()
+        check_out(session, out, force=force)
         async with shown(session, quiet=quiet or as_json, results=sys.stdout, keep=keep):
             try:
                 for text, may_fail in sources:
@@ -129,20 +140,43 @@ async def execute(
                 status = "interrupted"
             except NbagentError as caught:
                 error = caught
+            left, failed = await delivered(session)
+            error = error or failed
             if out is not None:
-                session.export(out)
+                _, moved = session.export_last(out, force=force)
+                error = error or moved
     except asyncio.CancelledError:
         status = "interrupted"
     except NbagentError as caught:
         error = error or caught
     if as_json:
-        _print_json(_cells_json(cells, "failed" if error else status, time.monotonic() - started, error))
+        found = _cells_json(cells, "failed" if error else status, time.monotonic() - started, error)
+        _print_json(found | _left_json(left))
     elif quiet:
         print(safe("\n".join(cell.text for cell in cells if cell.text), colours=False))
     if error is not None:
         complain(error)
         return error.exit_code
-    return {"ok": 0, "interrupted": STOPPED}.get(status, 1)
+    return told_left(left, shown=as_json or not quiet) if status == "ok" else STOPPED if status == "interrupted" else 1
+
+
+async def delivered(session: Session) -> tuple[dict[str, str], NbagentError | None]:
+    """Have what waits collected; what goes wrong with that must not cost the notebook."""
+    try:
+        return await session.deliver(), None
+    except NbagentError as error:
+        return {}, error
+
+
+def told_left(left: dict[str, str], *, shown: bool = True) -> int:
+    """Say at the end what did not arrive, if no event was shown that said so; returns the exit code."""
+    for path, why in left.items() if not shown else ():
+        print(safe(f"not delivered: {path}: {why}", colours=False), file=sys.stderr)
+    return NOT_DELIVERED if left else 0
+
+
+def _left_json(left: dict[str, str]) -> dict[str, Any]:
+    return {"not_delivered": left} if left else {}
 
 
 @contextlib.contextmanager
@@ -223,7 +257,7 @@ async def shown(
         keep: Whether its kernel is left running at the end, to be resumed.
         keyboard: Where the person types, who also is asked what code may do.
     """
-    view = View(folder=lambda: session.folder, quiet=quiet, results=results, code=results is None)
+    view = View(folder=lambda: session.folder, keep=session.keeps, quiet=quiet, results=results, code=results is None)
     keyboard = keyboard or Keyboard()
     if session.ask_hosts and not keyboard.is_there:
         session.ask_hosts = False
@@ -304,6 +338,24 @@ def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]
     return _notebook_cells(name, text) if name.endswith(".ipynb") else [(text, False)]
 
 
+def data_for(source: str | None, given: list[str] | None) -> list[str | Path | Mount]:
+    """The data that a person gives, and what else a notebook of nbagent's needs to run again, where it is found."""
+    data: list[str | Path | Mount] = [*(given or ())]
+    if source is None or not source.endswith(".ipynb"):
+        return data
+    found = needs.find(Path(source).absolute(), store.state_root(settings.load().state_dir))
+    names = {Path(each).expanduser().resolve().name for each in given or ()}
+    data += [Mount(place, path) for path, place in found.places.items() if path.rpartition("/")[2] not in names]
+    for name in found.changed:
+        if name not in names:
+            print(safe(f"{name} is not what it was when {source} was made.", colours=False), file=sys.stderr)
+    for name in found.missing:
+        if name not in names:
+            told = f"{source} was made with {name}, which isn't here as it was: give it with --data."
+            print(safe(told, colours=False), file=sys.stderr)
+    return data
+
+
 def _read(path: Path) -> bytes:
     # A pipe that a shell made for `<(…)` has a writer; any other would keep us waiting for one.
     if path.is_fifo() and path.parent != Path("/dev/fd"):
@@ -328,25 +380,15 @@ def _notebook_cells(name: str, text: str) -> list[tuple[str, bool]]:
     return [(cell.source, "raises-exception" in cell.metadata.get("tags", [])) for cell in cells]
 
 
-def check_writable(out: Path | None) -> None:
+def check_out(session: Session, out: Path | None, *, force: bool) -> None:
     """Complain of a place for the notebook before any work is done for it.
 
     Raises:
+        UsageError: Something is there that must not be replaced, or it isn't called as a notebook is.
         StoreError: It is a folder, or nothing can be written there.
     """
-    if out is None:
-        return
-    import tempfile
-
-    from nbagent.store import cannot_write, check_file
-
-    check_file(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise cannot_write(out, error, mend="Choose another place with --out.") from error
+    if out is not None:
+        session.check_export(out, force=force)
 
 
 def refused(command: str, error: NbagentError) -> None:

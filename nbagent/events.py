@@ -66,6 +66,18 @@ class FileSeen(msgspec.Struct, frozen=True):
     size: int
 
 
+class FileLeft(msgspec.Struct, frozen=True):
+    """A file that a cell left for the person, and that did not reach them.
+
+    Attributes:
+        path: Where code has it; signs that mislead a reader are replaced.
+        why: Why not, in words that go on a sentence.
+    """
+
+    path: str
+    why: str
+
+
 class Claim(msgspec.Struct, frozen=True):
     """A number in an answer, and where it comes from.
 
@@ -454,16 +466,33 @@ class WidgetState(Fact, frozen=True, kw_only=True):
 
 
 class FileSaved(Fact, frozen=True, kw_only=True):
-    """A file reached the host: from `/tmp/output` after a run, or the exported notebook."""
+    """A file reached the host: from `/tmp/output` or `/workspace` after a cell, or the exported notebook."""
 
     path: str
     size: int
     sha256: str
     cell: int = 0
+    source: str = ""
+    """Where code has it."""
+
+
+class FilesLeft(Fact, frozen=True, kw_only=True):
+    """Files that a cell left in /tmp/output or /workspace did not reach the host."""
+
+    cell: int
+    files: list[FileLeft]
+
+
+class QuotaReached(Fact, frozen=True, kw_only=True):
+    """What the session may keep on the host's disk is used up: further output is cut, and files stay in the sandbox."""
+
+    cell: int
+    limit: int
+    """Bytes."""
 
 
 class FilesChanged(Fact, frozen=True, kw_only=True):
-    """A cell made or changed files under /workspace or /tmp, which stay there until somebody fetches them."""
+    """A cell made or changed files under /tmp, which stay there until somebody fetches them."""
 
     cell: int
     files: list[FileSeen]
@@ -659,6 +688,8 @@ Event = (
     | StateRestored
     | WidgetState
     | FileSaved
+    | FilesLeft
+    | QuotaReached
     | FilesChanged
     | DataLeftOut
     | FileUploaded
@@ -674,6 +705,12 @@ Event = (
     | SessionResumed
     | SessionEnded
 )
+
+
+def left_output(event: FilesLeft) -> Output:
+    """How a cell's outputs say what of its files did not reach the person."""
+    lines = [f"nbagent: {each.path} was not delivered: {each.why}.\n" for each in event.files]
+    return {"output_type": "stream", "name": "stderr", "text": "".join(lines)}
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -13,14 +13,26 @@ from typing import Any, TypeVar
 
 from nbagent import store
 from nbagent.errors import TransferError, TransferLimit, UsageError
-from nbagent.events import Event, FileDownloaded, FileSaved, FilesChanged, FileUploaded
+from nbagent.events import (
+    Event,
+    FileDownloaded,
+    FileLeft,
+    FileSaved,
+    FilesChanged,
+    FilesLeft,
+    FileUploaded,
+    Output,
+    left_output,
+)
 from nbagent.kernel import ends, paths, probe
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.ends import Source
-from nbagent.kernel.files import Collector, safe_name
+from nbagent.kernel.files import Collected, Collector
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.results import safe_name
 from nbagent.kernel.transfer import Carried, Entry, Transfer
 from nbagent.policy import MIB
+from nbagent.quota import Quota
 from nbagent.sandbox.mounts import DATA, Mount
 
 IN_MEMORY = 256 * MIB
@@ -99,10 +111,12 @@ class SessionFiles:
 
     Args:
         kernel: The session's, started.
-        output: The host's folder for what cells leave in /tmp/output.
+        output: The host's folder for what cells leave in /tmp/output and /workspace.
         data: What it sees read-only.
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
+        quota: What may be kept.
+        past: What the session put into its folder before.
     """
 
     def __init__(
@@ -113,21 +127,30 @@ class SessionFiles:
         data: Sequence[Mount],
         emit: Callable[[Event], object],
         alone: asyncio.Lock,
+        quota: Quota | None = None,
+        past: Sequence[FileSaved] = (),
     ) -> None:
         self._kernel = kernel
         self._output = output
         provisioner = kernel.provisioner
-        watched = {"/workspace": provisioner.workspace_folder}
-        if kernel.engine.isolates:
-            # Otherwise it is the host's own, and what others do there is no cell's doing.
-            watched["/tmp"] = "/tmp"  # noqa: S108 - a path inside
-        self._collector = Collector(kernel, output, source=provisioner.output_folder, others=watched)
+        # Without isolation /tmp is the host's own, and what others do there is no cell's doing.
+        watched = {"/tmp": "/tmp"} if kernel.engine.isolates else {}  # noqa: S108 - a path inside
+        self._collector = Collector(
+            kernel,
+            output,
+            source=provisioner.output_folder,
+            work=provisioner.workspace_folder,
+            others=watched,
+            quota=quota,
+            past=past,
+        )
         self._data = data
         self._emit = emit
         self._alone = alone
         self._transfer = Transfer(kernel)
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
+        self._told: set[str] = set()
 
     def interrupt(self) -> None:
         """Stop what moves; nothing of it stays."""
@@ -135,7 +158,7 @@ class SessionFiles:
             self._moving.cancel()
 
     async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
-        """After a cell, which still holds the lock: collect its output files, and notice what else it changed.
+        """After a cell, which still holds the lock: collect its files, and notice what else it changed.
 
         Returns:
             The cell with what is to be told of it, and the collected files.
@@ -143,22 +166,48 @@ class SessionFiles:
         Raises:
             StoreError: The host's folder can't be written.
         """
+        lost = self._collector.lose() if cell.state_lost else []
         try:
             found = await self._collector.collect(after=cell.duration)
         except OSError as error:
             raise store.cannot_write(self._output, error) from error
-        for one in found.saved:
-            self._emit(FileSaved(path=str(one.path), size=one.size, sha256=one.sha256, cell=cell.cell))
+        told = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
-        told = replace(
+        cell = replace(
             cell,
+            outputs=[*cell.outputs, *told],
             files=[one.name for one in found.saved],
             total_files=found.total,
             changed=found.changed,
             note=f"{cell.note} {found.note}".strip(),
         )
-        return told, [one.path for one in found.saved]
+        return cell, [one.path for one in found.saved]
+
+    def _tell(self, found: Collected, cell: int, lost: Sequence[FileLeft] = ()) -> list[Output]:
+        """The events of collected files, and of those that were not, with the output that says so in the cell."""
+        for one in found.saved:
+            path = os.fsencode(one.path).decode("utf-8", "replace")
+            self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
+        if not (left := [*lost, *found.left]):
+            return []
+        self._told |= {each.path for each in left}
+        event = FilesLeft(cell=cell, files=left)
+        self._emit(event)
+        return [left_output(event)]
+
+    async def deliver(self) -> dict[str, str]:
+        """See `Session.deliver`."""
+        if self._kernel.is_alive:
+            try:
+                for found in await self._one_at_a_time(self._collector.rest):
+                    self._tell(found, self._kernel.cells)
+            except OSError as error:
+                raise store.cannot_write(self._output, error) from error
+        left = self._collector.left
+        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
+            self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
+        return dict(left)
 
     async def upload(self, source: Source, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `Session.upload`."""
@@ -195,6 +244,7 @@ class SessionFiles:
         if target.is_dir():
             target /= safe_name(place.parts[-1])
         ends.check_target(target, overwrite=overwrite)
+        store.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(lambda: self._download_to(place, target.absolute(), overwrite=overwrite))
 
     async def _download_bytes(self, place: paths.Place) -> bytes:
@@ -266,14 +316,14 @@ class SessionFiles:
 
     def _host(self, entry: Entry) -> Path | None:
         """Where the host has a file too."""
-        if entry.path.startswith(f"{OUTPUT}/") and entry.kind == "file":
-            return self._collector.host_path(entry.path.removeprefix(f"{OUTPUT}/"), size=entry.size)
         if entry.path.startswith(f"{DATA}/"):
             for mount in self._data:
                 if f"{entry.path}/".startswith(f"{mount.target}/"):
                     return mount.source / entry.path[len(mount.target) + 1 :]
         uploaded = self._uploaded.get(entry.path)
-        return uploaded[0] if uploaded is not None and uploaded[1:] == (entry.size, entry.modified) else None
+        if uploaded is not None and uploaded[1:] == (entry.size, entry.modified):
+            return uploaded[0]
+        return self._collector.host_path(entry.path, size=entry.size) if entry.kind == "file" else None
 
     async def _one_at_a_time(self, work: Callable[[], Awaitable[T]]) -> T:
         async with self._alone:

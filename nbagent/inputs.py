@@ -6,12 +6,12 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from nbagent.errors import DataError, UsageError
-from nbagent.kernel.files import safe_name
 from nbagent.kernel.kernel import Restore
+from nbagent.kernel.results import safe_name
 from nbagent.mcp import servers
 from nbagent.mcp.servers import Server
 from nbagent.policy import Limits, Network, Trust, TrustLevel, asking, trust_for
@@ -26,7 +26,7 @@ WAYS: tuple[Restore, ...] = get_args(Restore)
 """What can become of a lost kernel's variables."""
 
 
-Data = Iterable[str | Path] | Mapping[str, str | Path] | str | Path
+Data = Iterable[str | Path | Mount] | Mapping[str, str | Path] | str | Path
 """Files and folders: one, several, or several by the names that the sandbox is to have them by."""
 
 
@@ -43,8 +43,10 @@ def resolve_data(data: Data) -> list[Mount]:
         sources = [(_existing(given), str(name)) for name, given in data.items()]
         pairs = [(source, _file_name(name, source)) for source, name in sources]
     else:
-        found = [_existing(given) for given in ([data] if isinstance(data, str | Path) else data)]
-        pairs = [(source, source.name) for source in found]
+        given = [data] if isinstance(data, str | Path) else list(data)
+        named = [(each.source, PurePosixPath(each.target).name) for each in given if isinstance(each, Mount)]
+        found = [_existing(each) for each in given if not isinstance(each, Mount)]
+        pairs = [*((source, source.name) for source in found), *((_existing(source), name) for source, name in named)]
     mounts: dict[str, Mount] = {}
     for source, name in pairs:
         if name in mounts:
@@ -146,6 +148,8 @@ def sandbox_spec(
         security={**(asking(own) if ask_hosts else own), **(security or {})},
         timeout=timeout,
         memory_mb=memory_mb,
+        session_mb=chosen.session_mb,
+        result_mb=chosen.result_mb,
     )
     if ask_hosts:
         check_asking(row)

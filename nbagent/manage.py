@@ -65,21 +65,23 @@ async def resume(
     as_json: bool,
     quiet: bool,
     keep: bool,
+    force: bool = False,
 ) -> int:
     """Go on with a session: with a question, with code, or with what is typed; returns the exit code."""
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
     if question is not None:
-        return await commands.ask(question, make, out=out, as_json=as_json, quiet=quiet, keep=keep)
+        return await commands.ask(question, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
     if code is not None:
-        return await commands.execute(None, code, make, out=out, as_json=as_json, quiet=quiet, keep=keep)
+        return await commands.execute(None, code, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
     if as_json or not sys.stdin.isatty():
         raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
-    commands.check_writable(out)
-    return await _converse(make(), out=out, keep=keep, quiet=quiet)
+    session = make()
+    commands.check_out(session, out, force=force)
+    return await _converse(session, out=out, keep=keep, quiet=quiet, force=force)
 
 
-async def _converse(session: Session, *, out: Path | None, keep: bool, quiet: bool) -> int:
+async def _converse(session: Session, *, out: Path | None, keep: bool, quiet: bool, force: bool) -> int:
     """Questions as they are typed, until the end of input."""
     keyboard = Keyboard()
     code = 0
@@ -91,9 +93,14 @@ async def _converse(session: Session, *, out: Path | None, keep: bool, quiet: bo
                     await _answer(session, question)
         except asyncio.CancelledError:
             code = commands.STOPPED
-        notebook = session.export(out or session.folder / "notebook.ipynb")
+        left, failed = await commands.delivered(session)
+        notebook, moved = session.export_last(out, force=force)
+        moved = moved or failed
     print(f"notebook: {notebook}", file=sys.stderr)
-    return code
+    if moved is not None:
+        complain(moved)
+        return moved.exit_code
+    return code or commands.told_left(left)
 
 
 async def _typed(keyboard: Keyboard, view: View) -> str | None:

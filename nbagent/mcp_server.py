@@ -53,11 +53,18 @@ class Server:
     Args:
         session: Not started yet.
         out: Where the notebook goes; into the session's folder by default.
+        force: Whether it may replace a notebook that isn't nbagent's.
+
+    Raises:
+        UsageError: The notebook can't go there.
+        StoreError: The same, since nothing can be written there.
     """
 
-    def __init__(self, session: Session, *, out: Path | None = None) -> None:
+    def __init__(self, session: Session, *, out: Path | None = None, force: bool = False) -> None:
         self._session = session
-        self._out = out
+        self._out, self._force = out, force
+        if out is not None:
+            session.check_export(out, force=force)
         self._starting = asyncio.Lock()
 
     async def runs(self) -> Runs:
@@ -77,7 +84,7 @@ class Server:
         return written
 
     def _export(self) -> Path:
-        return self._session.export(self._out or self._session.folder / "notebook.ipynb")
+        return self._session.export_last(self._out, force=self._force)[0]
 
     async def run_cell(self, code: str, timeout: float | None = None) -> list[Any]:  # noqa: ASYNC109 - the kernel's own
         """Run Python as one cell of a Jupyter notebook and see its outputs, figures included.
@@ -241,6 +248,7 @@ async def serve(
     http: str | None,
     origins: Sequence[str] = (),
     say: Callable[[str], object],
+    force: bool = False,
 ) -> None:
     """Serve until the client is gone, or somebody interrupts.
 
@@ -250,11 +258,13 @@ async def serve(
         http: Where to listen for streamable HTTP (see `mcp_http.address`); None for stdio.
         origins: Pages that may send requests over HTTP.
         say: Told what a client over HTTP needs; and where the notebook is, if anything ran.
+        force: Whether it may replace a notebook that isn't nbagent's.
 
     Raises:
-        UsageError: The SDK is not installed, or nothing can be served there.
+        UsageError: The SDK is not installed, nothing can be served there, or the notebook can't go there.
+        StoreError: Nothing can be written there.
     """
-    server = Server(session, out=out)
+    server = Server(session, out=out, force=force)
     app = make(server)
     try:
         if http is None:

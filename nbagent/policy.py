@@ -17,7 +17,10 @@ from nbagent.errors import UsageError
 MIB = 1024 * 1024
 MAX_BOUND = 1_000_000_000
 """The most that any limit can be, in its own unit."""
-WHOLE_LIMITS = ("memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb", "unknown_names")
+WHOLE_LIMITS = (
+    "memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb", "unknown_names", "session_mb", "result_mb",
+    "result_files",
+)  # fmt: skip
 """The fields of `Limits` that are whole numbers."""
 NAMES_MEND = "Allow more with --unknown-names NUMBER, or list what it needs in the setting install_allow."
 """The mend where code asks the package index for more names than `Limits.unknown_names`."""
@@ -74,6 +77,12 @@ class Limits:
     """What may be fetched from them in all."""
     unknown_names: int = 10
     """Packages that few people use which its code may ask the index for: each name is a way out, of a few bytes."""
+    session_mb: int = 4096
+    """What a session may keep on the host's disk in all: its log, figures, spilled text and results."""
+    result_mb: int = 2048
+    """The largest file that is collected as a result."""
+    result_files: int = 20
+    """Files that are collected from /tmp/output, and from /workspace, after one cell; the others come later."""
 
     def __post_init__(self) -> None:
         for name in ("timeout", "grace", "start_timeout", *WHOLE_LIMITS):
@@ -205,7 +214,7 @@ TRUST_PRESETS: dict[TrustLevel, Trust] = {
         read_only_root=True,
         log_all_commands=True,
         install_listed_only=True,
-        limits=Limits(memory_mb=512, tmp_mb=256, pids=128),
+        limits=Limits(memory_mb=512, tmp_mb=256, pids=128, session_mb=1024),
     ),
     TrustLevel.UNTRUSTED: Trust(
         level=TrustLevel.UNTRUSTED,
@@ -216,7 +225,7 @@ TRUST_PRESETS: dict[TrustLevel, Trust] = {
         read_only_root=True,
         log_all_commands=True,
         install_listed_only=True,
-        limits=Limits(memory_mb=256, tmp_mb=128, pids=64, cpus=0.5),
+        limits=Limits(memory_mb=256, tmp_mb=128, pids=64, cpus=0.5, session_mb=512),
     ),
 }
 """What each level permits, before a person overrides any of it."""

@@ -30,9 +30,10 @@ from nbagent.kernel.ends import Source
 from nbagent.kernel.kernel import Kernel, Restore
 from nbagent.ledger import Ledger, ledger
 from nbagent.mcp.client import McpClient
+from nbagent.notebook import place
 from nbagent.notebook.record import Recording
 from nbagent.options import AgentOptions, Replies
-from nbagent.policy import Limits
+from nbagent.policy import MIB, Limits
 from nbagent.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.sandbox.allowance import Allowance
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
     from nbagent.state import StateManager
 
 Status = Literal["new", "starting", "running", "stopped"]
-
+NOTEBOOK = "notebook.ipynb"
+"""What a notebook is called that nobody named."""
 
 Part = TypeVar("Part")
 
@@ -95,6 +97,8 @@ class Session:
         restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
         session: An id for a new session; made up by default.
         state_dir: Where sessions are kept.
+        output_dir: A folder for the files that cells leave in /tmp/output and /workspace, made when the first comes;
+            nothing in it is written over. By default they stay in the session's own.
         log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
         pool: Warm kernels, one of which is taken if it fits; small data is copied into it, as it is at the start.
 
@@ -140,6 +144,7 @@ class Session:
         restore: Restore | None = None,
         session: str | None = None,
         state_dir: str | Path | None = None,
+        output_dir: str | Path | None = None,
         log_level: str | None = None,
         pool: KernelPool | None = None,
     ) -> None:
@@ -180,6 +185,8 @@ class Session:
             accept=accept,
             ask_hosts=ask_hosts,
         )
+        if record:
+            store.check_not_data(Path(record), [mount.source for mount in self._spec.data])
         self.ask_hosts = ask_hosts
         self._servers = mcp_servers(mcp, default=chosen.mcp_config)
         self._tools: McpClient | None = None
@@ -195,6 +202,8 @@ class Session:
         )
         self._keeps_mode, self._keeps_redaction = approvals is None, redact is None
         self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
+        wanted = output_dir or chosen.output_dir
+        self._output = Path(wanted).expanduser().absolute() if wanted else None
         self._audit_key = audit.read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
         self._audit: audit.Audit | None = None
@@ -263,6 +272,10 @@ class Session:
         """The session's own folder on the host."""
         return self._running_journal().folder
 
+    def keeps(self, size: int) -> bool:
+        """Count bytes that somebody is about to write into the session's folder; False if there is no room for them."""
+        return self._running_journal().quota.take(size)
+
     async def start(self) -> None:
         """Start the sandbox; a model that was named is opened, so that what is wrong with it shows first.
 
@@ -312,6 +325,7 @@ class Session:
         record: str | Path | None = None,
         restore: Restore | None = None,
         state_dir: str | Path | None = None,
+        output_dir: str | Path | None = None,
         log_level: str | None = None,
     ) -> Session:
         """A session whose process is gone, to be started again: with its log, and its kernel's variables if that lives.
@@ -335,6 +349,7 @@ class Session:
             restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
                 kernel that is gone already is not brought back.
             state_dir: Where sessions are kept.
+            output_dir: As for a new session.
             log_level: As for a new session.
 
         Raises:
@@ -358,6 +373,7 @@ class Session:
             record=record,
             restore=restore,
             state_dir=root,
+            output_dir=output_dir,
             log_level=log_level,
         )
         known._spec, known._found = sessions.read_spec(found), found
@@ -370,7 +386,7 @@ class Session:
         engine = await registry.choose(self._engine_name, image=self._spec.image)
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
-        journal = self._journal = store.Journal(self._root, self.id)
+        journal = self._journal = store.Journal(self._root, self.id, limit=self._spec.trust.limits.session_mb * MIB)
         self._observe(journal)
         # One for all its sandboxes: those after a resume, and those in which tools are made.
         self._allowance = Allowance(self._spec.install, journal.folder / "asked.json")
@@ -385,6 +401,7 @@ class Session:
             confirm=self._confirm_install,
             exceed=self._exceed,
             allowance=self._allowance,
+            quota=journal.quota,
         )
         opening = asyncio.create_task(self._model.open()) if self._model.name else None
         await startup.side_by_side(self._come_to(kernel, journal), opening)
@@ -400,8 +417,19 @@ class Session:
             )
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
+        # Results that landed elsewhere are not seen in the session's folder.
+        past = list(recording.files.values())
+        journal.quota.add(sum(each.size for each in past if not Path(each.path).is_relative_to(journal.folder)))
         emit, alone = journal.emit, asyncio.Lock()
-        files = SessionFiles(kernel, journal.folder / "output", data=self._spec.data, emit=emit, alone=alone)
+        files = SessionFiles(
+            kernel,
+            self._output or journal.folder / "output",
+            data=self._spec.data,
+            emit=emit,
+            alone=alone,
+            quota=journal.quota,
+            past=past,
+        )
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
         if self._servers:
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
@@ -464,7 +492,12 @@ class Session:
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
         self._audit = audit.Audit(
-            journal.folder, root=self._root, session=self.id, past=journal.since(), key=self._audit_key
+            journal.folder,
+            root=self._root,
+            session=self.id,
+            past=journal.since(),
+            key=self._audit_key,
+            count=journal.quota.add,
         )
         journal.follow(self._audit.add)
         journal.follow(self._telemetry.add)
@@ -674,6 +707,17 @@ class Session:
         """
         return await self._running(self._exchange).files(folder, limit=limit)
 
+    async def deliver(self) -> dict[str, str]:
+        """Collect what cells left in /tmp/output and /workspace and what still waits; to be called at the end.
+
+        Returns:
+            What will not reach the person, by its path in the sandbox: why. It is gone when the session ends.
+
+        Raises:
+            StoreError: The host's folder can't be written.
+        """
+        return await self._running(self._exchange).deliver()
+
     def approve(
         self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
     ) -> bool:
@@ -718,21 +762,51 @@ class Session:
         """
         self._running_kernel().allow_host(entry)
 
-    def export(self, path: str | Path) -> Path:
+    def check_export(self, path: str | Path, *, force: bool = False) -> None:
+        """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
+        place.check(Path(path), data=[mount.source for mount in self._spec.data], force=force)
+
+    def export(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the session's notebook; returns its absolute path.
 
+        Args:
+            path: Its name ends in `.ipynb`. A notebook that nbagent wrote, and nobody changed since, is replaced.
+            force: Whether any other notebook is too; data and other files never are.
+
         Raises:
+            UsageError: It has another ending, or something is there that must not be replaced.
             StoreError: It can't be written; a file that was there is intact.
         """
         from nbagent.notebook import export
 
-        written = export.export(self._recording, Path(path).expanduser(), pins=self._pins)
+        written = export.export(self._recording, Path(path), pins=self._pins, force=force)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
         store.remember_export(store.state_root(settings.load().state_dir), written, self._recording.needed)
         if self.status == "running":
             digest = hashlib.sha256(written.read_bytes()).hexdigest()
             self._running_journal().emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
         return written
+
+    def export_last(self, out: Path | None, *, force: bool = False) -> tuple[Path, NbagentError | None]:
+        """Write the notebook when all is done: if its place was taken meanwhile, into the session's folder.
+
+        Args:
+            out: Where it was wanted; None for the session's folder.
+            force: As for `export`.
+
+        Returns:
+            Where it is, and why it isn't where it was wanted.
+
+        Raises:
+            StoreError: It can't be written there either.
+        """
+        if out is not None:
+            try:
+                return self.export(out, force=force), None
+            except NbagentError as error:
+                kept = self.export(place.free(self.folder / NOTEBOOK))
+                return kept, type(error)(error.message, mend=f"The notebook is {kept}.")
+        return self.export(place.free(self.folder / NOTEBOOK)), None
 
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         """Call `reader` with each event from now on, as it happens; returns what ends that."""

@@ -39,6 +39,9 @@ class Settings(BaseSettings):
     timeout: float | None = Field(default=None, description="Seconds a cell may run.")
     memory_mb: int | None = Field(default=None, description="Memory of a sandbox in MiB.")
     cpus: float | None = Field(default=None, description="Cores of a sandbox.")
+    session_mb: int | None = Field(default=None, description="What a session may keep on disk in all, in MiB.")
+    result_mb: int | None = Field(default=None, description="The largest file that is collected as a result, in MiB.")
+    output_dir: Path | None = Field(default=None, description="Where results land; in the session's folder by default.")
     security: dict[str, Any] = Field(default_factory=dict, description="Security options that replace the level's own.")
     keep_minutes: float = Field(
         default=10.0,

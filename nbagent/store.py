@@ -10,8 +10,10 @@ not said yet. Reading tolerates a last line that was cut off.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -19,7 +21,7 @@ import secrets
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,9 +29,24 @@ import msgspec
 import platformdirs
 
 from nbagent.errors import StoreError, UsageError
-from nbagent.events import DataSeen, Event, Record
+from nbagent.events import (
+    CellFinished,
+    CommandRun,
+    DataSeen,
+    Event,
+    LateOutput,
+    OutputAdded,
+    OutputsCleared,
+    OutputUpdated,
+    QuotaReached,
+    Record,
+    WidgetState,
+)
+from nbagent.quota import Quota
 
 Reader = Callable[[Record], None]
+LIMIT = 4096 * 1024 * 1024
+"""Bytes that a session may keep if nobody says how many."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -49,9 +66,11 @@ class Journal:
     Args:
         root: The folder of all sessions' state, see `state_root`.
         session: The session's id; letters, digits, dots, dashes and underscores, at most 64.
+        limit: Bytes that the session may keep on the host's disk in all.
 
     Attributes:
         folder: The session's own.
+        quota: What of the limit is used, the session's earlier processes included.
         last: The number of the last record, 0 before the first.
 
     Raises:
@@ -59,7 +78,7 @@ class Journal:
         StoreError: The folder can't be made or written, or another process holds it.
     """
 
-    def __init__(self, root: Path, session: str) -> None:
+    def __init__(self, root: Path, session: str, *, limit: int = LIMIT) -> None:
         if not _NAME.fullmatch(session):
             raise UsageError(
                 f"A session can't be called {session[:80]!r}.",
@@ -71,12 +90,14 @@ class Journal:
         self._readers: list[Reader] = []
         self._encoder = msgspec.json.Encoder()
         self._lock: IO[str] | None = None
+        self._quota_told = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = (self.folder / "lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._truncate_cut_line()
             self._log = (self.folder / "log.jsonl").open("ab", buffering=0)
+            self.quota = Quota(limit, used=_size_of(self.folder))
         except BlockingIOError:
             self.close()
             raise StoreError(
@@ -103,11 +124,37 @@ class Journal:
     def emit(self, event: Event) -> Record:
         """Write an event to the log, then show it to every reader.
 
+        What code makes as much of as it likes is left out once the quota is used up, which is an event of its own.
+
         Raises:
             StoreError: It can't be written; then nobody has seen it.
         """
         record = Record(self.last + 1, time.time(), event)
         line = self._encoder.encode_lines([record])  # with its end, for which a large one would else be copied
+        if not isinstance(event, BULK):
+            self.quota.add(len(line))
+        elif not self.quota.take(len(line)):
+            record = self._leave_out(record)
+            if not self.quota.spare(len(line)):
+                return record
+            line = self._encoder.encode_lines([record])
+        if isinstance(event, CellFinished):
+            self.quota.add(len(line))  # the notebook has it again
+        self._write(line)
+        self.last = record.seq
+        for reader in list(self._readers):
+            reader(record)
+        return record
+
+    def _leave_out(self, record: Record) -> Record:
+        """Tell once that there is no more room; returns the record as it would come after that."""
+        if self._quota_told:
+            return record
+        self._quota_told = True
+        told = self.emit(QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
+        return Record(told.seq + 1, record.at, record.event)
+
+    def _write(self, line: bytes | bytearray) -> None:
         try:
             end = os.fstat(self._log.fileno()).st_size
             if self._log.write(line) != len(line):
@@ -116,10 +163,6 @@ class Journal:
                 raise OSError("the disk is full")
         except (OSError, ValueError) as error:
             raise cannot_write(self.folder, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
-        self.last = record.seq
-        for reader in list(self._readers):
-            reader(record)
-        return record
 
     def follow(self, reader: Reader) -> Callable[[], None]:
         """Call `reader` with each record from now on; returns what ends that."""
@@ -139,9 +182,10 @@ class Journal:
             path = folder / f"cell-{cell}.{stream}.txt"
             try:
                 size = path.stat().st_size if path.exists() else 0
-                if size < SPILL_LIMIT:
-                    with path.open("a", encoding="utf-8", errors="replace") as file:
-                        file.write(text[: SPILL_LIMIT - size])
+                data = text[: max(0, SPILL_LIMIT - size)].encode("utf-8", "replace")
+                if data and self.quota.take(len(data)):
+                    with path.open("ab") as file:
+                        file.write(data)
             except OSError as error:
                 raise cannot_write(path, error) from error
 
@@ -155,8 +199,20 @@ class Journal:
                 file.close()
 
 
+BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, CommandRun)
+"""Events of which code makes as many, and as large ones, as it likes; a cell's end is bounded by who tells it."""
 SPILL_LIMIT = 256 * 1024 * 1024
 """Characters a cell may spill of each stream; what is more is counted in the notebook and gone."""
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes of all files below a folder, links not followed."""
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(above, name)).st_size  # noqa: PTH118 - of thousands, this is faster
+    return total
 
 
 def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
@@ -219,6 +275,37 @@ def check_file(path: Path) -> None:
         raise StoreError(f"The name {str(path)!r} is not UTF-8 text.", mend="Choose another name.") from None
     except OSError as error:
         raise cannot_write(path, error, mend="Choose another place.") from error
+
+
+def check_not_data(path: Path, data: Iterable[Path]) -> None:
+    """Complain if a file is one of the data, or lies in a folder of it: by whatever name, link or spelling.
+
+    Raises:
+        UsageError: It is.
+    """
+    try:
+        status, parents = path.stat(), [each.stat() for each in path.resolve().parents]
+    except OSError:
+        return  # Nothing is there that could be lost.
+    for source in data:
+        with contextlib.suppress(OSError):
+            given = source.stat()
+            inside = stat.S_ISDIR(given.st_mode) and (
+                any(os.path.samestat(given, each) for each in parents)
+                or (status.st_nlink > 1 and _is_linked(status, source))
+            )
+            if inside or os.path.samestat(given, status):
+                raise UsageError(f"{path} is data, and is not written over.", mend="Choose another name.")
+
+
+def _is_linked(wanted: os.stat_result, folder: Path) -> bool:
+    """Whether a file has a name in a folder, or below it, among the first 100,000."""
+    names = itertools.islice(folder.rglob("*"), 100_000)
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(name.lstat(), wanted):
+                return True
+    return False
 
 
 def cannot_write(path: Path, error: Exception, *, mend: str = "") -> StoreError:

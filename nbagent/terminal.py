@@ -28,6 +28,7 @@ from nbagent.events import (
     FileDownloaded,
     FileSaved,
     FilesChanged,
+    FilesLeft,
     FileUploaded,
     HostAsked,
     HostDecided,
@@ -41,6 +42,7 @@ from nbagent.events import (
     Output,
     OutputAdded,
     PackagesInstalled,
+    QuotaReached,
     Record,
     SessionResumed,
     StateLost,
@@ -100,13 +102,20 @@ class View:
     """
 
     def __init__(
-        self, *, folder: Callable[[], Path], quiet: bool = False, results: IO[str] | None = None, code: bool = True
+        self,
+        *,
+        folder: Callable[[], Path],
+        keep: Callable[[int], bool] = lambda _size: True,
+        quiet: bool = False,
+        results: IO[str] | None = None,
+        code: bool = True,
     ) -> None:
         from rich.console import Console
 
         self.console: Console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
         self._results = results or self.console.file
         self._folder = folder
+        self._keep = keep
         self._quiet = quiet
         self._show_code = code
         self._colours = self._results.isatty() and not self.console.no_color
@@ -284,6 +293,12 @@ class View:
                 self._say(safe(reason, colours=False), style="yellow")
             case FileSaved(path=path, cell=cell) if cell:
                 self._say(f"file: {path}", style="cyan")
+            case FilesLeft(files=files):
+                for left in files:
+                    self._say(safe(f"not delivered: {left.path}: {left.why}", colours=False), style="yellow")
+            case QuotaReached(limit=limit):
+                told = f"The {limit // 1024**2:,} MB that this session may keep on disk are used up (session_mb)."
+                self._say(told, style="yellow")
             case FilesChanged(files=files, more=more):
                 names = ", ".join(f"{each.path} ({size_of(each.size)})" for each in files)
                 self._say(f"changed: {safe(names, colours=False)}" + (f" and {more:,} more" if more else ""))
@@ -364,6 +379,8 @@ class View:
             self._pictures += 1
             try:
                 content = base64.b64decode(data)
+                if not self._keep(len(content)):
+                    return
                 folder = self._folder() / "figures"
                 folder.mkdir(exist_ok=True)
                 path = folder / f"cell-{cell}-{self._pictures}.{ending}"

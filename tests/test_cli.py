@@ -227,6 +227,27 @@ def test_an_exported_notebook_is_executed(here: Path) -> None:
     assert (here / "again.ipynb").is_file()
 
 
+def test_what_the_code_saved_is_here_or_said_to_be_missing(here: Path) -> None:
+    """In the current folder, from the working folder too; a file that can't come is named, and is the exit code."""
+    code = (
+        "import os\nos.makedirs('/tmp/output/a/b')\nfor n in range(25): open(f'/tmp/output/a/b/{n}.txt', 'w').close()\n"
+        "open('out.csv', 'w').write('x')"
+    )
+    (here / "nbagent-output").mkdir()
+    (here / "nbagent-output" / "out.csv").write_text("mine")
+    done = nbagent("exec", "-c", code, *ENGINE, cwd=here)
+    assert done.code == 0, done.err
+    assert f"file: {here / 'nbagent-output' / 'out-1.csv'}" in done.err
+    found = sorted(str(each.relative_to(here)) for each in (here / "nbagent-output").rglob("*.txt"))
+    assert found == sorted(f"nbagent-output/a/b/{n}.txt" for n in range(25))
+    assert (here / "nbagent-output" / "out.csv").read_text() == "mine"
+    huge = "import os; os.truncate(os.open('/tmp/output/big', os.O_CREAT | os.O_RDWR), 2**33); os.symlink('/', 'link')"
+    done = nbagent("exec", "-c", huge, "--json", "--output-dir", "results", *ENGINE, cwd=here)
+    assert (done.code, sorted(done.json["not_delivered"])) == (4, ["/tmp/output/big", "/workspace/link"])
+    assert "was not delivered: it has 8.59 GB" in done.json["outputs"][-1]["text"]
+    assert not (here / "results").exists()
+
+
 def test_exec_shows_colours_to_a_terminal_only(here: Path) -> None:
     """In a file a traceback is plain text."""
     done = nbagent("exec", "-c", "print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07')\n1/0", *ENGINE, cwd=here)
@@ -297,6 +318,13 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", "?", "-o", "n" * 300], 2, "can't be written"),
     (["run", "?", "-o", "r.jsonl/n.ipynb"], 2, "can't be written"),
     (["run", "?", "-o", "/proc/n.ipynb"], 2, "can't be written"),
+    (["run", "?", "--data", "table.csv", "-o", "table.csv"], 2, "can't be called 'table.csv'"),
+    (["run", "?", "--data", "theirs.ipynb", "-o", "theirs.ipynb", "--force"], 2, "is data"),
+    (["run", "?", "-o", "theirs.ipynb"], 2, "replace it with --force"),
+    (["run", "?", "--data", "empty.csv", "--record", "empty.csv"], 2, "is data"),
+    (["run", "?", "--record", "table.csv", "-m", "replay:r.jsonl"], 2, "exists already"),
+    (["exec", "theirs.ipynb", "-o", "theirs.ipynb"], 2, "replace it with --force"),
+    (["exec", "-c", "1", "-o", "fake.ipynb", "--force"], 2, "is no notebook"),
     (["run", "?", "-e", "local"], 2, "--trust trusted"),
     (["run", "?", "--timeout", "soon"], 2, "--timeout"),
     (["run", "?", "--nothing"], 2, "--nothing"),
@@ -325,6 +353,9 @@ def broken(here: Path) -> Path:
     (here / "binary.py").write_bytes(b"\xff\xfe\x00")
     (here / "nul.py").write_bytes(b"x = 1\0\n")
     (here / "broken.ipynb").write_text('{"cells": [')
+    (here / "fake.ipynb").write_text("a,b\n1,2\n")
+    (here / "empty.csv").touch()
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), here / "theirs.ipynb")
     return here
 
 
@@ -340,8 +371,10 @@ def test_wrong_use_is_a_sentence(broken: Path, forks: Forks, words: list[str], c
     """On stderr in words, on stdout as the command's JSON object, with the right exit code and no traceback."""
     model = ["-m", "replay:r.jsonl"] if words[0] == "run" and "-m" not in words else []
     engine = [] if "-e" in words else list(ENGINE)
+    before = {each.name: each.read_bytes() for each in broken.iterdir() if each.is_file()}
     done = forks.run(*words, *model, *engine, "--json", cwd=broken)
     assert done.code == code
+    assert {name: (broken / name).read_bytes() for name in before} == before
     assert says in sentence(done)
     assert says in done.json["error"]
     expected = ANSWER_KEYS if words[0] == "run" else ["status", "outputs", "execution_time", "state"]

@@ -12,8 +12,8 @@ import pytest
 from program import ANSWER_KEYS
 
 from nbagent import commands
-from nbagent.commands import check_writable, read_sources
-from nbagent.errors import StoreError, UsageError
+from nbagent.commands import read_sources
+from nbagent.errors import UsageError
 
 
 class _Stdin:
@@ -84,24 +84,6 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe"):
         read_sources(str(tmp_path / "pipe"), None)
-
-
-def test_a_place_to_write_is_tried_before_the_work(tmp_path: Path) -> None:
-    """Folders are made, nothing is left there, and an old file stays."""
-    check_writable(None)
-    check_writable(tmp_path / "a" / "b" / "n.ipynb")
-    assert list((tmp_path / "a" / "b").iterdir()) == []
-    (tmp_path / "old.ipynb").write_text("old")
-    check_writable(tmp_path / "old.ipynb")
-    assert (tmp_path / "old.ipynb").read_text() == "old"
-
-
-@pytest.mark.parametrize("name", [".", "old/n.ipynb", "n" * 300, os.fsdecode(b"caf\xe9.ipynb")])
-def test_a_place_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, name: str) -> None:
-    """A folder, a file in the way, a name too long and a name that is no text."""
-    (tmp_path / "old").touch()
-    with pytest.raises(StoreError):
-        check_writable(tmp_path / name)
 
 
 @pytest.mark.parametrize(

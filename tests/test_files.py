@@ -72,7 +72,7 @@ async def test_files_move_in_every_engine(engine: str, trust: str, tmp_path: Pat
         assert cell.text == sent.sha256 == hashlib.sha256(content).hexdigest()
         assert (cell.note, cell.changed) == ("", [])
         cell = await session.run("open('in.bin', 'r+b').write(b'changed')")
-        assert [each.path for each in cell.changed] == ["/workspace/in.bin"]
+        assert (cell.files, cell.changed) == (["in.bin"], [])
         fetched = await session.download("/workspace/in.bin", tmp_path / "out.bin")
         assert fetched.read_bytes() == b"changed" + content[7:]
         assert (await session.upload(archive.getvalue(), "pack.zip", unpack=True)).path == "/workspace/pack"
@@ -300,7 +300,9 @@ async def test_files_are_listed_with_where_the_host_has_them(session: Session, t
     assert host.read_text() == "a\n1\n"
     assert (found["/tmp/data"].kind, found["/tmp/data/table.csv"].kind) == ("folder", "file")
     await session.run("open('up.txt', 'w').write('UP')")
-    assert {each.path: each for each in await session.files()}["/workspace/up.txt"].host is None
+    again = {each.path: each for each in await session.files()}["/workspace/up.txt"].host
+    assert again == session.folder / "output" / "up.txt"
+    assert again.read_text() == "UP"
     with pytest.raises(TransferError, match="There is no /workspace/none"):
         await session.files("/workspace/none")
     with pytest.raises(TransferLimit, match="Invalid path"):
@@ -311,21 +313,24 @@ async def test_files_are_listed_with_where_the_host_has_them(session: Session, t
 
 @on_one_loop
 async def test_changed_files_are_offered(session: Session, told: list[Any]) -> None:
-    """To the model in a short sentence, to the person as an event; what is in /tmp/output is collected instead."""
-    cell = await session.run("open('model.pkl', 'wb').write(bytes(2_100_000))\nopen('/tmp/output/p', 'w').close()")
+    """To the model in a short sentence, to the person as an event; what is a result is collected instead."""
+    cell = await session.run(
+        "open('/tmp/model.pkl', 'wb').write(bytes(2_100_000))\nopen('/tmp/output/p', 'w').close()\n"
+        "open('w', 'w').close()"
+    )
     offer = "fetch with session.download(path), or save to /tmp/output."
-    assert cell.note == f"Changed: /workspace/model.pkl (2.1 MB); {offer}"
-    assert [(each.path, each.size) for each in cell.changed] == [("/workspace/model.pkl", 2_100_000)]
-    assert cell.files == ["p"]
+    assert cell.note == f"Changed: /tmp/model.pkl (2.1 MB); {offer}"
+    assert [(each.path, each.size) for each in cell.changed] == [("/tmp/model.pkl", 2_100_000)]
+    assert cell.files == ["p", "w"]
     assert cell.total_files >= 1
     (event,) = [event for event in told if isinstance(event, FilesChanged)]
     assert (event.cell, event.files, event.more) == (cell.cell, cell.changed, 0)
     assert [type(each) for each in told if isinstance(each, CellFinished | FileSaved | FilesChanged)] == [
-        CellFinished, FileSaved, FilesChanged,
+        CellFinished, FileSaved, FileSaved, FilesChanged,
     ]  # fmt: skip
     assert (await session.run("1")).note == ""
-    many = await session.run("for i in range(50): open(f'n{i}', 'w').close()")
-    assert many.note.count("/workspace/") == 3
+    many = await session.run("for i in range(50): open(f'/tmp/n{i}', 'w').close()")
+    assert many.note.count("/tmp/n") == 3
     assert "and 47 more" in many.note
 
 
@@ -363,8 +368,8 @@ async def test_a_session_that_goes_on_is_told_what_is_new_since() -> None:
     session = await Session.connect("killed")
     try:
         cell = await session.run("1")
-        assert (cell.files, cell.total_files) == (["new"], 2)
-        assert [each.path for each in cell.changed] == ["/workspace/new"]
+        # Of one name, from /tmp/output and from /workspace.
+        assert (cell.files, cell.total_files, cell.changed) == (["new", "new-1"], 2, [])
     finally:
         await session.stop()
 

@@ -23,6 +23,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from nbagent import Session
+from nbagent.errors import UsageError
 from nbagent.mcp_server import Server, make
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -209,3 +210,11 @@ async def test_over_http(tmp_path: Path) -> None:
         _, told = program.communicate(timeout=30)
     assert "notebook:" in told
     assert (tmp_path / "n.ipynb").is_file()
+
+
+async def test_the_notebook_never_goes_over_a_file_of_the_persons(tmp_path: Path) -> None:
+    """That is told when the server is started, before a client has anything run."""
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    with pytest.raises(UsageError, match=r"can't be called 'table\.csv'"):
+        Server(Session(mcp=False, data=[tmp_path / "table.csv"]), out=tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == "a\n1\n"

@@ -68,6 +68,29 @@ def test_an_agent_of_somebodys(
     assert leftovers() == before
 
 
+@pytest.mark.parametrize("way", ["nbconvert", "exec"])
+def test_the_demos_notebook_finds_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """In a fresh clone, on a machine that never made it: in the sandboxed kernel of any client, and by `exec`."""
+    machine.works("bubblewrap")
+    monkeypatch.setenv("NBAGENT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("NBAGENT_CLIENT_DATA", raising=False)
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    shutil.copy(NOTEBOOKS / "penguins.ipynb", folder)
+    words = {
+        "nbconvert": "-m nbconvert --to notebook --execute penguins.ipynb --output again.ipynb".split(),
+        "exec": ["-c", "from nbagent.cli import main; main()", *"exec penguins.ipynb -e bubblewrap".split()],
+    }
+    done = subprocess.run(
+        [sys.executable, *words[way]], cwd=folder, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    if way == "exec":
+        assert "(344, 7)" in done.stdout or "344" in done.stdout
+    else:
+        assert pictures(folder / "again.ipynb") == pictures(NOTEBOOKS / "penguins.ipynb")
+
+
 def test_every_notebook_is_whole() -> None:
     """Valid, and without a path of the machine that it ran on."""
     found = sorted(NOTEBOOKS.glob("*.ipynb"))

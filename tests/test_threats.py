@@ -130,6 +130,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_mcp_http.py::test_a_socket_is_of_one_user test_mcp_http.py::test_a_request_for_another_host_is_refused "
         "test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused",
     ),
+    36: ("one session fills the host's disk", "test_quota.py::test_the_hosts_disk_is_bounded"),
 }
 """What it is, and tests beside the self-check's attacks."""
 

@@ -256,7 +256,7 @@ def _remarks(cell: CellView) -> list[str]:
     if cell.files:
         more = f" and {len(cell.files) - NAMED_FILES} more" if len(cell.files) > NAMED_FILES else ""
         names = ", ".join(_one_line(name) for name in cell.files[:NAMED_FILES])
-        remarks.append(f"Collected from /tmp/output for the person: {names}{more}.")
+        remarks.append(f"Collected for the person: {names}{more}.")
     if cell.state_lost:
         left = plain(cell.restored) or (
             "Variables, imports and files under /workspace and /tmp are gone; run again what you still need."

@@ -28,7 +28,7 @@ import os
 import platform
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,7 @@ class Audit:
         session: The session's id.
         past: The session's events so far.
         key: Makes the hashes HMACs.
+        count: Gets the bytes of each line that is written.
 
     Raises:
         UsageError: The log was begun with another key, or in another format.
@@ -148,12 +149,20 @@ class Audit:
     """
 
     def __init__(
-        self, folder: Path, *, root: Path, session: str, past: Iterable[Record] = (), key: bytes | None = None
+        self,
+        folder: Path,
+        *,
+        root: Path,
+        session: str,
+        past: Iterable[Record] = (),
+        key: bytes | None = None,
+        count: Callable[[int], object] = lambda _size: None,
     ) -> None:
         self.path = folder / FILE
         self._head_path = root / HEADS / session
         self._session = session
         self._key = key
+        self._count = count
         self._fold = Entries()
         self._waiting: deque[Entry] = deque()
         self._seq = 0
@@ -250,6 +259,7 @@ class Audit:
             raise
         self._seq, self._last = head.seq, head.last
         self._size += len(line)
+        self._count(len(line))
 
     def _sync(self) -> None:
         os.fsync(self._descriptor)

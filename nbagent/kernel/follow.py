@@ -50,6 +50,7 @@ class Follower:
         while not run.done:
             for channel, message in await connection.receive(TICK):
                 self._router.take(channel, message, run)
+            self._router.flush(only_due=True)
             if not run.done:
                 await self._watch(run, job)
 

@@ -31,6 +31,7 @@ from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.kernel.widgets import Widgets
 from nbagent.policy import InstallPolicy
+from nbagent.quota import Quota
 from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import Engine
@@ -55,6 +56,7 @@ class Kernel:
         spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
         ask_hosts: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
         restore: `replay` runs the cells that succeeded again when a kernel is lost (`replay.py`).
+        quota: What of its cells' outputs may be kept on the host's disk; None for all.
 
     Attributes:
         engine: What isolates it.
@@ -78,6 +80,7 @@ class Kernel:
         confirm: Confirm | None = None,
         exceed: Exceed | None = None,
         allowance: Allowance | None = None,
+        quota: Quota | None = None,
     ) -> None:
         self.engine = engine
         self.cells = 0
@@ -87,6 +90,7 @@ class Kernel:
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
         self._hosts: Hosts | None = None
         self._busy = asyncio.Lock()
+        self._quota = quota
         self._router = Router(notify, limits=limits, spill=spill)
         self._replay = Replay() if restore == "replay" else None
         self._assemble(KernelProcess(engine, spec or SandboxSpec()))
@@ -104,6 +108,7 @@ class Kernel:
             installs=self._installs,
             recovery=self._recovery,
             notify=self._notify,
+            quota=self._quota,
         )
 
     async def __aenter__(self) -> Kernel:

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from nbagent.events import Output
 from nbagent.kernel.mime import MIB, Bundle, clean_within, repair
 from nbagent.kernel.streams import CellStreams, Spill, Stream, clean_text, cut
+from nbagent.quota import Quota
 from nbagent.sandbox.bounds_inside import marker
 
 Message = Mapping[str, Any]
@@ -27,6 +30,10 @@ _LINES: Final = 1_000
 """Entries of a traceback, each a frame, that are kept."""
 _NOTES: Final = 5
 """Representations left out that `truncated` names one by one."""
+_PLENTY: Final = 512 * MIB
+"""Bytes that no cell's outputs come to."""
+_SMALL: Final = 16 * 1024
+"""Bytes of outputs that a cell may show even if there is no room."""
 _ENVELOPE: Final = 128
 """Characters that a live change costs besides its data."""
 
@@ -388,6 +395,36 @@ class Displays:
         for output in shown.outputs.values():
             output["data"], output["metadata"] = bundle.data, bundle.metadata
         return Updated(display_id, bundle.data, bundle.metadata)
+
+
+def within(outputs: list[Output], quota: Quota) -> list[Output]:
+    """The outputs that may be kept, each other one as a line that says so; a few small ones always are.
+
+    What is kept is written twice: into the log and into the notebook.
+    """
+    if quota.left > _PLENTY:
+        return outputs
+    kept: list[Output] = []
+    room, small = quota.left // 2, _SMALL
+    for output in outputs:
+        size = len(msgspec.json.encode(output))
+        if size <= room:
+            room -= size
+        elif size <= small:
+            small -= size
+        else:
+            quota.refused += size
+            output = _left_out(output, size)
+        kept.append(output)
+    return kept
+
+
+def _left_out(output: Output, size: int) -> Output:
+    """What stands for an output; a display stays one, since updates of it may come."""
+    text = marker(f"{size:,} bytes of output")
+    if "data" in output:
+        return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+    return {"output_type": "stream", "name": "stderr", "text": f"{text}\n"}
 
 
 @dataclass(slots=True)

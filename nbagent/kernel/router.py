@@ -6,6 +6,7 @@ stays as it was returned, and what comes for it later is told as late.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,13 @@ RECENT = 120
 """Requests whose late output is still attributed to a cell."""
 SILENT = 100
 """How many of them may be silent ones: what is printed comes up to 0.2 s later, and a file takes hundreds."""
+
+PAUSE = 0.1
+"""Seconds between two updates of one display that are told, and one more for each of its `PACE` characters: whoever
+follows sees the last one in any case, and those between are superseded before anybody could read them."""
+PACE = 1024 * 1024
+DISPLAYS = 10_000
+"""Displays whose last update is remembered."""
 
 Notify = Callable[[Event], object]
 """Gets each event as it happens. It must not raise but to end the cell: a log that can't be written."""
@@ -49,6 +57,8 @@ class Router:
         self._displays = Displays()
         self.widgets = Widgets(displays=self._displays)
         self._widgets_changed = False
+        self._held: dict[str, tuple[int, Updated]] = {}
+        self._due: dict[str, float] = {}
         self._recent: OrderedDict[str, tuple[int, CellOutputs]] = OrderedDict()
         self._silent: deque[str] = deque()
 
@@ -59,6 +69,7 @@ class Router:
 
     def forget(self) -> None:
         """A new kernel took the old one's place: whatever that one had open is gone."""
+        self.flush()
         self._recent.clear()
         self._silent.clear()
         self._displays = Displays()
@@ -125,18 +136,36 @@ class Router:
                 self._notify(LateOutput(cell=cell, output=change.output))
             else:
                 self.show(cell, [change])
+        self.flush()
 
     def show(self, cell: int, changes: list[Change]) -> None:
-        """Tell what changed in what a cell shows."""
+        """Tell what changed in what a cell shows; an update waits if the one before it has only just been told."""
         for change in changes:
+            if isinstance(change, Updated):
+                self._held[change.display_id] = cell, change
+                if (now := time.monotonic()) >= self._due.get(change.display_id, 0.0):
+                    self._tell_held(change.display_id, now)
+                continue
+            if self._held and not (isinstance(change, Added) and not change.display_id):
+                # What shows the same display from now on, or no longer does, comes after what is held for it.
+                self.flush()
             if isinstance(change, Added):
                 self._notify(OutputAdded(cell=cell, output=change.output))
-            elif isinstance(change, Updated):
-                self._notify(
-                    OutputUpdated(cell=cell, display_id=change.display_id, data=change.data, metadata=change.metadata)
-                )
             else:
                 self._notify(OutputsCleared(cell=cell))
+
+    def flush(self, *, only_due: bool = False) -> None:
+        """Tell the updates that are held; `only_due` those that have waited long enough."""
+        now = time.monotonic() if self._held else 0.0
+        for name in [each for each in self._held if not only_due or now >= self._due.get(each, 0.0)]:
+            self._tell_held(name, now)
+
+    def _tell_held(self, name: str, now: float) -> None:
+        cell, change = self._held.pop(name)
+        if len(self._due) >= DISPLAYS:
+            self._due.clear()
+        self._due[name] = now + PAUSE + sum(map(_length, change.data.values())) / PACE
+        self._notify(OutputUpdated(cell=cell, display_id=name, data=change.data, metadata=change.metadata))
 
     def take_widget_state(self) -> dict[str, Any] | None:
         """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""
@@ -144,3 +173,7 @@ class Router:
             return None
         self._widgets_changed = False
         return self.widgets.state()
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, str) else 0

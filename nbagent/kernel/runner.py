@@ -13,10 +13,12 @@ from nbagent.kernel.cell import Cell
 from nbagent.kernel.execution import Execution, Job
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.installs import Installs
+from nbagent.kernel.outputs import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.policy import MIB
+from nbagent.quota import Quota
 
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
@@ -32,6 +34,7 @@ class Runner:
         installs: Get what it misses.
         recovery: Gets the kernel back.
         notify: Gets the events.
+        quota: What of its outputs may be kept; None for all.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Runner:
         installs: Installs,
         recovery: Recovery,
         notify: Notify,
+        quota: Quota | None = None,
     ) -> None:
         self._process = process
         self._router = router
@@ -50,6 +54,7 @@ class Runner:
         self._installs = installs
         self._recovery = recovery
         self._notify = notify
+        self._quota = quota
         self._job: Job | None = None
 
     @property
@@ -143,15 +148,19 @@ class Runner:
     def _finish(self, job: Job, run: Execution) -> Cell:
         """The finished cell, told and returned."""
         self._router.show(job.cell, list(run.outputs.withheld()))
+        self._router.flush()
         if run.status == "ok":
             self._recovery.succeeded(job.cell, job.code)
         restored = self._recovery.take_restored()
-        notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, restored]
+        outputs, over = run.outputs.outputs(), ""
+        if self._quota is not None:
+            outputs, over = within(outputs, self._quota), self._quota.news()
+        notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, restored, over]
         cell = Cell(
             cell=job.cell,
             code=job.code,
             status=run.status,
-            outputs=run.outputs.outputs(),
+            outputs=outputs,
             execution_count=run.execution_count,
             duration=time.monotonic() - job.started,
             note=" ".join(filter(None, notes)),

@@ -24,13 +24,17 @@ COUNTED = 100_000
 TICK = 50_000_000
 """Nanoseconds for which a folder that has just changed may change again and keep its time."""
 NOISE = ("ipykernel", "pymp-", "joblib_memmapping_folder_", "matplotlib-", "pytest-of-")
-"""What libraries put into /tmp for themselves begins so."""
+"""What libraries put into /tmp for themselves begins so; in a working folder a person may call files so."""
 CACHES = frozenset(("__pycache__", "node_modules", "site-packages"))
 TREES: dict[str, list[Tree]] = {}
 """The trees of whoever looked last, by its token."""
 
 Mark = tuple[int, int, int]
 """Bytes, time of change and inode of a file."""
+
+
+NAMED = 20
+"""What is no plain file is named up to so many."""
 
 
 class Folder:
@@ -40,6 +44,7 @@ class Folder:
         self.read_at = 0
         self.changed = 0
         self.files: dict[str, Mark] = {}
+        self.odd: dict[str, str] = {}
         self.below: list[str] = []
         self.total = 0
 
@@ -51,12 +56,15 @@ class Tree:
         root: Its path.
         skip: Paths in it that are not looked at.
         everything: Whether caches, hidden files and what libraries put there count too.
+        waits: Whether files that there was no room to tell of are told later.
     """
 
-    def __init__(self, root: str, skip: list[str], everything: bool) -> None:
+    def __init__(self, root: str, skip: list[str], everything: bool, waits: bool) -> None:
         self.root = root
         self.skip = frozenset(skip)
         self.everything = everything
+        self.waits = waits
+        self.odd: dict[str, str] = {}
         self.folders: dict[str, Folder] = {}
         self.fresh: dict[str, Mark] = {}
         self.late: deque[tuple[str, int, int]] = deque()
@@ -111,6 +119,10 @@ class Tree:
                         folder.files[entry.name] = mark
                         if was.files.get(entry.name) != mark:
                             self.fresh[entry.path] = mark
+                elif len(folder.odd) < NAMED:
+                    folder.odd[entry.name] = kind = kind_of(entry)
+                    if was.odd.get(entry.name) != kind and len(self.odd) < NAMED:
+                        self.odd[entry.path] = kind
                 if folder.total + len(folder.below) >= left:
                     self.whole = False
                     break
@@ -122,7 +134,8 @@ class Tree:
             return False
         if self.everything:
             return True
-        return not (name.startswith(".") or name in CACHES or (path == self.root and name.startswith(NOISE)))
+        noise = not self.waits and path == self.root and name.startswith(NOISE)
+        return not (name.startswith(".") or name in CACHES or noise)
 
     def check(self, calm: list[str], end: float) -> None:
         """Look for files that were written to in folders that have not changed: hundreds, more if there is time."""
@@ -167,7 +180,10 @@ class Tree:
         self.late.extend(late)
         self.fresh.clear()
         total = sum(folder.total for folder in self.folders.values())
-        return {"files": taken, "fresh": len(taken) + len(self.late), "total": total, "whole": self.whole}
+        odd = [(path[len(self.root) + 1 :], kind) for path, kind in self.odd.items()]
+        self.odd.clear()
+        fresh = len(taken) + len(self.late)
+        return {"files": taken, "fresh": fresh, "total": total, "whole": self.whole, "odd": odd}
 
     def is_there(self, name: str, size: int, changed: int) -> bool:
         """Whether a file is still there as it was found."""
@@ -184,6 +200,14 @@ def mark_of(entry: os.DirEntry[str]) -> Mark | None:
     return None
 
 
+def kind_of(entry: os.DirEntry[str]) -> str:
+    """What is no plain file with one name, in a word."""
+    with contextlib.suppress(OSError):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        return "link" if stat.S_ISLNK(mode) else "hard link" if stat.S_ISREG(mode) else "special file"
+    return "special file"
+
+
 def main(
     token: str, roots: list[list[Any]], seconds: float, bounds: list[int], known: list[tuple[str, int]]
 ) -> list[dict[str, Any]]:
@@ -191,7 +215,7 @@ def main(
 
     Args:
         token: Whose trees they are; another one begins anew.
-        roots: Path, paths to skip, and whether everything counts, of each.
+        roots: Path, paths to skip, whether everything counts, and whether files wait, of each.
         seconds: For files that were written to in their place, in each tree.
         bounds: How many files each gives.
         known: Paths of files and folders that somebody else has put there, and until when they are as these were.
@@ -205,6 +229,6 @@ def main(
         for path, changed in known:
             tree.forget(path, changed)
         found.append(tree.take(bound))
-        if not tree.everything:
+        if not tree.waits:
             tree.late.clear()
     return found

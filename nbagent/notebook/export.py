@@ -17,10 +17,11 @@ import nbformat
 from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
-from nbagent import __version__, store
+from nbagent import __version__, needs, store
 from nbagent.errors import InstallRefused
 from nbagent.events import Claim, Output
 from nbagent.kernel.widgets import STATE_MIME
+from nbagent.notebook import place
 from nbagent.notebook.record import RecordedCell, RecordedTurn, RecordedUpload, Recording, Remark
 from nbagent.notebook.uploads import upload_cells
 from nbagent.sandbox.modules import distribution_for
@@ -35,26 +36,29 @@ CORE = ("ipykernel", "polars", "matplotlib")
 """What every notebook of ours needs to run in a plain environment."""
 
 
-def export(recording: Recording, path: Path, *, pins: dict[str, str]) -> Path:
+def export(recording: Recording, path: Path, *, pins: dict[str, str], force: bool = False) -> Path:
     """Write the notebook.
 
     Args:
         recording: The session so far.
-        path: Where; a file that is there is replaced, whole or not at all.
+        path: Where; an earlier notebook of nbagent's that is there is replaced, whole or not at all.
         pins: Versions of what the kernel has, by distribution.
+        force: Whether any notebook is.
 
     Returns:
         The absolute path.
 
     Raises:
+        UsageError: It is no place for a notebook, see `place.check`.
         StoreError: It can't be written.
     """
-    store.check_file(path)
+    path = place.check(path, data=[Path(each.source) for each in recording.data], force=force)
     notebook = build(recording, pins=pins)
     nbformat.validate(notebook)
+    place.mark(notebook)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
     store.write_atomically(path, text.encode())
-    return path.resolve()
+    return path
 
 
 def build(recording: Recording, *, pins: dict[str, str]) -> Any:
@@ -233,8 +237,11 @@ def _provenance(recording: Recording) -> dict[str, Any]:
         "engine": started.engine if started else "",
         "trust": started.trust if started else "",
         "environment": started.environment if started else "",
-        "data": [{"path": each.path, "size": each.size} for each in recording.data],
-        "uploads": [{"path": each.path, "size": each.size, "sha256": each.sha256} for each in recording.uploads],
+        "data": [needs.described(each) for each in recording.data],
+        "uploads": [
+            {"path": each.path, "name": each.name, "size": each.size, "sha256": each.sha256}
+            for each in recording.uploads
+        ],
         "packages": [
             {"name": p.name, "version": p.version, "sha256": p.sha256, "requested": p.requested} for p in packages
         ],

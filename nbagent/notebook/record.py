@@ -16,6 +16,7 @@ from nbagent.events import (
     DataLeftOut,
     DataSeen,
     FileSaved,
+    FilesLeft,
     FileUploaded,
     LateOutput,
     ModelReplied,
@@ -28,6 +29,7 @@ from nbagent.events import (
     Record,
     SessionStarted,
     WidgetState,
+    left_output,
 )
 
 DATA = "/tmp/data"  # noqa: S108 - a path inside
@@ -180,6 +182,8 @@ class Recording:
                 cell.outputs.clear()
             case LateOutput(output=output) if cell:
                 _append(cell.outputs, output)
+            case FilesLeft() as left if cell:
+                _append(cell.outputs, left_output(left))
             case OutputUpdated(display_id=name, data=data, metadata=metadata):
                 for output in self._shown.get(name, []):
                     output["data"], output["metadata"] = data, metadata

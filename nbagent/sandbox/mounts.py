@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent import store
+from nbagent import needs, store
 from nbagent.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ def for_client(folder: Path) -> list[Mount]:
     from nbagent import settings
 
     known = store.recall_exports(store.state_root(settings.load().state_dir), folder)
+    known = {path: str(source) for path, source in needs.packaged_for(folder).items()} | known
     exported = [Mount(Path(source), path) for path, source in known.items() if _is_still_there(Path(source))]
     if _is_private(folder):
         return exported

@@ -53,9 +53,7 @@ def test_no_output() -> None:
 
 def test_collected_files_are_named() -> None:
     """What the person gets is told, so that nobody has to look; of many files the first, in one line each."""
-    assert text(Cell(files=["a.csv", "b\nc.csv"])).endswith(
-        "\nCollected from /tmp/output for the person: a.csv, b c.csv."
-    )
+    assert text(Cell(files=["a.csv", "b\nc.csv"])).endswith("\nCollected for the person: a.csv, b c.csv.")
     assert text(Cell(files=[f"{at}.csv" for at in range(9)])).endswith("4.csv and 4 more.")
 
 

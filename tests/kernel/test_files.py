@@ -16,12 +16,14 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.kernel import files
-from nbagent.kernel.files import MAX_FILES, Collector, safe_name
+from nbagent.kernel.files import Collected, Collector
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.paths import Place
+from nbagent.kernel.results import safe_name
 from nbagent.kernel.transfer import Carried
+from nbagent.policy import Limits
 
+MAX_FILES = Limits().result_files
 on_one_loop = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -51,7 +53,12 @@ async def run(kernel: Kernel, code: str) -> None:
 async def nothing(collector: Collector) -> bool:
     """Whether there is nothing to collect and nothing to say."""
     found = await collector.collect()
-    return not found.saved and not found.note
+    return not (found.saved or found.note or found.left)
+
+
+def left(found: Collected) -> dict[str, str]:
+    """What was left behind, and why."""
+    return {each.path.removeprefix("/tmp/output/"): each.why for each in found.left}
 
 
 @on_one_loop
@@ -96,7 +103,7 @@ async def test_a_run_gives_at_most_twenty_files(kernel: Kernel, collector: Colle
 
 @on_one_loop
 async def test_only_plain_files_are_collected(kernel: Kernel, collector: Collector) -> None:
-    """Links to anything, pipes, sockets and folders are passed over, without waiting for what never comes."""
+    """Links to anything, pipes and sockets are left, without waiting for what never comes; each is named, once."""
     await run(
         kernel,
         "import socket\nos.symlink('/etc/passwd', 'link')\nos.symlink('/', 'root')\nos.symlink('nowhere', 'dangling')\n"
@@ -105,19 +112,21 @@ async def test_only_plain_files_are_collected(kernel: Kernel, collector: Collect
     )
     started = time.monotonic()
     found = await collector.collect()
-    saved, note = found.saved, found.note
-    assert ([one.name for one in saved], note) == (["plain"], "")
+    assert ([one.name for one in found.saved], found.note) == (["plain"], "")
+    kinds = {name: why.partition(",")[0] for name, why in left(found).items()}
+    links, hard = dict.fromkeys(("link", "root", "dangling"), "it is a link"), "it is a hard link"
+    assert kinds == links | {"one": hard, "two": hard} | dict.fromkeys(("pipe", "socket"), "it is no plain file")
     assert time.monotonic() - started < 5
+    assert await nothing(collector)
 
 
 @on_one_loop
 async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Collector) -> None:
     """A file beyond the bound, even one without content, isn't sent; its size is told, and others come."""
-    await run(kernel, "os.truncate(os.open('huge', os.O_CREAT | os.O_RDWR), 2**31); open('small', 'w').close()")
+    await run(kernel, "os.truncate(os.open('huge', os.O_CREAT | os.O_RDWR), 2**31 + 1); open('small', 'w').close()")
     found = await collector.collect()
-    saved, note = found.saved, found.note
-    assert [one.name for one in saved] == ["small"]
-    assert note == "'huge' has 2,147,483,648 bytes and stays in the sandbox."
+    assert [one.name for one in found.saved] == ["small"]
+    assert left(found)["huge"].startswith("it has 2.15 GB, and a result at most 2,048 MB (limit result_mb; raise it")
     assert await nothing(collector)
 
 
@@ -127,9 +136,9 @@ async def test_a_sparse_terabyte_stays(kernel: Kernel, collector: Collector, tmp
     await run(kernel, "os.truncate(os.open('tera.bin', os.O_CREAT | os.O_RDWR), 2**40)")
     started = time.monotonic()
     found = await collector.collect()
-    assert (found.saved, found.note) == ([], "'tera.bin' has 1,099,511,627,776 bytes and stays in the sandbox.")
+    assert (found.saved, list(left(found))) == ([], ["tera.bin"])
     assert time.monotonic() - started < 5
-    assert list((tmp_path / "output").iterdir()) == []
+    assert not (tmp_path / "output").exists()
 
 
 @on_one_loop
@@ -154,7 +163,7 @@ async def test_a_folder_that_is_moved_in_is_collected(kernel: Kernel, collector:
     )
     assert await nothing(collector)
     await run(kernel, "shutil.move('/tmp/made', '/tmp/output/made')")
-    assert [one.name for one in (await collector.collect()).saved] == ["made_a.csv"]
+    assert [one.name for one in (await collector.collect()).saved] == ["made/a.csv"]
 
 
 @on_one_loop
@@ -202,8 +211,9 @@ async def test_what_takes_a_files_place_is_not_sent(
     saved = {one.path.read_text() for one in found.saved}
     assert saved <= {"plain"}
     assert len(found.saved) == (swap != "linked folder")
-    assert "could not be fetched" in found.note
-    assert len(list((tmp_path / "output").iterdir())) == len(found.saved)
+    assert "could not be fetched" in str(left(found))
+    kept = [each for each in (tmp_path / "output").rglob("*") if each.is_file()]
+    assert len(kept) == len(found.saved)
 
 
 @on_one_loop
@@ -276,14 +286,20 @@ async def test_names_that_differ_by_case_or_folder_stay_apart(kernel: Kernel, co
 async def test_nothing_is_written_through_a_link_on_the_host(
     kernel: Kernel, collector: Collector, tmp_path: Path
 ) -> None:
-    """A link in the session's own folder is replaced, not followed."""
+    """A link where results land, of a cloned repository's for example, is neither replaced nor followed."""
     (tmp_path / "output").mkdir()
     (tmp_path / "secret").write_text("mine")
     (tmp_path / "output" / "a").symlink_to(tmp_path / "secret")
     await run(kernel, "open('a', 'w').write('theirs')")
     await collector.collect()
     assert (tmp_path / "secret").read_text() == "mine"
-    assert (tmp_path / "output" / "a").read_text() == "theirs"
+    assert (tmp_path / "output" / "a").is_symlink()
+    assert (tmp_path / "output" / "a-1").read_text() == "theirs"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "output" / "below").symlink_to(tmp_path / "elsewhere")
+    await run(kernel, "os.mkdir('below'); open('below/a', 'w').write('theirs')")
+    assert [one.name for one in (await collector.collect()).saved] == ["below-1/a"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @on_one_loop
@@ -334,7 +350,7 @@ async def test_a_sandbox_that_lies_gives_nothing_away(
     saved = found.saved
     assert len(found.note) < 5000
     if "passwd" in lie:
-        assert "could not be fetched" in found.note
+        assert "could not be fetched" in str(left(found))
     outside = [each for each in tmp_path.rglob("*") if each.is_file() and each.parent != tmp_path / "output"]
     assert outside == []
     # /etc/passwd in there is the sandbox's own.
@@ -352,7 +368,6 @@ def test_a_safe_name_is_one(name: str) -> None:
 
 
 def test_a_plain_name_stays() -> None:
-    """Nothing is changed that needs no change; a folder becomes part of the name."""
+    """Nothing is changed that needs no change; a path becomes one name."""
     names = ["report.csv", "Größe 2.tar.gz", "penguin 🐧.png", "plots/a.png"]
     assert [safe_name(name) for name in names] == ["report.csv", "Größe 2.tar.gz", "penguin 🐧.png", "plots_a.png"]
-    assert files.MAX_SIZE == 100 * 1024 * 1024

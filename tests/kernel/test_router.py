@@ -145,3 +145,14 @@ async def test_unknown_comms_are_ignored(kernel: Kernel) -> None:
     """A comm to a target that nobody has opens nothing here."""
     code = "from comm import create_comm; c = create_comm('nobody', data={'x': 1}); c.send({'y': 2}); c.close()"
     assert (await kernel.run(code)).status == "ok"
+
+
+async def test_updates_that_are_superseded_at_once_are_not_all_told(kernel: Kernel, events: Events) -> None:
+    """Thousands in a row are told now and then; the last one of each display is told, before the cell's end."""
+    events.clear()
+    code = "handles = [display('first', display_id=f'fast-{i}') for i in (1, 2)]\n"
+    await kernel.run(f"{code}for n in range(2000):\n    for handle in handles: handle.update(n)")
+    told = events.of(OutputUpdated)
+    assert 2 <= len(told) < 1000
+    last = {each.display_id: each.data["text/plain"] for each in told}
+    assert last == {"fast-1": "1999", "fast-2": "1999"}

@@ -36,7 +36,7 @@ async def changed(kernel: Kernel, watch: Watch, code: str, *, after: float = 0.0
     """The changed files that are named after code that doesn't fail."""
     cell = await kernel.run(code)
     assert cell.success, cell.outputs
-    _, files, _ = await watch.look(after=after)
+    _, _, files, _ = await watch.look(after=after)
     return [(each.path, each.size) for each in files]
 
 
@@ -70,13 +70,28 @@ os.symlink('/etc/passwd', 'link'); os.mkfifo('pipe'); open('one', 'w').close(); 
     await kernel.run("for name in ('/tmp/ipykernel_1', '/tmp/pymp-x'): shutil.rmtree(name)")
 
 
+async def test_a_working_folder_gives_what_a_person_would_call_a_result(kernel: Kernel, watch: Watch) -> None:
+    """Whatever it is called, but for hidden files and caches; what is no plain file is named apart."""
+    watch = Watch(kernel, "/tmp/output", bound=2, work="/workspace")
+    await kernel.run(
+        "for name in ('matplotlib-figure.png', '.hidden', 'd/.git/x', '__pycache__/x', 'd/a.csv', 'd/b.csv'):\n"
+        "    os.makedirs(os.path.dirname(name) or '.', exist_ok=True); open(name, 'w').close()\nos.symlink('/', 'link')"
+    )
+    found = [(await watch.look())[1] for _ in range(3)]
+    names = [sorted(name for name, _, _ in each.files) for each in found]
+    assert sorted(name for some in names for name in some) == ["d/a.csv", "d/b.csv", "matplotlib-figure.png"]
+    assert [len(each) for each in names] == [2, 1, 0]
+    assert [each.odd for each in found] == [[("link", "link")], [], []]
+    await kernel.run("os.unlink('link')")
+
+
 async def test_many_are_counted(kernel: Kernel, watch: Watch) -> None:
     """Of many files some are named, the oldest first."""
     await kernel.run("for i in range(300): open(f'{i:03}', 'w').close(); os.utime(f'{i:03}', (i, i))")
-    _, files, more = await watch.look()
+    _, _, files, more = await watch.look()
     assert [each.path for each in files] == [f"/workspace/{i:03}" for i in range(CHANGED)]
     assert more == 300 - CHANGED
-    assert (await watch.look())[1:] == ([], 0)
+    assert (await watch.look())[2:] == ([], 0)
 
 
 async def test_thousands_of_files_cost_nothing(kernel: Kernel, watch: Watch) -> None:
@@ -104,7 +119,7 @@ async def test_of_thousands_a_write_in_place_is_noticed_in_time(
     assert await changed(kernel, watch, write, after=100) == [("/workspace/d/5999", 1)]
     await kernel.run("open('d/5000', 'a').write('x') and None")
     found = [await watch.look() for _ in range(25)]
-    assert [each.path for _, files, _ in found for each in files] == ["/workspace/d/5000"]
+    assert [each.path for _, _, files, _ in found for each in files] == ["/workspace/d/5000"]
 
 
 async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: Watch) -> None:
@@ -113,7 +128,7 @@ async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: 
     until = int((await kernel.run("time.time_ns()")).text)
     watch.know(file_at("/workspace/given", kernel.provisioner), until=until)
     await kernel.run("time.sleep(0.05); open('given/b', 'w').write('1') and None")
-    _, files, _ = await watch.look()
+    _, _, files, _ = await watch.look()
     assert [each.path for each in files] == ["/workspace/given/b"]
 
 
@@ -126,9 +141,9 @@ async def test_names_that_mislead_are_shown_as_what_they_are(kernel: Kernel, wat
         path.encode()
 
 
-LIES = ["None", "[]", "[{}, {}]", "[{}, {}, {}]", "5", "[{'files': 5}] * 3",
-        "[{'files': [['a', -1, 0], [1], 5], 'fresh': -1, 'total': 10**30, 'whole': True}] * 3",
-        "[{'files': [['a', 1, 0]] * 1000, 'fresh': 10**30, 'total': 0, 'whole': 1}] * 3"]  # fmt: skip
+LIES = ["None", "[]", "[{}, {}]", "[{}, {}, {}, {}]", "5", "[{'files': 5}] * 4",
+        "[{'files': [['a', -1, 0], [1], 5], 'fresh': -1, 'total': 10**30, 'whole': True, 'odd': 5}] * 4",
+        "[{'files': [['a', 1, 0]] * 1000, 'fresh': 10**30, 'total': 0, 'whole': True, 'odd': [5]}] * 4"]  # fmt: skip
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -137,7 +152,7 @@ async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: Watch,
     await watch.look()
     await kernel.run(f"kept = get_ipython().kernel.__dict__['_nbagent']\nwas = dict(kept)\n"
                      f"for key in kept: kept[key] = {{'main': lambda *_: {lie}}}")  # fmt: skip
-    fresh, files, more = await watch.look()
+    fresh, _, files, more = await watch.look()
     await kernel.run("kept.update(was)")
     assert len(files) <= CHANGED
     assert 0 <= more <= 3_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbagent.errors import StoreError
@@ -121,7 +121,7 @@ def test_where_all_came_from_is_in_the_metadata() -> None:
     found = made.metadata.nbagent
     assert (found.engine, found.trust, found.environment, found.session) == ("docker", "isolated", "sha256:abc", "s1")
     assert found.packages == [{"name": "humanize", "version": "4.17.0", "sha256": "f" * 64, "requested": True}]
-    assert found.data == [{"path": "/tmp/data/a.csv", "size": 3}]
+    assert found.data == [{"path": "/tmp/data/a.csv", "size": 3, "sha256": ""}]
     (turn,) = found.turns
     assert (turn.turn, turn.model, turn.replay, turn.success) == (1, "replay:r.jsonl", True, True)
     assert turn.usage == {"input_tokens": 5, "output_tokens": 6, "calls": 2}
@@ -228,6 +228,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert (tmp_path / "old.ipynb").read_text() == "old"
 
 
+@settings(deadline=None)  # each is written to disk
 @given(
     question=st.text(max_size=50),
     code=st.text(max_size=50),

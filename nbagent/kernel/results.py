@@ -1,0 +1,232 @@
+"""Where on the host the files land that cells left: in a folder of the person's, and never over what is theirs.
+
+Names are a sandbox's claims, and the folder may hold anything, links of a cloned repository too. So each part of a path
+is cleaned, folders are opened one below the other and never through a link, and a file takes a name that nobody has; it
+replaces only what this session put there for the same file, and what nobody has changed since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import tempfile
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import IO
+
+from nbagent.events import FileSaved
+
+DEPTH = 16
+"""Folders below one another; the names of deeper ones become part of the file's."""
+TRIES = 10_000
+"""Names that may be taken already."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Landed:
+    """Where a file is.
+
+    Attributes:
+        path: On the host, absolute.
+        name: The same, seen from the folder of results.
+        freed: Bytes of what it replaced.
+    """
+
+    path: Path
+    name: str
+    freed: int = 0
+
+
+class Results:
+    """One session's part of a folder of results.
+
+    Args:
+        folder: Made when the first file comes.
+        past: What the session put there before, for one that goes on.
+    """
+
+    def __init__(self, folder: Path, *, past: Iterable[FileSaved] = ()) -> None:
+        self.folder = folder.absolute()
+        self._files: dict[str, tuple[tuple[str, ...], str]] = {}
+        self._folders: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
+        self._taken: dict[tuple[str, ...], str] = {}
+        for each in past:
+            path = Path(each.path)
+            if each.source and path.is_relative_to(self.folder):
+                self._remember(each.source, path.relative_to(self.folder).parts, each.sha256)
+
+    def where(self, source: str) -> Path | None:
+        """Where a file of the sandbox is, if it is here."""
+        known = self._files.get(source)
+        return self.folder.joinpath(*known[0]) if known else None
+
+    @contextlib.contextmanager
+    def staged(self) -> Iterator[tuple[IO[bytes], Path]]:
+        """A file that is written before it gets its name; it goes if it gets none.
+
+        Raises:
+            OSError: The folder can't be made or written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".nbagent-", dir=self.folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file, Path(name)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def put(self, staged: Path, source: str, parts: tuple[str, ...], sha256: str) -> Landed:
+        """Give a staged file its name; may take long, as one that is to be replaced is read.
+
+        Args:
+            staged: As `staged` gave it, written and closed.
+            source: Where code has it.
+            parts: Its path below the folder that it was collected from, as the sandbox has it.
+            sha256: Of its contents.
+
+        Raises:
+            OSError: The folder can't be written.
+        """
+        staged.chmod(0o644)
+        known = self._files.get(source)
+        if known is not None and (freed := self._replace(staged, known[0], known[1])) is not None:
+            place = known[0]
+            self._remember(source, place, sha256)
+        else:
+            place, is_new = self._put_new(staged, source, parts, sha256)
+            # What was there with the same contents is not ours to replace later.
+            self._remember(source, place, sha256 if is_new else "")
+            freed = 0 if is_new else staged.stat().st_size
+        return Landed(self.folder.joinpath(*place), "/".join(place), freed)
+
+    def _remember(self, source: str, place: tuple[str, ...], sha256: str) -> None:
+        self._files[source] = place, sha256
+        self._taken[_folded(place)] = source
+
+    def _replace(self, staged: Path, place: tuple[str, ...], sha256: str) -> int | None:
+        """Replace what this session put at a place; None if it is there no more, or was changed since."""
+        if not sha256:
+            return None
+        try:
+            folder = self._open(place[:-1])
+        except OSError:
+            return None
+        try:
+            size = os.stat(place[-1], dir_fd=folder, follow_symlinks=False).st_size
+            if _hash(place[-1], folder) != sha256:
+                return None
+            os.replace(staged, place[-1], dst_dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(folder)
+        return size
+
+    def _put_new(self, staged: Path, source: str, parts: tuple[str, ...], sha256: str) -> tuple[tuple[str, ...], bool]:
+        """Take the first name that is free, or whose file has the same contents; returns whether it was free."""
+        *above, last = parts[: DEPTH - 1] + (("/".join(parts[DEPTH - 1 :]),) if len(parts) >= DEPTH else ())
+        where = self._make(tuple(above))
+        folder = self._open(where)
+        try:
+            for name in _names(last):
+                if self._taken.get(_folded((*where, name)), source) != source:
+                    continue
+                if (is_new := _link(staged, name, folder)) or _hash(name, folder) == sha256:
+                    return (*where, name), is_new
+        finally:
+            os.close(folder)
+        raise FileExistsError(17, "too many files of that name", str(self.folder.joinpath(*where, last)))
+
+    def _make(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """The folder here of a folder there, made if it isn't here yet."""
+        if parts in self._folders:
+            return self._folders[parts]
+        above = self._make(parts[:-1])
+        at = self._open(above)
+        try:
+            for name in _names(parts[-1], dotted=False):
+                place = (*above, name)
+                if self._taken.get(_folded(place)) is None and _make_folder(name, at):
+                    self._folders[parts], self._taken[_folded(place)] = place, "/"
+                    return place
+        finally:
+            os.close(at)
+        raise FileExistsError(17, "too many folders of that name", str(self.folder.joinpath(*above, parts[-1])))
+
+    def _open(self, place: tuple[str, ...]) -> int:
+        """A descriptor of a folder here, opened part by part."""
+        at = os.open(self.folder, FOLDER & ~os.O_NOFOLLOW)
+        for part in place:
+            try:
+                below = os.open(part, FOLDER, dir_fd=at)
+            finally:
+                os.close(at)
+            at = below
+        return at
+
+
+def _folded(place: tuple[str, ...]) -> tuple[str, ...]:
+    """A place as a file system has it that doesn't tell capitals."""
+    return tuple(part.casefold() for part in place)
+
+
+def _names(wanted: str, *, dotted: bool = True) -> Iterator[str]:
+    """A name, made safe, then others like it."""
+    name = safe_name(wanted)
+    yield name
+    stem, ending = (PurePath(name).stem, PurePath(name).suffix) if dotted else (name, "")
+    for number in range(1, TRIES):
+        yield f"{stem}-{number}{ending}"
+
+
+def _make_folder(name: str, at: int) -> bool:
+    """Make a folder, or take one that is there; False if there is anything else, a link too."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=at)
+    return stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
+
+
+def _link(staged: Path, name: str, folder: int) -> bool:
+    """Give a file its name if nothing has it; not every file system has a second name for a file."""
+    try:
+        os.link(staged, name, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        try:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600, dir_fd=folder))
+        except FileExistsError:
+            return False
+        os.replace(staged, name, dst_dir_fd=folder)
+    return True
+
+
+def _hash(name: str, folder: int) -> str:
+    """The hash of a plain file, as `Results.put` is given it; empty for anything else, or what can't be read."""
+    try:
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return ""
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def safe_name(name: str) -> str:
+    """A file's name without what file systems, shells, terminals and readers stumble over; never empty or hidden.
+
+    A path becomes one name: `plots/a.png` is `plots_a.png`.
+    """
+    text = unicodedata.normalize("NFC", name.encode("utf-8", "replace").decode())
+    # Control and format characters: newlines, escapes, and those that turn the direction of writing.
+    text = "".join("_" if unicodedata.category(each)[0] == "C" else each for each in text)
+    text = re.sub(r'[/\\:*?"<>|]+', "_", text).strip(" .").lstrip("-. ") or "file"
+    stem, ending = PurePath(text).stem, PurePath(text).suffix
+    return stem.encode()[:150].decode(errors="ignore") + ending.encode()[:20].decode(errors="ignore")

@@ -1,0 +1,125 @@
+"""Where a notebook may be written: never over data, nor over anything that nbagent did not write itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nbagent import store
+from nbagent.errors import UsageError
+
+ENDING = ".ipynb"
+MAX_SIZE = 512 * 1024 * 1024
+"""Bytes of a notebook that is read to find out whose it is."""
+
+
+class _Cell(msgspec.Struct):
+    source: str | list[str]
+    cell_type: str = ""
+
+
+class _Mark(msgspec.Struct):
+    version: str
+    cells_sha256: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    nbagent: _Mark | None = None
+
+
+class _Notebook(msgspec.Struct):
+    cells: list[_Cell]
+    nbformat: int
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path:
+    """Complain of a place for a notebook before any work is done for it; its folder is made.
+
+    Args:
+        path: Where it is to go.
+        data: Files and folders that the code works on.
+        force: Whether a notebook may be replaced that isn't nbagent's, or that a person has changed since.
+
+    Returns:
+        The path, absolute, links resolved: what is written through a link replaces what that leads to.
+
+    Raises:
+        UsageError: It isn't called `.ipynb`, is one of the data, or something is there that must not be replaced.
+        StoreError: It is a folder, or nothing can be written there.
+    """
+    path = path.expanduser()
+    store.check_file(path)
+    place = path.resolve()
+    if path.suffix != ENDING or place.suffix != ENDING:
+        raise UsageError(f"A notebook can't be called {path.name!r}.", mend=f"End its name with {ENDING}.")
+    _check_replaced(place, list(data), force=force)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place.parent):
+            pass
+    except OSError as error:
+        raise store.cannot_write(path, error, mend="Choose another place with --out.") from error
+    return place
+
+
+def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
+    """Complain if what is at a place must stay."""
+    files = [each for each in data if not each.is_dir()]
+    store.check_not_data(place, files)
+    if not place.exists():
+        return
+    if not place.is_file():
+        raise UsageError(f"{place} is no plain file.", mend="Choose another name.")
+    if not place.stat().st_size:
+        return
+    mark = None if (found := _read(place)) is None else found.metadata.nbagent
+    if found is None:
+        raise UsageError(f"{place} is there already, and is no notebook.", mend="Choose another name.")
+    if mark is not None and mark.cells_sha256 in ("", digest([(each.cell_type, each.source) for each in found.cells])):
+        return
+    # A notebook in a folder of data is data too, unless it came from here.
+    store.check_not_data(place, data)
+    if not force:
+        whose = "isn't nbagent's" if mark is None else "was changed since nbagent wrote it"
+        raise UsageError(f"The notebook {place} {whose}.", mend="Choose another name, or replace it with --force.")
+
+
+def _read(place: Path) -> _Notebook | None:
+    """A notebook, as far as it matters here; None if it is none."""
+    try:
+        if place.stat().st_size > MAX_SIZE:
+            return None
+        return msgspec.json.decode(place.read_bytes(), type=_Notebook)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def digest(cells: Iterable[tuple[str, str | list[str]]]) -> str:
+    """A hash of cells' kinds and sources: the same until a person edits the notebook, whatever they run in it."""
+    plain = [(kind, source if isinstance(source, str) else "".join(source)) for kind, source in cells]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+
+
+def mark(notebook: Any) -> None:
+    """Write into a notebook of ours by what it is known again."""
+    cells = [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
+    notebook["metadata"]["nbagent"]["cells_sha256"] = digest(cells)
+
+
+def free(path: Path) -> Path:
+    """The path, or the next one like it that nothing of a person's stands in the way of."""
+    number = 1
+    wanted = path
+    while True:
+        try:
+            return check(wanted)
+        except UsageError:
+            number += 1
+            wanted = path.with_stem(f"{path.stem}-{number}")
