@@ -364,7 +364,7 @@ class Session:
 
     async def _begin(self) -> None:
         self._model.check()
-        engine = await registry.choose(self._engine_name, image=self._spec.image)
+        engine = await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id)

@@ -130,9 +130,11 @@ class ToolForge:
                 progress.enter(Stage.ACTIVE, sha256=digest(encode(tool)))
 
     async def _workshop(self) -> Workshop:
+        spec = self._spec or _usual()
         if not isinstance(self._engine, Engine):
-            self._engine = await registry.choose(self._engine or settings.load().engine)
-        return Workshop(self._engine, self._spec or _usual(), notify=self._notify, confirm=self._confirm)
+            name = self._engine or settings.load().engine
+            self._engine = await registry.choose(name, image=spec.image, specs=[spec])
+        return Workshop(self._engine, spec, notify=self._notify, confirm=self._confirm)
 
     # -- the library --------------------------------------------------------------------------------------------
 

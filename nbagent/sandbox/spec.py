@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,14 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     chosen = settings.load()
     level = os.environ.get("NBAGENT_TRUST") or config.get("trust") or chosen.trust
     trust = trust_for(TrustLevel.parse(level), security=chosen.security, memory_mb=chosen.memory_mb, cpus=chosen.cpus)
-    install = trust.narrow(chosen.install_policy)
+    spec = SandboxSpec(
+        trust=trust,
+        install=trust.narrow(chosen.install_policy),
+        accept=frozenset(chosen.accept),
+        image=chosen.image,
+    )
     wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
     folder = Path(cwd or Path.cwd()).resolve()
     if not wanted or not folder.is_dir():
-        return SandboxSpec(trust=trust, install=install)
-    return SandboxSpec(trust=trust, install=install, data=tuple(mounts.for_client(folder)))
+        return spec
+    return replace(spec, data=tuple(mounts.for_client(folder)))
