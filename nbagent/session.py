@@ -448,6 +448,11 @@ class Session:
         journal.follow(self._audit.add)
         journal.follow(self._telemetry.add)
 
+    @property
+    def outlasts_login(self) -> bool:
+        """Whether its kernel, once it is let go of, goes on when the person logs out."""
+        return self._kernel is None or self._kernel.engine.lasting
+
     async def detach(self) -> None:
         """Let go of the session, and leave its kernel running to be taken over by `connect`, for `keep_minutes`."""
         if self._kernel is not None and self.status == "running":

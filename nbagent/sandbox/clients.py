@@ -30,7 +30,5 @@ def told(error: NbagentError) -> NbagentError:
     both = type(kind.__name__, (kind, HTTPError), {"__module__": kind.__module__})
     found: NbagentError = BaseException.__new__(both)
     NbagentError.__init__(found, error.message, mend=error.elsewhere)
-    # As its own __init__ would leave it: it is a format for its `args`.
-    found.__dict__ |= {"status_code": 500, "reason": None, "log_message": str(found).replace("%", "%%")}
-    found.args = ()
+    HTTPError.__init__(found, 500, str(found))  # type: ignore[arg-type]  # it is one of both
     return found

@@ -201,21 +201,21 @@ class TreeGroup(Group):
         memory = self._folders["memory"]
         size = str(limits.memory_mb * MIB)
         # A sandbox dies as a whole or not at all only if one asks for it; a child alone may be killed.
-        (memory / FILES[self._version]["memory"]).write_text(size)
+        _write(memory / FILES[self._version]["memory"], size)
         self._try(memory / {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}[self._version], {1: size, 2: "0"})
         if self._version == 1:
             self.usage.bound_connections(memory=limits.memory_mb * MIB)
         self._bound_cpu(self._folders["cpu"], cores(limits))
-        (self._folders["pids"] / "pids.max").write_text(str(limits.pids))
+        _write(self._folders["pids"] / "pids.max", str(limits.pids))
 
     def _bound_cpu(self, folder: Path, wanted: float) -> None:
         if self._version == 2:
-            (folder / "cpu.max").write_text(f"{int(wanted * PERIOD)} {PERIOD}")
+            _write(folder / "cpu.max", f"{int(wanted * PERIOD)} {PERIOD}")
             return
         # In version 1 a group may not be given more than the groups around it have.
         most = min([wanted, *(share for each in folder.parents if (share := _share(each)) is not None)])
-        (folder / "cpu.cfs_period_us").write_text(str(PERIOD))
-        (folder / "cpu.cfs_quota_us").write_text(str(int(most * PERIOD)))
+        _write(folder / "cpu.cfs_period_us", str(PERIOD))
+        _write(folder / "cpu.cfs_quota_us", str(int(most * PERIOD)))
 
     def _try(self, path: Path, by_version: dict[int, str]) -> None:
         with contextlib.suppress(OSError):
@@ -237,6 +237,14 @@ class TreeGroup(Group):
         except OSError:
             return False
         return True
+
+
+def _write(file: Path, value: str) -> None:
+    """Write to a file of Linux's, whose refusal doesn't name it."""
+    try:
+        file.write_text(value)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
 
 
 def _share(folder: Path) -> float | None:
