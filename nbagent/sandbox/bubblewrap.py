@@ -96,9 +96,9 @@ class Bubblewrap(Engine):
 
     @property
     def lasting(self) -> bool:
-        """Whether the groups last."""
+        """Whether the control groups last, too."""
         groups = cgroup.find()
-        return groups is None or groups.lasting
+        return super().lasting and (groups is None or groups.lasting)
 
 
 ENGINE = Bubblewrap()

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, ClassVar
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
 from nbagent.errors import LimitUnenforceable
-from nbagent.sandbox import environment
+from nbagent.sandbox import cgroup, environment, leases
 from nbagent.sandbox.layout import has_egress
 
 if TYPE_CHECKING:
     from nbagent.sandbox.leases import Terms
     from nbagent.sandbox.spec import SandboxSpec
 
+LOGINS = Path("/run/user")
+"""Where systemd makes runtime folders, and removes them at the end of a person's last login."""
 ONE_USER = dict.fromkeys(
     ("shrink_pipes_of_the_neighbour", "block_files_of_the_neighbour"),
     "all sandboxes of one person run as one user, by whom Linux counts these",
@@ -125,8 +127,8 @@ class Engine(abc.ABC):
 
     @property
     def lasting(self) -> bool:
-        """Whether a kernel that is kept goes on when the person logs out."""
-        return True
+        """Whether a kernel that is kept goes on when the person logs out, which takes their runtime folder with it."""
+        return not leases.runtime_root().is_relative_to(LOGINS) or cgroup.lingers()
 
     @abc.abstractmethod
     def check(self, *, image: str | None = None) -> Report:

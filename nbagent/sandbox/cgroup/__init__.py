@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from nbagent.sandbox.cgroup import scopes, tree
 from nbagent.sandbox.cgroup.groups import CONTROLLERS, PROBE, Group, Groups
+from nbagent.sandbox.cgroup.scopes import lingers
 from nbagent.sandbox.cgroup.usage import Usage, can_bound_connections
 
-__all__ = ["CONTROLLERS", "PROBE", "Group", "Groups", "Usage", "can_bound_connections", "find", "why_not"]
+__all__ = ["CONTROLLERS", "PROBE", "Group", "Groups", "Usage", "can_bound_connections", "find", "lingers", "why_not"]
 
 
 def find() -> Groups | None:
