@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -89,8 +89,10 @@ class Bubblewrap(Engine):
             if name in known or not name.startswith((PREFIX, cgroup.PROBE)):
                 continue
             group = groups.take(Path(name))
+            running = group.processes()
+            gone = _lease_is_gone(running) if groups.transient else not running
             # What another runtime folder knows of may be about to be filled.
-            if _is_nobodys(group) and time.time() - made > YOUNG:
+            if gone and time.time() - made > YOUNG:
                 found.append(Stray("control group", name, made, group.remove))
         return found
 
@@ -104,9 +106,8 @@ class Bubblewrap(Engine):
 ENGINE = Bubblewrap()
 
 
-def _is_nobodys(group: cgroup.Group) -> bool:
-    """Whether nothing runs in a group, or only what belongs to leases that are gone, by its bwrap's environment."""
-    running = group.processes()
+def _lease_is_gone(running: Iterable[int]) -> bool:
+    """Whether processes belong to a sandbox whose lease is nowhere, as its bwrap's environment names it."""
     leases = set()
     for pid in running:
         with contextlib.suppress(OSError):
@@ -115,7 +116,7 @@ def _is_nobodys(group: cgroup.Group) -> bool:
                 if name == LEASE_VARIABLE.encode():
                     # As that process sees it: it may be in another mount namespace.
                     leases.add(Path(f"/proc/{pid}/root{os.fsdecode(folder)}"))
-    return not running or (bool(leases) and not any(each.exists() for each in leases))
+    return bool(leases) and not any(each.exists() for each in leases)
 
 
 def _closing(stack: contextlib.ExitStack, descriptor: int) -> int:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from nbagent.policy import Limits
 from nbagent.sandbox.cgroup.usage import Usage
@@ -69,7 +70,10 @@ class Groups(abc.ABC):
 
     Attributes:
         bounded: Those of `CONTROLLERS` whose limits hold.
+        transient: Whether a group goes with its last process.
     """
+
+    transient: ClassVar[bool] = False
 
     bounded: frozenset[str]
 

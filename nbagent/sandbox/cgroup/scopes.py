@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from nbagent.errors import SandboxError
 from nbagent.policy import MIB, Limits
@@ -61,6 +62,7 @@ class Scopes(Groups):
     folder: Path
     bounded: frozenset[str]
     options: tuple[str, ...]
+    transient: ClassVar[bool] = True
 
     @property
     def how(self) -> str:
@@ -83,12 +85,13 @@ class Scopes(Groups):
         return Scope(self, folder, None)
 
     def made(self) -> dict[str, float]:
-        """The scopes that there are."""
-        return {
-            name.removeprefix(BEFORE).removesuffix(AFTER): made
-            for name, made in children(self.folder).items()
-            if name.startswith(BEFORE) and name.endswith(AFTER)
-        }
+        """The scopes that there are. Of their folders Linux tells no time that can be relied on."""
+        found = {}
+        for name in children(self.folder):
+            if name.startswith(BEFORE) and name.endswith(AFTER):
+                running = words(self.folder / name / "cgroup.procs")
+                found[name.removeprefix(BEFORE).removesuffix(AFTER)] = min(map(_started, running), default=time.time())
+        return found
 
 
 class Scope(Group):
@@ -227,6 +230,16 @@ def _call(*command: str, text: str = "") -> str:
         command, input=text, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     return done.stdout
+
+
+def _started(pid: str) -> float:
+    """When a process was started, in seconds since the epoch; now if it has ended."""
+    now = time.time()
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return now - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    return now
 
 
 def _folder_of(pid: int) -> Path:
