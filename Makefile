@@ -31,7 +31,7 @@ EXTRAS := anthropic google groq ollama openrouter local mcp
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes $(UPGRADE) \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins'
 
-.PHONY: help install demo test lint bench image dev pins clean
+.PHONY: help install demo test lint vm bench image dev pins clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -52,6 +52,9 @@ lint: $(DONE)/tests  ## style, types and the direction of imports
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+vm:  ## what an ordinary user on systemd gets, in an emulated machine; slow, needs root
+	.ci/vm
 
 bench: install $(DONE)/tests image  ## how long things take here
 	$(BIN)/pytest tests/bench --benchmark-only

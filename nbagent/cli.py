@@ -315,9 +315,9 @@ def doctor(
         from nbagent.selfcheck import report
 
         raise typer.Exit(_finish(report.self_check(engine=engine, trust=trust, as_json=as_json)))
-    if engine or trust:
-        raise UsageError("--engine and --trust are for the attacks.", mend="Add --self-check.")
-    raise typer.Exit(commands.doctor(as_json=as_json))
+    if engine:
+        raise UsageError("--engine is for the attacks.", mend="Add --self-check.")
+    raise typer.Exit(commands.doctor(trust=trust, as_json=as_json))
 
 
 @image_app.command("build")

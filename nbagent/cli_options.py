@@ -114,7 +114,7 @@ Accept = Annotated[
     typer.Option(
         "--accept",
         metavar="LIMIT",
-        help="A limit that may stay unenforced: memory, cpu, commands or egress. Repeatable.",
+        help="A limit that may stay unenforced: memory, cpu, pids, commands or egress. Repeatable.",
     ),
 ]
 Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The Docker image of the kernel.")]

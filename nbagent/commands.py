@@ -9,10 +9,10 @@ import json
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,6 +27,9 @@ from nbagent.keyboard import Keyboard
 from nbagent.sandbox.mounts import Mount
 from nbagent.session import Session
 from nbagent.terminal import View, complain, safe
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.registry import Candidate
 
 MAX_SOURCE = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
@@ -192,34 +195,67 @@ def demo(*, quiet: bool) -> Iterator[tuple[str, str, str]]:
         yield question, str(data), f"replay:{replies}"
 
 
-def doctor(*, as_json: bool) -> int:
-    """Print what each engine can and can't enforce here; 0 if any of them isolates, else 3."""
-    from nbagent.sandbox.registry import engines
+def doctor(*, trust: str | None = None, as_json: bool) -> int:
+    """Print what each engine can and can't enforce here, and which would start at a trust level.
 
-    reports = {name: each.check() for name, each in sorted(engines().items())}
-    works = [name for name in reports if reports[name].available and engines()[name].isolates]
+    Args:
+        trust: The level; the person's own by default, with their other settings.
+        as_json: Print one JSON object instead.
+
+    Returns:
+        0 if a sandbox would start, else 3.
+
+    Raises:
+        UsageError: There is no such level, or a setting is wrong.
+    """
+    from nbagent import settings
+    from nbagent.sandbox import registry
+    from nbagent.sandbox.spec import spec_for_settings
+
+    chosen = settings.load()
+    spec = spec_for_settings(chosen, trust)
+    level = spec.trust.level.value
+    found = {
+        name: registry.candidate(each, image=spec.image, specs=[spec])
+        for name, each in sorted(registry.engines().items())
+    }
+    order = [chosen.engine] if chosen.engine else registry.ORDER
+    best = next((name for name in order if name in found and found[name].starts), None)
     if as_json:
-        _print_json({name: _report_json(report) for name, report in reports.items()})
-        return 0 if works else 3
+        told = {"trust": level}
+        _print_json(
+            {
+                name: _report_json(each.report) | told | {"starts": each.starts, "chosen": name == best}
+                for name, each in found.items()
+            }
+        )
+        return 0 if best else 3
+    _show_engines(found, level, best=best)
+    return 0 if best else 3
+
+
+def _show_engines(found: Mapping[str, Candidate], level: str, *, best: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, emoji=False, markup=False)
-    names = list(dict.fromkeys(control.name for report in reports.values() for control in report.controls))
+    names = list(dict.fromkeys(control.name for each in found.values() for control in each.report.controls))
     table = Table(title="What each engine enforces here")
     table.add_column("")
-    for name in reports:
+    for name in found:
         table.add_column(name)
-    table.add_row("works here", *("yes" if report.available else "no" for report in reports.values()))
+    table.add_row("works here", *("yes" if each.report.available else "no" for each in found.values()))
+    table.add_row(f"starts at {level}", *("yes" if each.starts else "no" for each in found.values()))
     for control in names:
-        table.add_row(control, *(_cell(report, control) for report in reports.values()))
+        table.add_row(control, *(_cell(each.report, control) for each in found.values()))
     console.print(table)
-    for name, report in reports.items():
-        if not report.available:
-            console.print(f"{name}: {report.reason} {report.mend}", markup=False)
-    chosen = "docker" if "docker" in works else works[0] if works else None
-    console.print(f"Chosen by itself: {chosen or 'none; nbagent never runs code unisolated by itself'}.", markup=False)
-    return 0 if works else 3
+    for name, each in found.items():
+        if each.why_not:
+            console.print(f"{name}: {each.why_not}", markup=False, soft_wrap=True)
+    none = f"none would start at the level {level}; nbagent never runs code unisolated by itself"
+    console.print(f"Chosen by itself: {best or none}.", markup=False)
+    if best and not found[best].report.environment:
+        console.print("Its kernel environment will be made at the first start (or now, with: nbagent env build).")
 
 
 def _cell(report: Any, control: str) -> str:
@@ -303,6 +339,8 @@ async def shown(
         if keep and session.is_running:
             await session.detach()
             print(f"Its kernel waits to be resumed: nbagent resume {session.id}", file=sys.stderr)
+            if not session.outlasts_login:
+                print("It ends when you log out, unless you first run: loginctl enable-linger", file=sys.stderr)
         await session.stop()
         loop.remove_signal_handler(signal.SIGINT)
 

@@ -33,14 +33,17 @@ class NbagentError(Exception):
     Args:
         message: What happened, one sentence without a full stop's worth of noise.
         mend: What the person can do about it; empty when the message says it already.
+        elsewhere: The same for who uses a sandbox in another program, such as JupyterLab, and has no options of
+            nbagent's; `mend` by default.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, *, mend: str = "") -> None:
+    def __init__(self, message: str, *, mend: str = "", elsewhere: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.mend = mend
+        self.elsewhere = elsewhere or mend
 
     def __str__(self) -> str:
         return f"{self.message} {self.mend}".strip()

@@ -383,7 +383,7 @@ class Session:
 
     async def _begin(self) -> None:
         self._model.check()
-        engine = await registry.choose(self._engine_name, image=self._spec.image)
+        engine = await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id, limit=self._spec.trust.limits.session_mb * MIB)
@@ -501,6 +501,11 @@ class Session:
         )
         journal.follow(self._audit.add)
         journal.follow(self._telemetry.add)
+
+    @property
+    def outlasts_login(self) -> bool:
+        """Whether its kernel, once it is let go of, goes on when the person logs out."""
+        return self._kernel is None or self._kernel.engine.lasting
 
     async def detach(self) -> None:
         """Let go of the session, and leave its kernel running to be taken over by `connect`, for `keep_minutes`."""

@@ -109,11 +109,9 @@ def taken_users(runtime: str) -> list[str]:
 
 
 def groups() -> set[str]:
-    """Names of the sandboxes' control groups where this process makes them; a group for memory is each one's."""
-    hierarchy = cgroup.find()
-    if hierarchy is None:
-        return set()
-    return {each.name for each in hierarchy.folders["memory"].iterdir() if each.is_dir()}
+    """Names of the sandboxes' control groups, whoever makes them here."""
+    found = cgroup.find()
+    return set(found.made()) if found else set()
 
 
 def left_groups(runtime: Path) -> set[str]:
@@ -138,11 +136,11 @@ def _of_others(name: str, runtime: Path) -> bool:
 
 def _leases(group: str) -> list[str]:
     """The leases of what runs in a control group, as its bwrap has them in its environment."""
-    hierarchy, found = cgroup.find(), []
-    assert hierarchy is not None
+    groups, found = cgroup.find(), []
+    assert groups is not None
     with contextlib.suppress(OSError, psutil.Error):
-        for pid in (hierarchy.folders["memory"] / group / "cgroup.procs").read_text().split():
-            found.append(psutil.Process(int(pid)).environ().get(LEASE_VARIABLE, ""))
+        for pid in groups.take(Path(group)).processes():
+            found.append(psutil.Process(pid).environ().get(LEASE_VARIABLE, ""))
     return [each for each in found if each]
 
 

@@ -468,6 +468,21 @@ def test_doctor_tells_what_each_engine_enforces(here: Path) -> None:
     assert all(word in done.out for word in ("bubblewrap", "docker", "network", "memory", "Chosen by itself"))
 
 
+def test_doctor_tells_what_would_start_at_a_level(here: Path) -> None:
+    """By the level, and by the person's settings: an image that isn't there is no engine to choose."""
+    done = nbagent("doctor", "--trust", "untrusted", "--json", cwd=here, NBAGENT_IMAGE="nbagent-nothing:1")
+    assert done.code == 0
+    assert {name for name, each in done.json.items() if each["chosen"]} == {"bubblewrap"}
+    assert {(each["trust"], each["starts"]) for name, each in done.json.items() if name != "bubblewrap"} == {
+        ("untrusted", False)
+    }
+    done = nbagent("doctor", "--trust", "trusted", cwd=here, NBAGENT_ENGINE="local")
+    assert done.code == 0
+    assert "starts at trusted" in done.out
+    done = nbagent("doctor", "--trust", "nonsense", cwd=here)
+    assert done.code == 2
+
+
 def test_doctor_without_an_engine_fails(here: Path) -> None:
     """Where nothing isolates, the exit code is 3 and each engine says why."""
     done = nbagent("doctor", "--json", cwd=here, PATH="/nowhere", DOCKER_HOST="unix:///nowhere.sock")

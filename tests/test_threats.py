@@ -24,6 +24,8 @@ THREATS: dict[int, tuple[str, str]] = {
     7: (
         "one's own limits, other processes",
         "sandbox/contract.py::test_the_limits_are_set_on_the_group "
+        "sandbox/test_registry.py::test_docker_starts_nothing_unbounded "
+        "sandbox/cgroup/test_scopes.py::test_a_scope_has_every_limit_that_systemd_may_set "
         "sandbox/contract.py::test_only_the_sandboxs_own_processes_are_seen",
     ),
     8: ("the host's environment and open files", "sandbox/contract.py::test_the_environment_is_an_allow_list"),
@@ -164,7 +166,9 @@ FAULTS: dict[int, tuple[str, str]] = {
         "image, daemon or container are gone",
         "sandbox/test_docker.py::test_an_image_that_is_not_there_is_an_error "
         "sandbox/test_docker.py::test_a_daemon_that_goes_away_is_an_error "
-        "sandbox/test_docker.py::test_a_container_that_is_removed_is_a_death",
+        "sandbox/test_docker.py::test_a_container_that_is_removed_is_a_death "
+        "sandbox/test_forbidden.py::test_the_cause_and_its_command_are_named "
+        "clients/test_server.py::test_the_page_is_told_why_a_kernel_can_t_start",
     ),
     7: ("a gateway drops the connection", ""),
     8: (

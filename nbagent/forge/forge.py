@@ -137,9 +137,10 @@ class ToolForge:
                 progress.enter(Stage.ACTIVE, sha256=digest(encode(tool)))
 
     async def _workshop(self) -> Workshop:
-        if not isinstance(self._engine, Engine):
-            self._engine = await registry.choose(self._engine or settings.load().engine)
         spec = self._spec or _usual()
+        if not isinstance(self._engine, Engine):
+            name = self._engine or settings.load().engine
+            self._engine = await registry.choose(name, image=spec.image, specs=[spec])
         self._allowance = self._allowance or Allowance(spec.install)
         return Workshop(
             self._engine,

@@ -133,7 +133,7 @@ class KernelPool:
         """
         if self._engine is not None:
             raise UsageError("This pool was initialized before.", mend="Make a new one.")
-        engine = await registry.choose(self._engine_name, image=self._chosen.image)
+        engine = await registry.choose(self._engine_name, image=self._chosen.image, specs=self._sizes)
         if not engine.isolates:
             raise UsageError(
                 f"The {engine.name} engine keeps no kernels warm.", mend="Use the docker or the bubblewrap engine."

@@ -17,7 +17,7 @@ import secrets
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent.errors import LimitUnenforceable, SandboxError
+from nbagent.errors import SandboxError
 from nbagent.events import DataLeftOut
 from nbagent.policy import MIB
-from nbagent.sandbox import cgroup, environment, packages, reaper, seccomp, users
+from nbagent.sandbox import cgroup, clients, environment, packages, reaper, seccomp, users
+from nbagent.sandbox.engine import missing, unenforceable
 from nbagent.sandbox.exit import Exit, Kills
 from nbagent.sandbox.handoff import CommandHook, Handoff, InstallHook
 from nbagent.sandbox.layout import OUTPUT, PROXY, WORKSPACE, has_egress
@@ -41,6 +42,7 @@ from nbagent.sandbox.tree import LeftOut, Why, facts
 
 if TYPE_CHECKING:
     from nbagent.sandbox.egress import Egress
+    from nbagent.sandbox.engine import Control
     from nbagent.sandbox.gate import Decide
     from nbagent.sandbox.proxy import Notify
 
@@ -173,13 +175,16 @@ class SandboxProvisioner(KernelProvisionerBase):
 
     _running = False
     _taken: Lease | None = None
+    _telling: Callable[[], contextlib.AbstractContextManager[None]] = staticmethod(contextlib.nullcontext)
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Take the `SandboxSpec` if nbagent starts the kernel, else make one for the folder it is started for."""
         spec = kwargs.pop("sandbox", None)
         self._taken = kwargs.pop("lease", None)
         self._of_client = spec is None
-        self.spec = spec or spec_for_client(kwargs.get("cwd"), config=self._config())
+        self._telling = contextlib.nullcontext if spec else clients.telling
+        with self._telling():
+            self.spec = spec or spec_for_client(kwargs.get("cwd"), config=self._config())
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002 - the interface's
@@ -188,6 +193,12 @@ class SandboxProvisioner(KernelProvisionerBase):
         Raises:
             SandboxError: The engine can't start it here.
         """
+        with self._telling():
+            return await self._launch()
+
+    async def _launch(self) -> KernelConnectionInfo:
+        if self._taken is None:
+            await in_thread(self._refuse_unenforced)
         again = self.handoff is not None
         if again and not self.lease.folder.is_dir():
             self._renew()
@@ -450,18 +461,9 @@ class SandboxProvisioner(KernelProvisionerBase):
         }
 
     def _sees_commands(self) -> bool:
-        """Whether each program that is executed is to be told; where none may be, there is none.
-
-        Raises:
-            LimitUnenforceable: It is, and this Linux can't tell.
-        """
+        """Whether each program that is executed is to be told, and this Linux can; where none may be, there is none."""
         trust = self.spec.trust
-        if not trust.log_all_commands or not trust.allow_subprocess:
-            return False
-        if not seccomp.can_ask():
-            self.unenforced("commands", reason="this Linux can't tell which programs are executed")
-            return False
-        return True
+        return trust.log_all_commands and trust.allow_subprocess and seccomp.can_ask()
 
     def _ran(self, pid: int, argv: list[str]) -> None:
         if self.command_hook is not None:
@@ -493,17 +495,22 @@ class SandboxProvisioner(KernelProvisionerBase):
         egress.start(handoff.shared / SOCKET)
         return egress
 
-    def unenforced(self, control: str, *, reason: str) -> None:
+    def controls(self) -> Sequence[Control]:
+        """What the engine enforces on this machine, as its report has it; nothing where it sees to that itself.
+
+        Raises:
+            EngineUnavailable: It can start no sandbox at all.
+        """
+        return ()
+
+    def _refuse_unenforced(self) -> None:
         """Refuse to go on without a limit, unless the person accepted it by name.
 
         Raises:
-            LimitUnenforceable: Nobody did.
+            LimitUnenforceable: Nobody did; all such limits are named.
         """
-        if control not in self.spec.accept:
-            raise LimitUnenforceable(
-                f"The {self.engine} engine can't enforce the limit on {control} here: {reason}.",
-                mend=f"Use another engine (see `nbagent doctor`), or accept it with --accept {control}.",
-            )
+        if lacking := missing(self.controls(), self.spec):
+            raise unenforceable(self.engine, lacking)
 
 
 _OPEN: dict[int, tuple[int, SandboxProvisioner]] = {}

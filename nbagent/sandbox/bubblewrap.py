@@ -13,13 +13,13 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
+from nbagent.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
 from nbagent.policy import MIB, Network
-from nbagent.sandbox import bwrap_process, cgroup, environment, packages, seccomp
+from nbagent.sandbox import bwrap_process, cgroup, environment, forbidden, packages, seccomp
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.bwrap_arguments import arguments, namespaces
 from nbagent.sandbox.bwrap_process import STATUS, Monitor, end_with, start_time
@@ -30,7 +30,7 @@ from nbagent.sandbox.layout import HOSTS, START, accounts
 from nbagent.sandbox.leases import PREFIX, Lease, Terms, all_folders
 from nbagent.sandbox.mirror import known_failures
 from nbagent.sandbox.seccomp import in_memory
-from nbagent.sandbox.threads import in_thread
+from nbagent.sandbox.threads import in_thread, to_the_end
 
 BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
 """Core dumps, and open files of a process, as `docker.ULIMITS` has them."""
@@ -62,8 +62,7 @@ class Bubblewrap(Engine):
         except NbagentError as error:
             return Report(available=False, reason=error.message, mend=error.mend)
         if (refusal := _try(program)) is not None:
-            mend = "Allow unprivileged user namespaces, run as root, or use the docker engine."
-            return Report(available=False, reason=f"bwrap can't make a sandbox ({refusal}).", mend=mend)
+            return Report(available=False, reason=refusal.message, mend=refusal.mend)
         return Report(available=True, controls=_controls(), environment=found.digest if found else "")
 
     async def prepare(self) -> None:
@@ -73,8 +72,7 @@ class Bubblewrap(Engine):
 
     def end(self, folder: Path, terms: Terms | None) -> None:
         """Kill what runs, and remove the control group."""
-        hierarchy = cgroup.find()
-        group = cgroup.Group(hierarchy, folder.name, None) if hierarchy else None
+        group = groups.take(folder) if (groups := cgroup.find()) else None
         if terms is None or not terms.place.is_over:
             bwrap_process.end(folder, group)
         if group is not None:
@@ -82,22 +80,43 @@ class Bubblewrap(Engine):
 
     def strays(self) -> list[Stray]:
         """Control groups of sandboxes that are gone."""
-        hierarchy = cgroup.find()
-        if hierarchy is None:
+        groups = cgroup.find()
+        if groups is None:
             return []
         known = {folder.name for folder in all_folders()}
         found = []
-        for name, made in hierarchy.groups().items():
+        for name, made in groups.made().items():
             if name in known or not name.startswith((PREFIX, cgroup.PROBE)):
                 continue
-            group = cgroup.Group(hierarchy, name, None)
+            group = groups.take(Path(name))
+            running = group.processes()
+            gone = _lease_is_gone(running) if groups.transient else not running
             # What another runtime folder knows of may be about to be filled.
-            if group.is_empty() and time.time() - made > YOUNG:
+            if gone and time.time() - made > YOUNG:
                 found.append(Stray("control group", name, made, group.remove))
         return found
 
+    @property
+    def lasting(self) -> bool:
+        """Whether the control groups last, too."""
+        groups = cgroup.find()
+        return super().lasting and (groups is None or groups.lasting)
+
 
 ENGINE = Bubblewrap()
+
+
+def _lease_is_gone(running: Iterable[int]) -> bool:
+    """Whether processes belong to a sandbox whose lease is nowhere, as its bwrap's environment names it."""
+    leases = set()
+    for pid in running:
+        with contextlib.suppress(OSError):
+            for each in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                name, _, folder = each.partition(b"=")
+                if name == LEASE_VARIABLE.encode():
+                    # As that process sees it: it may be in another mount namespace.
+                    leases.add(Path(f"/proc/{pid}/root{os.fsdecode(folder)}"))
+    return bool(leases) and not any(each.exists() for each in leases)
 
 
 def _closing(stack: contextlib.ExitStack, descriptor: int) -> int:
@@ -106,19 +125,25 @@ def _closing(stack: contextlib.ExitStack, descriptor: int) -> int:
 
 
 @functools.cache
-def _try(program: str) -> str | None:
-    """Start an empty sandbox once; None if that works, else bwrap's reason."""
+def _try(program: str) -> EngineUnavailable | None:
+    """Start an empty sandbox once; None if that works, else why it doesn't."""
     command = [program, *namespaces(network=False), "--ro-bind", "/", "/", "--", "/bin/true"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return done.stderr.strip().splitlines()[-1] if done.returncode and done.stderr.strip() else None
+        return EngineUnavailable(f"bwrap can't be started ({error}).", mend=MEND)
+    if not done.returncode:
+        return None
+    said = done.stderr.strip().splitlines()
+    return forbidden.why(said[-1] if said else f"it exited with code {done.returncode}")
 
 
 def _controls() -> tuple[Control, ...]:
-    grouped = cgroup.find()
-    bounds = f"cgroup v{grouped.version}" if grouped else "no control group may be made here"
+    groups = cgroup.find()
+    bounded = groups.bounded if groups else frozenset[str]()
+    bounds = groups.how if groups else cgroup.why_not()
+    missing = "the person's service manager of systemd's may not use this controller" if groups else bounds
+    pids = bounds if "pids" in bounded else "RLIMIT_NPROC in the user namespace"
     user = "a uid of its own" if os.getuid() == 0 else "user namespace"
     return (
         Control(name="network", enforced=True, how="network namespace"),
@@ -128,9 +153,9 @@ def _controls() -> tuple[Control, ...]:
         Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
         Control(name="system calls", enforced=True, how="seccomp"),
         Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
-        Control(name="memory", enforced=grouped is not None, how=bounds),
-        Control(name="cpu", enforced=grouped is not None, how=bounds),
-        Control(name="pids", enforced=True, how=bounds if grouped else "RLIMIT_NPROC in the user namespace"),
+        Control(name="memory", enforced="memory" in bounded, how=bounds),
+        Control(name="cpu", enforced="cpu" in bounded, how=bounds if "cpu" in bounded else missing),
+        Control(name="pids", enforced=True, how=pids),
         Control(name="tmp", enforced=True, how="size of the tmpfs"),
     )
 
@@ -146,7 +171,7 @@ class BubblewrapProvisioner(SandboxProvisioner):
         made = environment.find()
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
-        bounds = self._bounds()
+        group = self._group = self._bound()
         trust = self.spec.trust
         with contextlib.ExitStack() as stack:
 
@@ -163,43 +188,42 @@ class BubblewrapProvisioner(SandboxProvisioner):
             descriptors = ["--args", str(listed), "--seccomp", str(filter_), "--json-status-fd", str(status)]
             try:
                 self._process = subprocess.Popen(
-                    [*bounds, "bwrap", *descriptors, "--", *START],
+                    [*(group.prefix if group else ()), "bwrap", *descriptors, "--", *START],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     pass_fds=(listed, filter_, status, *files.values()),
                     start_new_session=True,
                     # The lease is for who looks for what runs here; the sandbox's environment is another.
-                    env={"PATH": os.environ.get("PATH", os.defpath), LEASE_VARIABLE: str(handoff.folder)},
+                    env={
+                        "PATH": os.environ.get("PATH", os.defpath),
+                        LEASE_VARIABLE: str(handoff.folder),
+                        **(group.environment if group else {}),
+                    },
                 )
             except OSError as error:
                 raise SandboxError(f"bwrap can't be started: {error}.", mend=MEND) from error
         pid = self._process.pid
         self.lease.write(parts={"monitor": pid, "started": start_time(pid)})
+        if group is not None:
+            await to_the_end(group.settle, self._process)
 
     async def _take_over(self, lease: Lease) -> None:
         parts = lease.terms.parts
         self._process = Monitor(lease.folder, parts.get("monitor", 0), parts.get("started", 0))
-        hierarchy = cgroup.find()
-        if hierarchy is not None:
-            self._group = cgroup.Group(hierarchy, lease.name, None)
+        groups = cgroup.find()
+        self._group = groups.take(lease.folder) if groups else None
 
-    def _bounds(self) -> list[str]:
-        """A prefix of the command that puts it under the limits, before it becomes bwrap."""
-        limits = self.spec.trust.limits
-        hierarchy = cgroup.find()
-        if hierarchy is not None:
-            try:
-                self._group = cgroup.Group(hierarchy, self.lease.name, limits)
-            except OSError as error:
-                raise SandboxError(f"The limits can't be set: {error}.") from error
-            join = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@"'
-            return ["/bin/sh", "-c", join, "sh", *self._group.join_files, "--"]
-        why = "this user may not make control groups"
-        self.unenforced("memory", reason=why)
-        if limits.cpus is not None and limits.cpus < (os.cpu_count() or 1):
-            self.unenforced("cpu", reason=why)
-        return []
+    def controls(self) -> tuple[Control, ...]:
+        """What is enforced here."""
+        if (program := shutil.which("bwrap")) and (refusal := _try(program)) is not None:
+            raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
+        return _controls()
+
+    def _bound(self) -> cgroup.Group | None:
+        """The group that binds this sandbox, if there can be one."""
+        groups = cgroup.find()
+        return groups.make(self.lease.folder, self.spec.trust.limits) if groups else None
 
     def _etc(self) -> dict[str, str]:
         """The files of /etc that are none of the host's, by name."""
@@ -209,10 +233,13 @@ class BubblewrapProvisioner(SandboxProvisioner):
     def _inside(self) -> dict[str, Any]:
         limits = self.spec.trust.limits
         bounds = dict(BOUNDS)
-        if cgroup.find() is None:
-            # Bytes of data a process, which is no bound on the whole, and processes of this user: set inside, in the
-            # sandbox's user namespace, where those outside of it don't count.
-            bounds |= {"RLIMIT_DATA": limits.memory_mb * MIB, "RLIMIT_NPROC": limits.pids}
+        groups = cgroup.find()
+        if groups is None:
+            # Bytes of data a process, which is no bound on the whole.
+            bounds["RLIMIT_DATA"] = limits.memory_mb * MIB
+        if groups is None or "pids" not in groups.bounded:
+            # Processes of this user: set inside, in the sandbox's user namespace, where those outside don't count.
+            bounds["RLIMIT_NPROC"] = limits.pids
         return {**super()._inside(), "bounds": bounds}
 
     def _poll(self) -> Exit | None:

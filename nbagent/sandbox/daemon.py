@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 USUAL = "unix:///var/run/docker.sock"
 MEND = "Start it (for example: systemctl start docker), or use --engine bubblewrap."
+ELSEWHERE = "Start it (for example: systemctl start docker), or choose the kernel of the engine bubblewrap."
+
+LIMITS = {"MemoryLimit": "memory", "CpuCfsQuota": "cpu", "CpuCfsPeriod": "cpu", "PidsLimit": "pids"}
+"""What the daemon says whether it can enforce, and the controller that it takes."""
+
+
+def _silent(error: Exception) -> EngineUnavailable:
+    return EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND, elsewhere=ELSEWHERE)
 
 
 def connect(*, timeout: int = 60) -> APIClient:
@@ -28,14 +36,14 @@ def connect(*, timeout: int = 60) -> APIClient:
     host = os.environ.get("DOCKER_HOST", USUAL)
     # The SDK takes a while to import, which is a waste where there is no daemon.
     if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
-        raise EngineUnavailable("no Docker daemon runs here.", mend=MEND)
+        raise EngineUnavailable("no Docker daemon runs here.", mend=MEND, elsewhere=ELSEWHERE)
     import docker
     from docker.errors import DockerException
 
     try:
         return docker.from_env(version="auto", timeout=timeout).api
     except DockerException as error:
-        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+        raise _silent(error) from error
 
 
 @functools.cache
@@ -48,10 +56,25 @@ def shared() -> APIClient:
 os.register_at_fork(after_in_child=shared.cache_clear)
 
 
+def lacks(known: dict[str, Any], controller: str) -> bool:
+    """Whether a daemon that says this of itself can't enforce a controller's limits: it would start without them."""
+    return not all(known.get(name) for name, each in LIMITS.items() if each == controller)
+
+
 def is_podman(client: APIClient) -> bool:
     """Whether Podman answers in Docker's place; the two differ in small things."""
     components = client.version().get("Components") or []
     return any("podman" in str(each.get("Name", "")).lower() for each in components)
+
+
+@functools.cache
+def shared_info() -> dict[str, Any]:
+    """What the daemon says of itself and of this machine, asked once.
+
+    Raises:
+        EngineUnavailable: The daemon doesn't answer.
+    """
+    return info(shared())
 
 
 @functools.cache
@@ -61,7 +84,7 @@ def remaps_users() -> bool:
     Raises:
         EngineUnavailable: The daemon doesn't answer.
     """
-    options = info(shared()).get("SecurityOptions") or ()
+    options = shared_info().get("SecurityOptions") or ()
     return any(each.startswith(("name=userns", "name=rootless")) for each in options)
 
 
@@ -80,7 +103,7 @@ def inspect(client: APIClient, tag: str) -> dict[str, Any]:
         mend = "Build it with: nbagent image build"
         raise EnvironmentMissing(f"the kernel image {tag} isn't there.", mend=mend) from error
     except (DockerException, OSError) as error:
-        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+        raise _silent(error) from error
     return found
 
 
@@ -94,6 +117,17 @@ def info(client: APIClient) -> dict[str, Any]:
 
     try:
         found: dict[str, Any] = client.info()
+        if is_podman(client):
+            # For a person's own Podman, these tell of the machine's groups and not of those that the person has.
+            has = _podman_controllers(client)
+            found |= {name: controller in has for name, controller in LIMITS.items()}
     except (DockerException, OSError) as error:
-        raise EngineUnavailable(f"the Docker daemon doesn't answer ({error}).", mend=MEND) from error
+        raise _silent(error) from error
+    return found
+
+
+def _podman_controllers(client: APIClient) -> list[str]:
+    """The controllers that Podman may give its containers, which only its own interface tells."""
+    answer = client.get(f"{client.base_url}/v4.0.0/libpod/info", timeout=client.timeout)
+    found: list[str] = answer.json()["host"].get("cgroupControllers") or []
     return found

@@ -122,6 +122,10 @@ def _usage(client: APIClient, container: str) -> cgroup.Usage | None:
 def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
     user = f"uid {os.getuid()}" if os.getuid() else "a uid of its own"
     group = f"cgroup v{info.get('CgroupVersion', '1')}"
+    bounds = {each: not daemon.lacks(info, each) for each in cgroup.CONTROLLERS}
+    hows = {each: group if enforced else f"{group}, without this controller" for each, enforced in bounds.items()}
+    if bounds["memory"] and not info.get("SwapLimit", True):
+        hows["memory"] += ", swap not counted"
     return (
         Control(name="network", enforced=True, how="no network"),
         Control(name="egress", enforced=True, how="proxy on the host, by a list of hosts"),
@@ -130,9 +134,7 @@ def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
         Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
         Control(name="system calls", enforced=True, how="seccomp"),
         Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
-        Control(name="memory", enforced=bool(info.get("MemoryLimit")), how=group),
-        Control(name="cpu", enforced=bool(info.get("CpuCfsQuota")), how=group),
-        Control(name="pids", enforced=bool(info.get("PidsLimit")), how=group),
+        *(Control(name=each, enforced=bounds[each], how=hows[each]) for each in cgroup.CONTROLLERS),
         Control(name="tmp", enforced=True, how="size of the tmpfs"),
     )
 
@@ -157,6 +159,10 @@ class DockerProvisioner(SandboxProvisioner):
 
     def _inside(self) -> dict[str, Any]:
         return {**super()._inside(), "uid": None, "folders": [DATA, OUTPUT]}
+
+    def controls(self) -> tuple[Control, ...]:
+        """What the daemon can enforce."""
+        return _controls(daemon.shared_info())
 
     def _users(self) -> range:
         """By the user namespace of the daemon's containers, whatever this process's is."""

@@ -8,18 +8,24 @@ provisioner (`base.py`).
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
-from nbagent.sandbox import environment
+from nbagent.errors import LimitUnenforceable
+from nbagent.sandbox import cgroup, environment, leases
+from nbagent.sandbox.layout import has_egress
 
 if TYPE_CHECKING:
     from nbagent.sandbox.leases import Terms
+    from nbagent.sandbox.spec import SandboxSpec
 
+LOGINS = Path("/run/user")
+"""Where systemd makes runtime folders, and removes them at the end of a person's last login."""
 ONE_USER = dict.fromkeys(
     ("shrink_pipes_of_the_neighbour", "block_files_of_the_neighbour"),
     "all sandboxes of one person run as one user, by whom Linux counts these",
@@ -53,6 +59,32 @@ class Report:
     mend: str = ""
     controls: tuple[Control, ...] = ()
     environment: str = ""
+
+
+def missing(controls: Iterable[Control], spec: SandboxSpec) -> list[Control]:
+    """What a sandbox needs that isn't enforced, and that nobody accepted by name."""
+    trust = spec.trust
+    needed = {"memory", "pids"}
+    if trust.limits.cpus is not None and trust.limits.cpus < (os.cpu_count() or 1):
+        needed.add("cpu")
+    if trust.log_all_commands and trust.allow_subprocess:
+        needed.add("commands")
+    if has_egress(trust):
+        needed.add("egress")
+    return [each for each in controls if not each.enforced and each.name in needed - spec.accept]
+
+
+def unenforceable(engine: str, lacking: Sequence[Control]) -> LimitUnenforceable:
+    """The error for a sandbox that can't have these."""
+    names = [each.name for each in lacking]
+    reasons = "; ".join(dict.fromkeys(each.how or "it isolates nothing" for each in lacking))
+    told = ", ".join(f'"{name}"' for name in names)
+    options = " ".join(f"--accept {name}" for name in names)
+    return LimitUnenforceable(
+        f"The {engine} engine can't enforce the limit on {' and '.join(names)} here: {reasons}.",
+        mend=f"Use another engine (see `nbagent doctor`), or accept it with {options}.",
+        elsewhere=f"Choose the kernel of another engine, or accept it in your nbagent settings: accept = [{told}].",
+    )
 
 
 @dataclass(frozen=True)
@@ -92,6 +124,11 @@ class Engine(abc.ABC):
     def kernel_name(self) -> str:
         """The kernelspec that starts a kernel in this engine."""
         return f"nbagent-{self.name}"
+
+    @property
+    def lasting(self) -> bool:
+        """Whether a kernel that is kept goes on when the person logs out, which takes their runtime folder with it."""
+        return not leases.runtime_root().is_relative_to(LOGINS) or cgroup.lingers()
 
     @abc.abstractmethod
     def check(self, *, image: str | None = None) -> Report:

@@ -21,7 +21,6 @@ from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import Control, Engine, Report
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.handoff import Handoff, open_output
-from nbagent.sandbox.layout import has_egress
 from nbagent.sandbox.leases import Lease
 from nbagent.sandbox.mounts import Mount
 
@@ -29,6 +28,7 @@ CONTROLS = (
     *("network", "egress", "files", "processes", "user", "system calls", "commands"),
     *("memory", "cpu", "pids", "tmp"),
 )
+_CONTROLS = tuple(Control(name=each, enforced=False, how="") for each in CONTROLS)
 
 
 class Local(Engine):
@@ -39,7 +39,7 @@ class Local(Engine):
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Always there, and enforces nothing."""
-        return Report(available=True, controls=tuple(Control(name=each, enforced=False, how="") for each in CONTROLS))
+        return Report(available=True, controls=_CONTROLS)
 
 
 ENGINE = Local()
@@ -69,15 +69,15 @@ class LocalProvisioner(SandboxProvisioner):
         }
 
     def _sees_commands(self) -> bool:
-        if self.spec.trust.log_all_commands:
-            self.unenforced("commands", reason="nothing is watched in it")
         return False
 
-    async def _start(self, handoff: Handoff) -> None:
+    def controls(self) -> tuple[Control, ...]:
+        """Of what a person may demand of code that they trust, nothing."""
         if self.spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
-        if has_egress(self.spec.trust):
-            self.unenforced("egress", reason="it isolates nothing")
+        return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))
+
+    async def _start(self, handoff: Handoff) -> None:
         try:
             output = open_output(handoff.folder)
             try:

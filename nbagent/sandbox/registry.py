@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbagent.errors import EngineUnavailable
+from nbagent.policy import TrustLevel
+from nbagent.sandbox.engine import missing, unenforceable
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.engine import Engine
+    from nbagent.sandbox.engine import Control, Engine, Report
+    from nbagent.sandbox.spec import SandboxSpec
+
+ORDER = ("docker", "bubblewrap")
+"""The engines that are chosen by themselves, the best first."""
 
 
 def engines() -> dict[str, Engine]:
@@ -18,28 +26,79 @@ def engines() -> dict[str, Engine]:
     return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
 
 
-async def choose(name: str | None, *, image: str | None = None) -> Engine:
-    """The engine of that name, or the best that works here: docker, else bubblewrap, never `local`.
+@dataclass(frozen=True)
+class Candidate:
+    """An engine, and whether it would start certain sandboxes here.
+
+    Attributes:
+        engine: The engine.
+        report: What it can do here.
+        lacking: What the sandboxes need that it can't enforce, and nobody accepted.
+        trusting: Whether it isolates nothing, and they are not for trusted code.
+    """
+
+    engine: Engine
+    report: Report
+    lacking: tuple[Control, ...]
+    trusting: bool
+
+    @property
+    def starts(self) -> bool:
+        """Whether it would."""
+        return self.report.available and not self.lacking and not self.trusting
+
+    @property
+    def why_not(self) -> str:
+        """Why it would not, with the mend; empty if it would."""
+        if not self.report.available:
+            return f"{self.report.reason} {self.report.mend}".strip()
+        if self.trusting:
+            return "It isolates nothing, and is for the trust level trusted only."
+        return str(unenforceable(self.engine.name, self.lacking)) if self.lacking else ""
+
+
+def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Candidate:
+    """An engine as it would do for all of these sandboxes."""
+    report = engine.check(image=image)
+    wanted = list(specs)
+    lacking = {each.name: each for spec in wanted for each in missing(report.controls, spec)}
+    trusting = not engine.isolates and any(spec.trust.level is not TrustLevel.TRUSTED for spec in wanted)
+    return Candidate(engine, report, tuple(lacking.values()) if engine.isolates else (), trusting)
+
+
+async def choose(name: str | None, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Engine:
+    """The engine of that name, or the best that would start such sandboxes here: never `local`.
+
+    Args:
+        name: The engine's, which is then taken if it works at all: its start says what it can't enforce.
+        image: The kernel image.
+        specs: What is to be started.
 
     Raises:
         EngineUnavailable: There is none of that name, it doesn't work here, or none does; with the mend.
+        LimitUnenforceable: Those that work can't enforce a limit that is needed.
     """
     found = engines()
     if name:
         if name not in found:
             raise EngineUnavailable(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(found))}.")
-        report = found[name].check(image=image)
+        report = await asyncio.to_thread(found[name].check, image=image)
         if not report.available:
             raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=report.mend)
         return found[name]
-    reasons = []
-    for each in ("docker", "bubblewrap"):
-        if each in found:
-            report = await asyncio.to_thread(found[each].check, image=image)
-            if report.available:
-                return found[each]
-            reasons.append(f"{each}: {report.reason} {report.mend}")
+    wanted = list(specs)
+    tried = []
+    for engine in (found[each] for each in ORDER if each in found):
+        tried.append(await asyncio.to_thread(candidate, engine, image=image, specs=wanted))
+        if tried[-1].starts:
+            return engine
+    for each in tried:
+        if each.report.available:
+            others = " ".join(f"{one.engine.name}: {one.why_not}" for one in tried if one is not each)
+            error = unenforceable(each.engine.name, each.lacking)
+            raise type(error)(error.message, mend=f"{error.mend} {others}".strip(), elsewhere=error.elsewhere)
     raise EngineUnavailable(
         "No engine can isolate code on this machine, and nbagent never runs it unisolated by itself.",
-        mend=" ".join(reasons) or "Install nbagent again: its engines are not registered.",
+        mend=" ".join(f"{each.engine.name}: {each.why_not}" for each in tried)
+        or "Install nbagent again: its engines are not registered.",
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
 from nbagent.sandbox import mounts
 from nbagent.sandbox.mounts import Mount
+
+if TYPE_CHECKING:
+    from nbagent.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,22 @@ class SandboxSpec:
     late_data: bool = False
 
 
+def spec_for_settings(chosen: Settings, trust: str | None = None) -> SandboxSpec:
+    """The sandbox that a person's settings describe, without data.
+
+    Args:
+        chosen: The settings.
+        trust: Another trust level.
+
+    Raises:
+        UsageError: There is no such level.
+    """
+    level = TrustLevel.parse(chosen.trust if trust is None else trust)
+    found = trust_for(level, security=chosen.security, memory_mb=chosen.memory_mb, cpus=chosen.cpus)
+    install = found.narrow(chosen.install_policy)
+    return SandboxSpec(trust=found, install=install, accept=frozenset(chosen.accept), image=chosen.image)
+
+
 def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
 
@@ -50,11 +69,9 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     from nbagent import settings
 
     chosen = settings.load()
-    level = os.environ.get("NBAGENT_TRUST") or config.get("trust") or chosen.trust
-    trust = trust_for(TrustLevel.parse(level), security=chosen.security, memory_mb=chosen.memory_mb, cpus=chosen.cpus)
-    install = trust.narrow(chosen.install_policy)
+    spec = spec_for_settings(chosen, os.environ.get("NBAGENT_TRUST") or config.get("trust"))
     wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
     folder = Path(cwd or Path.cwd()).resolve()
     if not wanted or not folder.is_dir():
-        return SandboxSpec(trust=trust, install=install)
-    return SandboxSpec(trust=trust, install=install, data=tuple(mounts.for_client(folder)))
+        return spec
+    return replace(spec, data=tuple(mounts.for_client(folder)))

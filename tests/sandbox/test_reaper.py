@@ -22,6 +22,7 @@ from sandbox.test_supervisor import ended, run, take_over
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import bubblewrap, cgroup, environment, leases, reaper, supervisor
+from nbagent.sandbox.cgroup.tree import Tree
 from nbagent.sandbox.docker import LABEL, LEASE_LABEL, PLACE_LABEL, USER_LABEL
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.image import default_tag
@@ -205,7 +206,7 @@ async def test_a_folder_on_disk_whose_lease_is_gone(tmp_path: Path) -> None:
 async def test_a_control_group_whose_sandbox_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty one goes; one with a process in it, which another runtime folder may know of, and a young one stay."""
     hierarchy = cgroup.find()
-    assert hierarchy is not None
+    assert isinstance(hierarchy, Tree)
     empty, used = "kempty00", "kused000"
     groups = [hierarchy.folders["memory"] / name for name in (empty, used)]
     for each in groups:

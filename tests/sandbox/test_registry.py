@@ -5,13 +5,18 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nbagent.errors import EngineUnavailable
-from nbagent.sandbox import registry
-from nbagent.sandbox.registry import choose, engines
+from nbagent.errors import EngineUnavailable, LimitUnenforceable
+from nbagent.kernel.kernel import Kernel
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox import cgroup, daemon, registry
+from nbagent.sandbox.registry import candidate, choose, engines
+from nbagent.sandbox.spec import SandboxSpec
 
 
 @pytest.fixture
@@ -120,3 +125,58 @@ def test_engines_come_from_entry_points() -> None:
     found = engines()
     assert {name: each.isolates for name, each in found.items()} == {"bubblewrap": True, "docker": True, "local": False}
     assert all(each.name == name and each.kernel_name == f"nbagent-{name}" for name, each in found.items())
+
+
+def needs(**changes: Any) -> SandboxSpec:
+    """The default sandbox with changes."""
+    return replace(SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.5)), **changes)
+
+
+@pytest.fixture
+def weak_docker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A daemon on a machine without the controllers of CPU and processes: it would only warn of that."""
+    asked = daemon.info
+    monkeypatch.setattr(daemon, "info", lambda client: asked(client) | {"CpuCfsQuota": False, "PidsLimit": False})
+    daemon.shared_info.cache_clear()
+    yield
+    daemon.shared_info.cache_clear()
+
+
+@pytest.fixture
+def no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user for whom nobody makes control groups."""
+    monkeypatch.setattr(cgroup, "find", lambda: None)
+
+
+@pytest.mark.usefixtures("weak_docker")
+async def test_an_engine_that_would_not_start_is_not_chosen() -> None:
+    """The next one is, and what the first one lacks is named, all at once."""
+    assert (await choose(None, specs=[needs()])).name == "bubblewrap"
+    found = candidate(engines()["docker"], specs=[needs()])
+    assert found.report.available
+    assert not found.starts
+    assert {each.name for each in found.lacking} == {"cpu", "pids"}
+    assert "--accept cpu --accept pids" in found.why_not
+    assert candidate(engines()["docker"], specs=[needs(accept=frozenset({"cpu", "pids"}))]).starts
+
+
+@pytest.mark.usefixtures("weak_docker")
+async def test_docker_starts_nothing_unbounded() -> None:
+    """A daemon that can't enforce a limit is refused by name, with every limit that it can't."""
+    with pytest.raises(LimitUnenforceable, match="limit on cpu and pids here") as caught:
+        await Kernel(engines()["docker"], needs()).start()
+    assert "--accept cpu --accept pids" in caught.value.mend
+
+
+@pytest.mark.usefixtures("weak_docker", "no_groups")
+async def test_where_no_engine_would_start_each_says_why() -> None:
+    """The mend has the options for the best one, and what the other one lacks."""
+    with pytest.raises(LimitUnenforceable, match="docker engine can't enforce the limit on cpu and pids") as caught:
+        await choose(None, specs=[needs()])
+    assert "bubblewrap: The bubblewrap engine can't enforce the limit on memory and cpu" in caught.value.mend
+
+
+async def test_code_that_is_not_trusted_needs_an_engine_that_isolates() -> None:
+    """Local would not start it."""
+    assert "trusted only" in candidate(engines()["local"], specs=[needs()]).why_not
+    assert candidate(engines()["local"], specs=[needs(trust=trust_for(TrustLevel.TRUSTED))]).starts
