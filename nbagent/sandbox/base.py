@@ -408,7 +408,9 @@ class SandboxProvisioner(KernelProvisionerBase):
             "shell": trust.allow_shell,
             "ask": seccomp.asking_program().hex() if self._sees_commands() else "",
             "proxy": PROXY if has_egress(trust) else None,
-            "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
+            "filter": seccomp.inner_program(
+                subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools, forwarder=has_egress(trust)
+            ).hex(),
         }
 
     def _sees_commands(self) -> bool:

@@ -38,6 +38,12 @@ PLACE_LABEL = "nbagent.place"
 """Where the lease is what it is: another machine, or a container, may have the same daemon."""
 ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
 """Core dumps, open files of a process, and processes of the user in all sandboxes that it has (`pids` bounds one)."""
+HIDDEN = (
+    *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/pressure", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),
+    *("/sys/devices/virtual/powercap",),
+)
+"""What of /proc and /sys is the machine's: what Docker hides, of whatever version, and `pressure` (`bwrap_arguments`)."""
 CONNECTIONS = {
     "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker"
 }
@@ -229,13 +235,17 @@ class DockerProvisioner(SandboxProvisioner):
         if trust.hides_shells:
             # Of those that the image doesn't have, an empty file is seen.
             mounts += [("/dev/null", f"{folder}/{name}") for folder in ("/bin", "/usr/bin") for name in SHELLS]
-        return client.create_host_config(
+        tmpfs = {"/tmp": size, WORKSPACE: size, HOME: size}  # noqa: S108 - inside
+        if not trust.allow_shell:
+            # Terminals are as many as the whole machine has, and without a shell nothing needs one.
+            tmpfs["/dev/pts"] = "ro,nosuid,noexec,size=4k"
+        config = client.create_host_config(
             network_mode="host" if trust.network is Network.FULL else "none",
             read_only=trust.read_only_root,
             mounts=[_bind(source, target) for source, target in mounts],
-            tmpfs={"/tmp": size, WORKSPACE: size, HOME: size},  # noqa: S108 - inside
+            tmpfs=tmpfs,
             cap_drop=["ALL"],
-            security_opt=["no-new-privileges:true", f"seccomp={self._profile(client, handoff)}"],
+            security_opt=self._security(client, handoff),
             mem_limit=limits.memory_mb * MIB,
             memswap_limit=limits.memory_mb * MIB,
             cpu_period=100_000,
@@ -248,6 +258,8 @@ class DockerProvisioner(SandboxProvisioner):
             # What the sandbox prints where nobody looks must not fill the host's disk.
             log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
         )
+        config["MaskedPaths"] = list(HIDDEN)
+        return config
 
     def _accounts(self, handoff: Handoff) -> list[tuple[str, str]]:
         """What the image has of users, in files that name this sandbox's: each with where it is seen."""
@@ -260,13 +272,17 @@ class DockerProvisioner(SandboxProvisioner):
         return found
 
     @staticmethod
-    def _profile(client: APIClient, handoff: Handoff) -> str:
-        """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file."""
-        if not daemon.is_podman(client):
-            return seccomp.outer_profile()
-        path = handoff.folder / "seccomp.json"
-        path.write_text(seccomp.outer_profile())
-        return str(path)
+    def _security(client: APIClient, handoff: Handoff) -> list[str]:
+        """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file.
+
+        Podman is told here of what is hidden, too; Docker by an argument of its own.
+        """
+        profile, hidden = seccomp.outer_profile(), []
+        if daemon.is_podman(client):
+            path = handoff.folder / "seccomp.json"
+            path.write_text(profile)
+            profile, hidden = str(path), [f"mask={':'.join(HIDDEN)}"]
+        return ["no-new-privileges:true", f"seccomp={profile}", *hidden]
 
     def _watch(self, container: str) -> None:
         """Wait for the container's end in a thread of its own: a poll of the daemon would be slow and late."""
