@@ -17,7 +17,18 @@ HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
 """What of /etc the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
 HIDDEN = (
-    *("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "pressure", "sched_debug", "scsi", "timer_list"),
+    *(
+        "acpi",
+        "asound",
+        "interrupts",
+        "kcore",
+        "keys",
+        "latency_stats",
+        "pressure",
+        "sched_debug",
+        "scsi",
+        "timer_list",
+    ),
 )
 """What of /proc is the machine's and not the sandbox's, as Docker hides it: `keys` names those of the person's uid.
 Anybody may write to `pressure`, to have Linux watch the machine."""

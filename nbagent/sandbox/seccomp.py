@@ -55,7 +55,7 @@ INTERNET = (2, 10)
 """AF_INET, AF_INET6. Beside these there is AF_UNIX alone: not AF_VSOCK, which reaches the hypervisor, nor AF_NETLINK,
 whose answers, left unread, fill memory that Linux counts nowhere."""
 PROTOCOLS = (0, 6, 17)
-"""Of the Internet sockets the usual ones, TCP and UDP: not MPTCP, UDP-Lite and others, whose memory is counted apart."""
+"""Of Internet sockets the usual ones, TCP and UDP: not MPTCP, UDP-Lite and others, whose memory is counted apart."""
 LAST_PROTOCOL = 17
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
@@ -63,8 +63,8 @@ LOW_BITS = 0xFFFFFFFF
 ONLY_ONESELF = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
 """Calls that change how the process or thread runs that their first argument names: only 0, the caller, may be named.
 
-Process 1 belongs to the user that code runs as, so Linux would let code take it the processor. Its number isn't its only
-name: there are those of its threads, of its group, and of its user.
+Process 1 belongs to the user that code runs as, so Linux would let code take the processor from it. Its number isn't
+its only name: there are those of its threads, of its group, and of its user.
 """
 ONLY_ONESELF_BY_KIND = {"setpriority": 0, "ioprio_set": 1}
 """The same, where the first argument says what the second one is the number of: which value means a process."""
@@ -261,7 +261,7 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
 
     Args:
         filter_: Where to add that.
-        locks: Whether locks of files are taken, which `supervisor_inside.py` then counts.
+        locks: Whether locks of files are taken, which `watch_inside.py` then counts.
     """
     library = _library()
     for option in SOCKET_FILTERS:

@@ -1,9 +1,9 @@
 """What a sandbox takes of the machine's that no control group is charged for, as process 1 sees it from inside.
 
-Linux charges a group for most of the memory that it uses on its behalf. It doesn't for locks of files, and what belongs
-to open files is partly not; terminals and open files are as many as the whole machine has. What can be taken away is, by
-the inner filter (`seccomp.py`); the rest is counted here, a few times a second, by what Linux tells of this sandbox's
-own processes and mounts. So a sandbox ends for what it has itself, whatever else grows on the machine.
+Linux charges a group for most of the memory that it uses on its behalf, but not for locks of files, nor for all that
+belongs to open files; and of terminals and open files there are as many as the whole machine has. What can be taken
+away is, by the inner filter (`seccomp.py`); the rest is counted here, a few times a second, by what Linux tells of this
+sandbox's own processes and mounts. So a sandbox ends for what it has itself, whatever else grows on the machine.
 
 Standard library only, of whatever version the sandbox has.
 """
@@ -87,7 +87,7 @@ def open_files_of(process: str) -> int:
 
 
 def memory_of_linux() -> int:
-    """kB of memory on this machine that Linux uses itself and can't give back."""
+    """Memory on this machine that Linux uses itself and can't give back, in kB."""
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith(("SUnreclaim:", "KernelStack:")))
     return 0
