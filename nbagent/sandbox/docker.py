@@ -43,7 +43,7 @@ HIDDEN = (
     *("/proc/pressure", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),
     *("/sys/devices/virtual/powercap",),
 )
-"""What of /proc and /sys is the machine's: what Docker hides, of whatever version, and `pressure`, as bubblewrap has it."""
+"""What of /proc and /sys is the machine's: what Docker hides, of whatever version, and `pressure`."""
 CONNECTIONS = {
     "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker"
 }

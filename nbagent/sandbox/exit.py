@@ -29,7 +29,7 @@ class Exit:
         code: The exit code, negative for a signal.
         out_of_memory: Whether it was killed at its memory limit.
         memory_peak: Bytes, or None where the engine can't tell.
-        overuse: What it was ended for having too much of, as part of a sentence; empty if it wasn't (`watch_inside.py`).
+        overuse: What it was ended for having too much of (`watch_inside.py`), as part of a sentence; else empty.
     """
 
     code: int

@@ -142,7 +142,7 @@ class Supervisor:
         left = self.seconds_left()
         if self.watch_over is None:
             return left
-        look = max(0.0, self.look_at_machine - time.monotonic())
+        look: float = max(0.0, self.look_at_machine - time.monotonic())
         return look if left is None else min(look, left)
 
     def end_overuse(self) -> None:

@@ -167,7 +167,7 @@ def _record(taken: bytearray) -> bytes | None:
         NotTls: It is none.
     """
     kinds = (_CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA)
-    if (taken and taken[0] not in kinds) or taken[1:2] not in (b"", b"\x03"):
+    if any(byte not in known for byte, known in zip(taken, (kinds, (3,)), strict=False)):
         raise NotTls("it is not TLS")
     if len(taken) < _HEADER:
         return None
