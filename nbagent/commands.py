@@ -164,10 +164,10 @@ async def demo(make: Callable[..., Session], *, out: Path, engine: str | None, a
 
 def doctor(*, as_json: bool) -> int:
     """Print what each engine can and can't enforce here; 0 if any of them isolates, else 3."""
-    from nbagent.sandbox.registry import engines
+    from nbagent.sandbox.registry import by_itself, engines
 
     reports = {name: each.check() for name, each in sorted(engines().items())}
-    works = [name for name in reports if reports[name].available and engines()[name].isolates]
+    works = [name for name in by_itself() if name in reports and reports[name].available]
     if as_json:
         _print_json({name: _report_json(report) for name, report in reports.items()})
         return 0 if works else 3
@@ -181,13 +181,14 @@ def doctor(*, as_json: bool) -> int:
     for name in reports:
         table.add_column(name)
     table.add_row("works here", *("yes" if report.available else "no" for report in reports.values()))
+    table.add_row("runs on", *(report.kernel if report.available else "" for report in reports.values()))
     for control in names:
         table.add_row(control, *(_cell(report, control) for report in reports.values()))
     console.print(table)
     for name, report in reports.items():
         if not report.available:
             console.print(f"{name}: {report.reason} {report.mend}", markup=False)
-    chosen = "docker" if "docker" in works else works[0] if works else None
+    chosen = works[0] if works else None
     console.print(f"Chosen by itself: {chosen or 'none; nbagent never runs code unisolated by itself'}.", markup=False)
     return 0 if works else 3
 
@@ -205,6 +206,7 @@ def _report_json(report: Any) -> dict[str, Any]:
         "reason": report.reason,
         "mend": report.mend,
         "environment": report.environment,
+        "kernel": report.kernel,
         "controls": {each.name: {"enforced": each.enforced, "how": each.how} for each in report.controls},
     }
 

@@ -110,6 +110,18 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
         "sandbox/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
+    32: (
+        "kernel memory that no group is charged for, and what the whole machine shares",
+        "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
+        "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
+    ),
+    37: (
+        "process 1 and the forwarder are slowed down, signalled or blinded",
+        "sandbox/test_supervisor.py::test_code_can_t_get_at_process_1 "
+        "sandbox/test_way_out.py::test_code_can_t_get_at_the_forwarder "
+        "sandbox/test_commands_inside.py::test_what_can_t_be_seen_isn_t_executed",
+    ),
 }
 """What it is, and tests beside the self-check's attacks."""
 

@@ -70,12 +70,14 @@ class Docker(Engine):
         wanted = image or default_tag()
         try:
             with contextlib.closing(daemon.connect(timeout=CHECK_SECONDS)) as client:
+                info = daemon.info(client)
+                runtime = daemon.runtime(info, chosen_runtime())
                 found = daemon.inspect(client, wanted)
                 seccomp.outer_profile()
-                info = daemon.info(client)
         except NbagentError as error:
             return Report(available=False, reason=error.message, mend=error.mend)
-        return Report(available=True, controls=_controls(info), environment=found["Id"])
+        kernel = f"{runtime.name}: {runtime.kernel}"
+        return Report(available=True, controls=_controls(info, runtime), environment=found["Id"], kernel=kernel)
 
     def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: ARG002 - the label names it
         """Remove the container."""
@@ -93,6 +95,14 @@ class Docker(Engine):
 
 
 ENGINE = Docker()
+
+
+def chosen_runtime() -> str | None:
+    """The runtime that this person has set; for every sandbox of theirs, whoever starts it."""
+    # Other programs start kernels too, and most of them have no other use for what this imports.
+    from nbagent import settings
+
+    return settings.load().docker_runtime
 
 
 def _containers(labels: dict[str, str]) -> list[dict[str, Any]]:
@@ -124,7 +134,10 @@ def _usage(client: APIClient, container: str) -> cgroup.Usage | None:
     return cgroup.Usage.of(pid) if pid else None
 
 
-def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
+def _controls(info: dict[str, Any], runtime: daemon.Runtime) -> tuple[Control, ...]:
+    # Another kernel may not heed the outer filter, and can't ask process 1. What holds there, the self-check tells.
+    filters = "seccomp" if runtime.is_host_s else "seccomp inside; outside, the runtime's own kernel"
+    asking = "seccomp's user notification" if runtime.is_host_s else f"the runtime {runtime.name} isn't known to tell"
     user = f"uid {os.getuid()}" if os.getuid() else "a uid of its own"
     group = f"cgroup v{info.get('CgroupVersion', '1')}"
     return (
@@ -133,8 +146,8 @@ def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
         Control(name="files", enforced=True, how="read-only root, tmpfs"),
         Control(name="processes", enforced=True, how="pid and ipc namespaces"),
         Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
-        Control(name="system calls", enforced=True, how="seccomp"),
-        Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
+        Control(name="system calls", enforced=True, how=filters),
+        Control(name="commands", enforced=seccomp.can_ask() and runtime.is_host_s, how=asking),
         Control(name="memory", enforced=bool(info.get("MemoryLimit")), how=group),
         Control(name="cpu", enforced=bool(info.get("CpuCfsQuota")), how=group),
         Control(name="pids", enforced=bool(info.get("PidsLimit")), how=group),
@@ -172,6 +185,14 @@ class DockerProvisioner(SandboxProvisioner):
         """Never root's, which some people have."""
         return super().group_id or self.user_id
 
+    def _sees_commands(self) -> bool:
+        if not super()._sees_commands():
+            return False
+        runtime = daemon.runtime(daemon.info(daemon.shared()), chosen_runtime())
+        if not runtime.is_host_s:
+            self.unenforced("commands", reason=f"the runtime {runtime.name} isn't known to tell what is executed")
+        return runtime.is_host_s
+
     async def _start(self, handoff: Handoff) -> None:
         await to_the_end(self._start_container, handoff)
 
@@ -181,6 +202,8 @@ class DockerProvisioner(SandboxProvisioner):
         client = daemon.shared()
         self._exit = self._usage = None
         self._image = daemon.inspect(client, self.spec.image or image.default_tag())
+        if (runtime := chosen_runtime()) is not None:
+            daemon.runtime(daemon.info(client), runtime)
         try:
             made = client.create_container(
                 self._image["Id"],
@@ -241,6 +264,7 @@ class DockerProvisioner(SandboxProvisioner):
             tmpfs["/dev/pts"] = "ro,nosuid,noexec,size=4k"
         config = client.create_host_config(
             network_mode="host" if trust.network is Network.FULL else "none",
+            runtime=chosen_runtime(),
             read_only=trust.read_only_root,
             mounts=[_bind(source, target) for source, target in mounts],
             tmpfs=tmpfs,

@@ -18,6 +18,13 @@ def engines() -> dict[str, Engine]:
     return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
 
 
+def by_itself() -> tuple[str, ...]:
+    """The engines that are chosen by themselves, the best first; who has set a runtime means docker alone."""
+    from nbagent import settings
+
+    return ("docker",) if settings.load().docker_runtime else ("docker", "bubblewrap")
+
+
 async def choose(name: str | None, *, image: str | None = None) -> Engine:
     """The engine of that name, or the best that works here: docker, else bubblewrap, never `local`.
 
@@ -33,7 +40,7 @@ async def choose(name: str | None, *, image: str | None = None) -> Engine:
             raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=report.mend)
         return found[name]
     reasons = []
-    for each in ("docker", "bubblewrap"):
+    for each in by_itself():
         if each in found:
             report = await asyncio.to_thread(found[each].check, image=image)
             if report.available:
