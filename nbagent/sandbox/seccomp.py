@@ -60,12 +60,15 @@ LAST_PROTOCOL = 17
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
 LOW_BITS = 0xFFFFFFFF
-ONLY_ONESELF = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
+ONLY_ONESELF = ("sched_setaffinity", "sched_setattr")
 """Calls that change how the process or thread runs that their first argument names: only 0, the caller, may be named.
 
 Process 1 belongs to the user that code runs as, so Linux would let code take the processor from it. Its number isn't
 its only name: there are those of its threads, of its group, and of its user.
 """
+AS_IF_DONE = ("sched_setparam", "sched_setscheduler")
+"""The same, but a thread calls these of itself by its number, as ZeroMQ's do, which end the process if they can't.
+There is nothing to gain by them: of any other than process 1 they are said to be done, and aren't."""
 ONLY_ONESELF_BY_KIND = {"setpriority": 0, "ioprio_set": 1}
 """The same, where the first argument says what the second one is the number of: which value means a process."""
 SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open")
@@ -247,6 +250,9 @@ def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
             filter_.add_rule(denied, name, _low(1, command))
     for name in ONLY_ONESELF:
         filter_.add_rule(denied, name, library.Arg(0, library.NE, 0))
+    for name in AS_IF_DONE:
+        filter_.add_rule(denied, name, library.Arg(0, library.EQ, 1))
+        filter_.add_rule(library.ERRNO(NOTHING), name, library.Arg(0, library.GT, 1))
     for name, process in ONLY_ONESELF_BY_KIND.items():
         filter_.add_rule(denied, name, library.Arg(0, library.NE, process))
         filter_.add_rule(denied, name, library.Arg(1, library.NE, 0))

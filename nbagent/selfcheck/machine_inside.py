@@ -222,15 +222,24 @@ def avoid_the_memory_killer(host: Any) -> object:
 @_attack("+", "Take precedence over the host's processes (priority, real time)", expected=_REFUSED)
 def take_precedence(host: Any) -> object:
     import os
+    import threading
 
     got = []
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, niceness - 1)
-        os.setpriority(os.PRIO_PROCESS, 0, niceness)
-        got.append("niceness")
-    except OSError:
-        pass
+
+    def take_back() -> None:
+        # What a thread gave away, which not even one at the best of all is refused to give.
+        niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, niceness + 1)
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
+        except OSError:
+            return
+        if niceness < 19:
+            got.append("niceness")
+
+    thread = threading.Thread(target=take_back)
+    thread.start()
+    thread.join()
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
@@ -331,9 +340,9 @@ def change_how_process_one_runs(host: Any) -> object:
         attempt(f"priority of {at}", lambda at=at: os.setpriority(0, at, os.getpriority(0, at)))
         attempt(f"limits of {at}", lambda at=at: resource.prlimit(at, 4, resource.prlimit(at, 4)))
         attempt(f"processors of {at}", lambda at=at: os.sched_setaffinity(at, os.sched_getaffinity(at)))
-        attempt(f"scheduling of {at}", lambda at=at: os.sched_setscheduler(at, 0, os.sched_param(0)))
     for at in sorted(others)[:5]:
         attempt(f"priority of the group {at}", lambda at=at: os.setpriority(1, at, os.getpriority(1, at)))
+    attempt("scheduling", lambda: os.sched_setscheduler(1, os.sched_getscheduler(1), os.sched_getparam(1)))
     attempt("priority of the user", lambda: os.setpriority(2, 0, os.getpriority(2, 0)))
     return found[:6]
 
