@@ -219,7 +219,7 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
         name: registry.candidate(each, image=spec.image, specs=[spec])
         for name, each in sorted(registry.engines().items())
     }
-    order = [chosen.engine] if chosen.engine else registry.ORDER
+    order = (chosen.engine,) if chosen.engine else registry.by_itself()
     best = next((name for name in order if name in found and found[name].starts), None)
     if as_json:
         told = {"trust": level}
@@ -246,6 +246,7 @@ def _show_engines(found: Mapping[str, Candidate], level: str, *, best: str | Non
         table.add_column(name)
     table.add_row("works here", *("yes" if each.report.available else "no" for each in found.values()))
     table.add_row(f"starts at {level}", *("yes" if each.starts else "no" for each in found.values()))
+    table.add_row("runs on", *(each.report.kernel if each.report.available else "" for each in found.values()))
     for control in names:
         table.add_row(control, *(_cell(each.report, control) for each in found.values()))
     console.print(table)
@@ -271,6 +272,7 @@ def _report_json(report: Any) -> dict[str, Any]:
         "reason": report.reason,
         "mend": report.mend,
         "environment": report.environment,
+        "kernel": report.kernel,
         "controls": {each.name: {"enforced": each.enforced, "how": each.how} for each in report.controls},
     }
 

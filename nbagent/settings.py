@@ -36,6 +36,10 @@ class Settings(BaseSettings):
     engine: str | None = Field(default=None, description="The engine; the best that works here by default.")
     trust: str = Field(default="isolated", description="The trust level.")
     image: str | None = Field(default=None, description="The kernel image of the docker engine.")
+    docker_runtime: str | None = Field(
+        default=None,
+        description="The Docker daemon's runtime for sandboxes, such as runsc or kata; its own by default.",
+    )
     timeout: float | None = Field(default=None, description="Seconds a cell may run.")
     memory_mb: int | None = Field(default=None, description="Memory of a sandbox in MiB.")
     cpus: float | None = Field(default=None, description="Cores of a sandbox.")

@@ -19,7 +19,7 @@ THREATS: dict[int, tuple[str, str]] = {
     2: ("the host's files are written", "sandbox/test_mounts.py::test_what_is_mounted_below_data_can_t_be_written"),
     3: ("engine sockets and ports are reached", ""),
     4: ("privileges", "sandbox/test_docker.py::test_process_one_can_t_be_made_to_run_programs"),
-    5: ("dangerous system calls", "sandbox/contract.py::test_sockets_are_of_four_families"),
+    5: ("dangerous system calls", "sandbox/contract.py::test_sockets_are_of_three_families"),
     6: ("devices and the machine's switches", ""),
     7: (
         "one's own limits, other processes",
@@ -126,6 +126,12 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
     ),
+    32: (
+        "kernel memory that no group is charged for, and what the whole machine shares",
+        "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
+        "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
+    ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",
         "test_mcp_http.py::test_without_the_token_nobody_gets_in test_mcp_http.py::test_another_user_has_no_token "
@@ -133,6 +139,12 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused",
     ),
     36: ("one session fills the host's disk", "test_quota.py::test_the_hosts_disk_is_bounded"),
+    37: (
+        "process 1 and the forwarder are slowed down, signalled or blinded",
+        "sandbox/test_supervisor.py::test_code_can_t_get_at_process_1 "
+        "sandbox/test_way_out.py::test_code_can_t_get_at_the_forwarder "
+        "sandbox/test_commands_inside.py::test_what_can_t_be_seen_isn_t_executed",
+    ),
 }
 """What it is, and tests beside the self-check's attacks."""
 

@@ -122,7 +122,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             killed = said["oom_kills"] > self.kills.survived
         ended = Exit.told(status, killed=killed, memory_peak=said.get("memory_peak", memory_peak))
         if (code := said.get("exit", -1)) >= 0:
-            return replace(ended, code=code, out_of_memory=False)
+            return replace(ended, code=code, out_of_memory=False, overuse=str(said.get("overuse", "")))
         return ended
 
     def usage(self) -> cgroup.Usage | None:
@@ -457,7 +457,9 @@ class SandboxProvisioner(KernelProvisionerBase):
             "ask": seccomp.asking_program().hex() if self._sees_commands() else "",
             "proxy": PROXY if has_egress(trust) else None,
             "notice": self._notice(),
-            "filter": seccomp.inner_program(subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools).hex(),
+            "filter": seccomp.inner_program(
+                subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools, forwarder=has_egress(trust)
+            ).hex(),
         }
 
     def _sees_commands(self) -> bool:

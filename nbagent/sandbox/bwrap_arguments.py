@@ -16,8 +16,22 @@ from nbagent.sandbox.mounts import DATA, Mount
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
 """What of /etc the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
-HIDDEN = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
-"""What of /proc is the machine's and not the sandbox's, as Docker hides it: `keys` names those of the person's uid."""
+HIDDEN = (
+    *(
+        "acpi",
+        "asound",
+        "interrupts",
+        "kcore",
+        "keys",
+        "latency_stats",
+        "pressure",
+        "sched_debug",
+        "scsi",
+        "timer_list",
+    ),
+)
+"""What of /proc is the machine's and not the sandbox's, as Docker hides it: `keys` names those of the person's uid.
+Anybody may write to `pressure`, to have Linux watch the machine."""
 MAX_ARGUMENTS = 8900
 """bwrap takes 9000."""
 
@@ -53,6 +67,9 @@ def arguments(
         found += ["--perms", "0755", "--dir", folder]
     # In a user namespace, the settings of the sandbox's own message queues could be written.
     found += [*_system(network=full), "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    if not trust.allow_shell:
+        # Terminals are as many as the whole machine has, and without a shell nothing needs one.
+        found += ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
     for path in (Path("/proc", name) for name in HIDDEN):
         if path.is_dir():
             found += ["--tmpfs", str(path), "--remount-ro", str(path)]

@@ -1,8 +1,9 @@
 """Sees each program that is executed in a sandbox: Linux asks process 1 before it is (seccomp's user notification).
 
 The kernel's process sets a filter that has Linux ask, hands what it is asked by to process 1, and can't take either
-back. Process 1 reads what is to be executed, tells the controller, and lets it be. Another thread could change the
-words between that look and the execution, so they are what the code claimed. If process 1 is gone, nothing is executed.
+back. Process 1 reads what is to be executed, tells the controller, and lets it be; what it can't read isn't executed,
+and that is told too. Another thread could change the words between that look and the execution, so they are what the
+code claimed. If process 1 is gone, nothing is executed.
 
 Standard library only, of whatever version the sandbox has. The numbers are those of linux/seccomp.h.
 """
@@ -24,6 +25,8 @@ from typing import Any
 SET_MODE_FILTER, NEW_LISTENER = 1, 1 << 3
 RECEIVE, SEND = 0xC0502100, 0xC0182101
 CONTINUE = 1
+NOT_PERMITTED = 1
+UNREADABLE = "(what can't be read, and wasn't executed)"
 EXECVEAT = 322 if os.uname().machine == "x86_64" else 281
 """The number of that call, whose arguments are one further on than those of execve."""
 NOTIFICATION = struct.Struct("QIIiIQ6Q")
@@ -85,18 +88,20 @@ class Commands:
         return any(event & select.POLLHUP for _, event in look.poll(0))
 
     def answer(self) -> None:
-        """Look at one execution, tell of it, and let it be."""
+        """Look at one execution, tell of it, and let it be if it could be read."""
         asked = bytearray(NOTIFICATION.size)
         try:
             fcntl.ioctl(self.descriptor, RECEIVE, asked)
         except OSError:
             return  # the process is gone that wanted to
         number, pid, _, call, _, _, *arguments = NOTIFICATION.unpack(asked)
-        self.count(pid, arguments[1:] if call == EXECVEAT else arguments)
+        argv = words(pid, *(arguments[1:] if call == EXECVEAT else arguments)[:2])
+        self.count(pid, argv or [UNREADABLE])
+        response = (0, CONTINUE) if argv else (-NOT_PERMITTED, 0)
         with contextlib.suppress(OSError):
-            fcntl.ioctl(self.descriptor, SEND, bytearray(RESPONSE.pack(number, 0, 0, CONTINUE)))
+            fcntl.ioctl(self.descriptor, SEND, bytearray(RESPONSE.pack(number, 0, *response)))
 
-    def count(self, pid: int, arguments: list[int]) -> None:
+    def count(self, pid: int, argv: list[str]) -> None:
         """Tell of an execution, or only count it if there are too many at once."""
         now = int(time.monotonic())
         if now != self.second:
@@ -107,7 +112,7 @@ class Commands:
             return
         self.told += 1
         self.told_in_all += 1
-        self.tell({"pid": pid, "argv": words(pid, *arguments[:2])})
+        self.tell({"pid": pid, "argv": argv})
 
     def flush(self) -> None:
         """Tell how many were not told of."""
@@ -117,11 +122,15 @@ class Commands:
 
 
 def words(pid: int, path: int, argv: int) -> list[str]:
-    """The path and arguments of an execution, from the memory of the process that wants it."""
+    """The path and arguments of an execution, from the memory of the process that wants it; none if it can't be read.
+
+    A process closes itself to such a look where it becomes a program whose file it may execute but not read.
+    """
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             found = [text(memory, path)]
-            for place in range(1, MAX_WORDS):
+            # A program may be executed without any argument, not even its name.
+            for place in range(1, MAX_WORDS) if argv else ():
                 memory.seek(argv + 8 * place)
                 address = int.from_bytes(memory.read(8), sys.byteorder)
                 if not address:
@@ -131,7 +140,7 @@ def words(pid: int, path: int, argv: int) -> list[str]:
                     break
             return found
     except (OSError, ValueError, OverflowError):
-        return ["?"]
+        return []
 
 
 def text(memory: Any, address: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,52 @@ def is_podman(client: APIClient) -> bool:
     """Whether Podman answers in Docker's place; the two differ in small things."""
     components = client.version().get("Components") or []
     return any("podman" in str(each.get("Name", "")).lower() for each in components)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What runs a daemon's containers.
+
+    Attributes:
+        name: As the daemon knows it.
+        kernel: Whose kernel code in them runs on, in words.
+        is_host_s: Whether that is the host's.
+    """
+
+    name: str
+    kernel: str
+    is_host_s: bool
+
+
+KERNELS = {
+    "runsc": "gVisor, a kernel of its own",
+    "kata": "a virtual machine of its own (Kata)",
+    **dict.fromkeys(("runc", "crun", "youki"), "the host's kernel"),
+}
+"""By a part of a runtime's program, or of what containerd calls it. A name says nothing: anybody can choose one."""
+
+
+def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
+    """The runtime of that name, or the daemon's own.
+
+    Args:
+        known: What the daemon says of itself (`info`).
+        wanted: Its name; None for the daemon's own.
+
+    Raises:
+        EngineUnavailable: The daemon has none of that name.
+    """
+    runtimes = known.get("Runtimes") or {}
+    name = wanted or known.get("DefaultRuntime") or "runc"
+    if wanted and wanted not in runtimes:
+        raise EngineUnavailable(
+            f"the Docker daemon has no runtime {wanted!r}.",
+            mend=f"Add it to the daemon, or set docker_runtime to one that it has: {', '.join(sorted(runtimes))}.",
+        )
+    found = runtimes.get(name) or {}
+    program = Path(found.get("path") or found.get("runtimeType") or "").name
+    kernel = next((KERNELS[each] for each in KERNELS if each in program), f"whose kernel is unknown ({program or '?'})")
+    return Runtime(name, kernel, kernel == KERNELS["runc"])
 
 
 @functools.cache

@@ -39,6 +39,12 @@ PLACE_LABEL = "nbagent.place"
 """Where the lease is what it is: another machine, or a container, may have the same daemon."""
 ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
 """Core dumps, open files of a process, and processes of the user in all sandboxes that it has (`pids` bounds one)."""
+HIDDEN = (
+    *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/pressure", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),
+    *("/sys/devices/virtual/powercap",),
+)
+"""What of /proc and /sys is the machine's: what Docker hides, of whatever version, and `pressure`."""
 CONNECTIONS = {
     "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker"
 }
@@ -65,12 +71,14 @@ class Docker(Engine):
         wanted = image or default_tag()
         try:
             with contextlib.closing(daemon.connect(timeout=CHECK_SECONDS)) as client:
+                info = daemon.info(client)
+                runtime = daemon.runtime(info, chosen_runtime())
                 found = daemon.inspect(client, wanted)
                 seccomp.outer_profile()
-                info = daemon.info(client)
         except NbagentError as error:
             return Report(available=False, reason=error.message, mend=error.mend)
-        return Report(available=True, controls=_controls(info), environment=found["Id"])
+        kernel = f"{runtime.name}: {runtime.kernel}"
+        return Report(available=True, controls=_controls(info, runtime), environment=found["Id"], kernel=kernel)
 
     def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: ARG002 - the label names it
         """Remove the container."""
@@ -88,6 +96,14 @@ class Docker(Engine):
 
 
 ENGINE = Docker()
+
+
+def chosen_runtime() -> str | None:
+    """The runtime that this person has set; for every sandbox of theirs, whoever starts it."""
+    # Other programs start kernels too, and most of them have no other use for what this imports.
+    from nbagent import settings
+
+    return settings.load().docker_runtime
 
 
 def _containers(labels: dict[str, str]) -> list[dict[str, Any]]:
@@ -119,7 +135,10 @@ def _usage(client: APIClient, container: str) -> cgroup.Usage | None:
     return cgroup.Usage.of(pid) if pid else None
 
 
-def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
+def _controls(info: dict[str, Any], runtime: daemon.Runtime) -> tuple[Control, ...]:
+    # Another kernel may not heed the outer filter, and can't ask process 1. What holds there, the self-check tells.
+    filters = "seccomp" if runtime.is_host_s else "seccomp inside; outside, the runtime's own kernel"
+    asking = "seccomp's user notification" if runtime.is_host_s else f"the runtime {runtime.name} isn't known to tell"
     user = f"uid {os.getuid()}" if os.getuid() else "a uid of its own"
     group = f"cgroup v{info.get('CgroupVersion', '1')}"
     bounds = {each: not daemon.lacks(info, each) for each in cgroup.CONTROLLERS}
@@ -132,8 +151,8 @@ def _controls(info: dict[str, Any]) -> tuple[Control, ...]:
         Control(name="files", enforced=True, how="read-only root, tmpfs"),
         Control(name="processes", enforced=True, how="pid and ipc namespaces"),
         Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
-        Control(name="system calls", enforced=True, how="seccomp"),
-        Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
+        Control(name="system calls", enforced=True, how=filters),
+        Control(name="commands", enforced=seccomp.can_ask() and runtime.is_host_s, how=asking),
         *(Control(name=each, enforced=bounds[each], how=hows[each]) for each in cgroup.CONTROLLERS),
         Control(name="tmp", enforced=True, how="size of the tmpfs"),
     )
@@ -162,7 +181,8 @@ class DockerProvisioner(SandboxProvisioner):
 
     def controls(self) -> tuple[Control, ...]:
         """What the daemon can enforce."""
-        return _controls(daemon.shared_info())
+        info = daemon.shared_info()
+        return _controls(info, daemon.runtime(info, chosen_runtime()))
 
     def _users(self) -> range:
         """By the user namespace of the daemon's containers, whatever this process's is."""
@@ -173,6 +193,10 @@ class DockerProvisioner(SandboxProvisioner):
         """Never root's, which some people have."""
         return super().group_id or self.user_id
 
+    def _sees_commands(self) -> bool:
+        info = daemon.shared_info()
+        return super()._sees_commands() and daemon.runtime(info, chosen_runtime()).is_host_s
+
     async def _start(self, handoff: Handoff) -> None:
         await to_the_end(self._start_container, handoff)
 
@@ -182,6 +206,8 @@ class DockerProvisioner(SandboxProvisioner):
         client = daemon.shared()
         self._exit = self._usage = None
         self._image = daemon.inspect(client, self.spec.image or image.default_tag())
+        if (runtime := chosen_runtime()) is not None:
+            daemon.runtime(daemon.info(client), runtime)
         try:
             made = client.create_container(
                 self._image["Id"],
@@ -235,13 +261,18 @@ class DockerProvisioner(SandboxProvisioner):
         if trust.hides_shells:
             # Of those that the image doesn't have, an empty file is seen.
             mounts += [("/dev/null", f"{folder}/{name}") for folder in ("/bin", "/usr/bin") for name in SHELLS]
-        return client.create_host_config(
+        tmpfs = {"/tmp": size, WORKSPACE: size, HOME: size}  # noqa: S108 - inside
+        if not trust.allow_shell:
+            # Terminals are as many as the whole machine has, and without a shell nothing needs one.
+            tmpfs["/dev/pts"] = "ro,nosuid,noexec,size=4k"
+        config = client.create_host_config(
             network_mode="host" if trust.network is Network.FULL else "none",
+            runtime=chosen_runtime(),
             read_only=trust.read_only_root,
             mounts=[_bind(source, target) for source, target in mounts],
-            tmpfs={"/tmp": size, WORKSPACE: size, HOME: size},  # noqa: S108 - inside
+            tmpfs=tmpfs,
             cap_drop=["ALL"],
-            security_opt=["no-new-privileges:true", f"seccomp={self._profile(client, handoff)}"],
+            security_opt=self._security(client, handoff),
             mem_limit=limits.memory_mb * MIB,
             memswap_limit=limits.memory_mb * MIB,
             cpu_period=100_000,
@@ -254,6 +285,8 @@ class DockerProvisioner(SandboxProvisioner):
             # What the sandbox prints where nobody looks must not fill the host's disk.
             log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
         )
+        config["MaskedPaths"] = list(HIDDEN)
+        return config
 
     def _accounts(self, handoff: Handoff) -> list[tuple[str, str]]:
         """What the image has of users, in files that name this sandbox's: each with where it is seen."""
@@ -266,13 +299,17 @@ class DockerProvisioner(SandboxProvisioner):
         return found
 
     @staticmethod
-    def _profile(client: APIClient, handoff: Handoff) -> str:
-        """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file."""
-        if not daemon.is_podman(client):
-            return seccomp.outer_profile()
-        path = handoff.folder / "seccomp.json"
-        path.write_text(seccomp.outer_profile())
-        return str(path)
+    def _security(client: APIClient, handoff: Handoff) -> list[str]:
+        """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file.
+
+        Podman is told here of what is hidden, too; Docker by an argument of its own.
+        """
+        profile, hidden = seccomp.outer_profile(), []
+        if daemon.is_podman(client):
+            path = handoff.folder / "seccomp.json"
+            path.write_text(profile)
+            profile, hidden = str(path), [f"mask={':'.join(HIDDEN)}"]
+        return ["no-new-privileges:true", f"seccomp={profile}", *hidden]
 
     def _watch(self, container: str) -> None:
         """Wait for the container's end in a thread of its own: a poll of the daemon would be slow and late."""

@@ -52,6 +52,7 @@ class Report:
         mend: What the person can do about it.
         controls: What it enforces.
         environment: Digest of the image or kernel environment, if there is one.
+        kernel: What the code's system calls meet in the end, in words: a wall beside all that is enforced, or none.
     """
 
     available: bool
@@ -59,6 +60,7 @@ class Report:
     mend: str = ""
     controls: tuple[Control, ...] = ()
     environment: str = ""
+    kernel: str = "the host's kernel"
 
 
 def missing(controls: Iterable[Control], spec: SandboxSpec) -> list[Control]:

@@ -29,11 +29,13 @@ class Exit:
         code: The exit code, negative for a signal.
         out_of_memory: Whether it was killed at its memory limit.
         memory_peak: Bytes, or None where the engine can't tell.
+        overuse: What it was ended for having too much of (`watch_inside.py`), as part of a sentence; else empty.
     """
 
     code: int
     out_of_memory: bool = False
     memory_peak: int | None = None
+    overuse: str = ""
 
     @classmethod
     def told(cls, status: int, *, killed: bool = False, memory_peak: int | None = None) -> Exit:
@@ -49,6 +51,8 @@ class Exit:
 
     def __str__(self) -> str:
         """The reason, as part of a sentence: `was killed by SIGKILL`."""
+        if self.overuse:
+            return f"was ended for what it took of the machine: {self.overuse}"
         if self.out_of_memory:
             return "ran out of memory"
         if self.code < 0:

@@ -1,9 +1,9 @@
 """Passes bytes from a loopback port to the egress proxy's Unix socket, *inside* a sandbox.
 
 Programs take a proxy's address as a host and a port, not as a path. This file is copied into the sandbox beside
-`inside.py`, whose process 1 runs it: the standard library only, one thread for all connections, and at most one piece
-waiting in each direction, since what it takes counts against the sandbox's own limits. Nothing is decided here; code in
-the sandbox may as well speak to the proxy's socket itself.
+`inside.py`, which runs it in a process of its own: the standard library only, one thread for all connections, and at
+most one piece waiting in each direction, since what it takes counts against the sandbox's own limits. Nothing is
+decided here; code in the sandbox may as well speak to the proxy's socket itself.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ OUTPUT = "out"
 LAST_WORDS = 1.0
 """Seconds to wait for them: the end of the sandbox may be known a moment before."""
 PROGRAMS = (
-    *("inside.py", "supervisor_inside.py", "commands_inside.py"),
+    *("inside.py", "supervisor_inside.py", "commands_inside.py", "watch_inside.py"),
     *("bounds_inside.py", "streams_inside.py", "forward.py"),
 )
 """What of this package runs inside of a sandbox, by the sandbox's own Python."""

@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import socket
+import struct
 import sys
 from typing import Any, NoReturn
 
@@ -24,6 +25,8 @@ PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 OOM_SCORE = "500"
 """Of 1000, as Linux counts it for code inside."""
+FORWARDER = 0x7FFFFFFE
+"""What stands in the inner filter for the process that passes bytes to the way out (`seccomp.py`)."""
 SECCOMP = 317 if os.uname().machine == "x86_64" else 277
 """The number of that call."""
 
@@ -87,12 +90,12 @@ def supervise(connection: socket.socket, descriptors: list[int], config: dict[st
     if config["ask"]:
         sys.path.insert(0, os.path.dirname(HOST))
         asking, asked = socket.socketpair()
-    way_out = socket.create_server(tuple(config["proxy"])) if config["proxy"] else None
+    if config["proxy"]:
+        forwarder = start_forwarder(tuple(config["proxy"]))
+        config["filter"] = naming(forwarder, bytes.fromhex(config["filter"])).hex()
     child = os.fork()
     if not child:
         libc.prctl(set_dumpable, 1, 0, 0, 0)
-        if way_out is not None:
-            way_out.close()
         connection.close()
         os.close(listening)
         # Signals to its own group are not for process 1, nor is it the one to go where memory runs out.
@@ -109,7 +112,7 @@ def supervise(connection: socket.socket, descriptors: list[int], config: dict[st
     def shell() -> NoReturn:
         if config["filter"]:
             forbid(bytes.fromhex(config["filter"]))
-        # Only now: code inside may get at a process that it can look into.
+        # Only now: code inside may get at a process that it can look into. The filter takes away only the contrary.
         libc.prctl(set_dumpable, 1, 0, 0, 0)
         offer_to_oom_killer()
         os.chdir(config["cwd"])
@@ -120,13 +123,6 @@ def supervise(connection: socket.socket, descriptors: list[int], config: dict[st
     sys.path.insert(0, os.path.dirname(HOST))
     from supervisor_inside import Supervisor  # type: ignore[import-not-found]  # beside this file, in there
 
-    if way_out is not None:
-        import threading
-
-        from forward import forward  # type: ignore[import-not-found]
-
-        arguments = (way_out, os.path.join(os.path.dirname(HOST), "egress.sock"))
-        threading.Thread(target=forward, args=arguments, daemon=True).start()
     Supervisor(
         child,
         connection,
@@ -136,6 +132,46 @@ def supervise(connection: socket.socket, descriptors: list[int], config: dict[st
         asking=asking if config["ask"] else None,
         report=(lambda: report_commands(asked, config)) if config["ask"] else None,
     ).run()
+
+
+def start_forwarder(address: tuple[str, int]) -> int:
+    """Start the process that passes bytes to the way out (`forward.py`), as closed to code inside as process 1 is.
+
+    Returns:
+        Its number, by which code may not signal it.
+
+    Raises:
+        OSError: The port can't be had.
+    """
+    import signal
+
+    listening = socket.create_server(address)
+    if forwarder := os.fork():
+        listening.close()
+        return forwarder
+    try:
+        # What Linux itself might send it, for somebody else's doing, is nothing to end for.
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_IGN)
+        os.setsid()
+        # It holds nothing else open: its controller knows by such a connection that a sandbox has ended.
+        os.dup2(os.dup(listening.fileno()), 3)
+        os.closerange(4, 65536)
+        sys.path.insert(0, os.path.dirname(HOST))
+        from forward import forward  # type: ignore[import-not-found]
+
+        forward(socket.socket(fileno=3), os.path.join(os.path.dirname(HOST), "egress.sock"))
+    finally:
+        os._exit(1)
+
+
+def naming(process: int, program: bytes) -> bytes:
+    """A system call filter that means this process, and its group, where it has `FORWARDER`."""
+    named = {FORWARDER: process, -FORWARDER: -process}
+    instructions = struct.Struct("=HBBi")
+    return b"".join(
+        instructions.pack(*head, named.get(value, value)) for *head, value in instructions.iter_unpack(program)
+    )
 
 
 def report_commands(asked: socket.socket, config: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ from nbagent.sandbox.dial import Dialer
 from nbagent.sandbox.gate import Gate
 from nbagent.sandbox.hosts import By, Denied, authority, shown
 from nbagent.sandbox.relay import CHUNK, MAX_HEAD, Budget, Relay, end_to_end, next_event
-from nbagent.sandbox.tls import UNRECOGNIZED_NAME, HelloReader, NotTls
+from nbagent.sandbox.tls import UNRECOGNIZED_NAME, Handshake, HelloReader, NotTls
 
 HEAD_SECONDS = 15.0
 """From the connection to the end of the request's head."""
@@ -138,12 +138,15 @@ class Exchange:
         await asyncio.get_running_loop().sock_sendall(self._caller, b"HTTP/1.1 200 Connection established\r\n\r\n")
         self._tunnel = True
         self._client.next_event()  # the end of the request; what follows is the tunnel's
-        hello = await self._read_hello(self._client.trailing_data[0])
+        hello, more = await self._read_hello(self._client.trailing_data[0])
         self._decided(allowed=True, by=by)
-        await relay.tunnel(hello)
+        try:
+            await relay.tunnel(hello, Handshake(self._host, more))
+        except NotTls as error:
+            raise Denied(f"The tunnel to {self._host} was closed: {error}.") from error
 
-    async def _read_hello(self, data: bytes) -> bytes:
-        """The tunnel's first bytes, once they are a ClientHello for this host.
+    async def _read_hello(self, data: bytes) -> tuple[bytes, bytes]:
+        """The tunnel's first bytes, once they are a ClientHello for this host, and what came with it.
 
         Raises:
             Denied: They are not.
@@ -160,7 +163,7 @@ class Exchange:
             raise Denied(f"The tunnel to {self._host} was closed: {error}.") from error
         if name != self._host:
             raise Denied(f"The tunnel to {self._host} was closed: in it, {shown(name)} is asked for.")
-        return bytes(reader.received)
+        return reader.hello, reader.more
 
     async def _serve_request(self, request: h11.Request) -> None:
         target = request.target.decode("ascii")

@@ -26,6 +26,13 @@ def engines() -> dict[str, Engine]:
     return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
 
 
+def by_itself() -> tuple[str, ...]:
+    """The engines that are chosen by themselves, the best first; who has set a runtime means docker alone."""
+    from nbagent import settings
+
+    return ("docker",) if settings.load().docker_runtime else ORDER
+
+
 @dataclass(frozen=True)
 class Candidate:
     """An engine, and whether it would start certain sandboxes here.
@@ -88,7 +95,7 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
         return found[name]
     wanted = list(specs)
     tried = []
-    for engine in (found[each] for each in ORDER if each in found):
+    for engine in (found[each] for each in by_itself() if each in found):
         tried.append(await asyncio.to_thread(candidate, engine, image=image, specs=wanted))
         if tried[-1].starts:
             return engine

@@ -11,6 +11,7 @@ from typing import Any
 import h11
 
 from nbagent.sandbox.hosts import Denied
+from nbagent.sandbox.tls import Handshake
 
 IDLE_SECONDS = 300.0
 """Without a byte in either direction."""
@@ -78,19 +79,43 @@ class Relay:
         """Let go of the host."""
         self._server.close()
 
-    async def tunnel(self, first: bytes) -> None:
+    async def tunnel(self, first: bytes, handshake: Handshake) -> None:
         """Send the first bytes, then pass on whatever comes until both sides have ended.
+
+        Args:
+            first: The caller's ClientHello, and nothing else.
+            handshake: Says what may follow it, and has what came with it.
 
         Raises:
             Denied: The budget is used up.
+            NotTls: What follows may not.
             OSError: One side broke off.
             TimeoutError: Neither says anything.
         """
         async with asyncio.timeout(IDLE_SECONDS) as self._idle:
             await self._send_up(first)
+            answered = asyncio.Event()
+
+            async def receive_up() -> bytes:
+                data = b""  # at first, what came right behind the ClientHello
+                while not (passing := handshake.up(data)):
+                    if handshake.waits:
+                        await answered.wait()
+                        data = b""
+                    elif not (data := await self._receive_up()):
+                        return b""
+                return passing
+
+            async def receive_down() -> bytes:
+                data = await self._receive_down()
+                handshake.down(data)
+                if handshake.answered:
+                    answered.set()
+                return data
+
             await _together(
-                self._pump(self._receive_up, self._send_up, self._server),
-                self._pump(self._receive_down, self._send_down, self._caller),
+                self._pump(receive_up, self._send_up, self._server),
+                self._pump(receive_down, self._send_down, self._caller),
             )
 
     async def exchange(self, client: h11.Connection, request: h11.Request) -> None:

@@ -45,23 +45,37 @@ instances are few for each user. `io_setup` takes from a number that the whole m
 
 NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
-CLONE_THREAD = 0x00010000
-AF_UNIX, AF_NETLINK, NETLINK_ROUTE = 1, 16, 0
+CLONE_FILES, CLONE_THREAD = 0x400, 0x00010000
+EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 22, 38, 93, 95
+"""Numbers of errors, by which programs know what they can do without."""
+NOTHING = 0
+"""As the number of an error: the call isn't made, and is said to have succeeded."""
+AF_UNIX, AF_NETLINK = 1, 16
 INTERNET = (2, 10)
-"""AF_INET, AF_INET6."""
-ADDRESS_FAMILIES = (AF_UNIX, *INTERNET)
-"""Of AF_NETLINK only the routes. Not AF_VSOCK, which reaches the hypervisor, nor others."""
+"""AF_INET, AF_INET6. Beside these there is AF_UNIX alone: not AF_VSOCK, which reaches the hypervisor, nor AF_NETLINK,
+whose answers, left unread, fill memory that Linux counts nowhere."""
+PROTOCOLS = (0, 6, 17)
+"""Of Internet sockets the usual ones, TCP and UDP: not MPTCP, UDP-Lite and others, whose memory is counted apart."""
+LAST_PROTOCOL = 17
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
 LOW_BITS = 0xFFFFFFFF
-NAMES_PROCESS = (
-    *("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "prlimit64"),
-    *("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
-)
-"""Calls that do something to the process that their first argument names. Process 1 belongs to the user that code runs
-as, and so Linux would let code signal it, take away its files and memory, or leave it no processor."""
-NAMES_PROCESS_OR_USER = {"setpriority": (0, 2), "ioprio_set": (1, 3)}
-"""Those whose second argument names it if the first has the first of these values, or with the second a whole user."""
+ONLY_ONESELF = ("sched_setaffinity", "sched_setattr")
+"""Calls that change how the process or thread runs that their first argument names: only 0, the caller, may be named.
+
+Process 1 belongs to the user that code runs as, so Linux would let code take the processor from it. Its number isn't
+its only name: there are those of its threads, of its group, and of its user.
+"""
+AS_IF_DONE = ("sched_setparam", "sched_setscheduler")
+"""The same, but a thread calls these of itself by its number, as ZeroMQ's do, which end the process if they can't.
+There is nothing to gain by them: of any other than process 1 they are said to be done, and aren't."""
+ONLY_ONESELF_BY_KIND = {"setpriority": 0, "ioprio_set": 1}
+"""The same, where the first argument says what the second one is the number of: which value means a process."""
+SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open")
+"""Calls that send a signal to what their first argument names, or prepare that."""
+FORWARDER = 0x7FFFFFFE
+"""Stands for the process that passes bytes to the way out (`forward.py`). No process has this number; `inside.py` puts
+the true one in its place, which is known only there."""
 
 OUT_OF_BAND = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3, "recvfrom": 3, "recvmsg": 2, "recvmmsg": 3}
 """Calls whose argument of that number has the flag MSG_OOB (1). On Unix sockets nobody uses it, and sandboxes have been
@@ -69,6 +83,16 @@ left through its code in Linux (CVE-2025-38236)."""
 
 OTHERS_FILES = (1024, 1026)
 """The fcntls F_SETLEASE and F_NOTIFY: they hold up or watch others' use of a file that the sandbox only reads."""
+OWNERS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP: they have Linux signal any process, when a file is ready."""
+LOCKS = (6, 7)
+"""The fcntls F_SETLK and F_SETLKW."""
+OWNERLESS_LOCKS = (37, 38)
+"""F_OFD_SETLK and F_OFD_SETLKW: locks of an open file, of which Linux doesn't tell whose they are."""
+SOL_SOCKET, SOCKET_FILTERS = 1, (26, 50, 51, 52)
+"""SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs take from a number of bytes that the whole
+machine shares (`net.core.bpf_jit_limit`), and so do the filters of seccomp."""
+PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
 
 
 @functools.cache
@@ -110,18 +134,35 @@ def allowed() -> tuple[str, ...]:
 def outer_program() -> bytes:
     """The outer filter as a BPF program, for `bwrap --seccomp`."""
     library = _library()
-    filter_ = library.SyscallFilter(library.ERRNO(38))
+    filter_ = library.SyscallFilter(library.ERRNO(ENOSYS))
     for name in allowed():
         filter_.add_rule(library.ALLOW, name)
     filter_.add_rule(library.ALLOW, "clone", library.Arg(0, library.MASKED_EQ, NEW_NAMESPACES, 0))
     filter_.add_rule(library.ALLOW, "socketpair", library.Arg(0, library.EQ, AF_UNIX))
-    for family in ADDRESS_FAMILIES:
-        filter_.add_rule(library.ALLOW, "socket", library.Arg(0, library.EQ, family))
-    # Only routes, which the C library asks for the list of interfaces: not audit, netfilter, diagnostics.
-    filter_.add_rule(
-        library.ALLOW, "socket", library.Arg(0, library.EQ, AF_NETLINK), library.Arg(2, library.EQ, NETLINK_ROUTE)
-    )
+    compare = {"SCMP_CMP_EQ": library.EQ, "SCMP_CMP_GT": library.GT}
+    for error, arguments in _sockets():
+        action = library.ALLOW if error is None else library.ERRNO(error)
+        filter_.add_rule(
+            action, "socket", *(library.Arg(each["index"], compare[each["op"]], each["value"]) for each in arguments)
+        )
     return _export(filter_)
+
+
+def _sockets() -> list[tuple[int | None, list[dict[str, Any]]]]:
+    """Which sockets there are: None or the number of an error, and the arguments it is for, as Docker has them.
+
+    Those that are missed most are refused as a Linux would that hasn't got them, so that programs fall back: without
+    netlink, ZeroMQ goes on after this error alone, which it knows from Windows's Linux.
+    """
+    rules: list[tuple[int | None, list[dict[str, Any]]]] = [
+        (None, [_equal(0, AF_UNIX)]),
+        (EOPNOTSUPP, [_equal(0, AF_NETLINK)]),
+    ]
+    for family in INTERNET:
+        rules += [(None, [_equal(0, family), _equal(2, protocol)]) for protocol in PROTOCOLS]
+        above = {"index": 2, "value": LAST_PROTOCOL, "valueTwo": 0, "op": "SCMP_CMP_GT"}
+        rules.append((EPROTONOSUPPORT, [_equal(0, family), above]))
+    return rules
 
 
 @functools.cache
@@ -136,16 +177,15 @@ def outer_profile() -> str:
         {"names": list(allowed()), "action": "SCMP_ACT_ALLOW"},
         {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [no_namespaces]},
         # A Docker before 23 ignores `defaultErrnoRet`, and on EPERM the C library doesn't fall back to clone.
-        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS},
     ]
-    for family in ADDRESS_FAMILIES:
-        calls.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": [_equal(0, family)]})
-    routes = [_equal(0, AF_NETLINK), _equal(2, NETLINK_ROUTE)]
-    calls.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": routes})
+    for error, arguments in _sockets():
+        action = {"action": "SCMP_ACT_ALLOW"} if error is None else {"action": "SCMP_ACT_ERRNO", "errnoRet": error}
+        calls.append({"names": ["socket"], **action, "args": arguments})
     calls.append({"names": ["socketpair"], "action": "SCMP_ACT_ALLOW", "args": [_equal(0, AF_UNIX)]})
     profile = {
         "defaultAction": "SCMP_ACT_ERRNO",
-        "defaultErrnoRet": 38,
+        "defaultErrnoRet": ENOSYS,
         "architectures": [architecture],
         "syscalls": calls,
     }
@@ -157,23 +197,26 @@ def _equal(index: int, value: int) -> dict[str, Any]:
 
 
 @functools.cache
-def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
+def inner_program(*, subprocess: bool, sockets: bool = True, forwarder: bool = False) -> bytes:
     """The inner filter as a BPF program.
 
     Args:
-        subprocess: False takes away executing programs and starting processes; threads remain.
+        subprocess: False takes away executing programs and starting processes; threads remain. With one process,
+            locks of files are nobody else's business: they are said to be taken, and aren't.
         sockets: False takes away Internet sockets, also those to the sandbox's own loopback.
+        forwarder: Whether there is a process `FORWARDER`, which code may not signal.
     """
     library = _library()
     filter_ = library.SyscallFilter(library.ALLOW)
-    denied = library.ERRNO(1)
+    denied = library.ERRNO(EPERM)
     for request in TERMINAL_INJECTION:
-        filter_.add_rule(denied, "ioctl", library.Arg(1, library.MASKED_EQ, LOW_BITS, request))
+        filter_.add_rule(denied, "ioctl", _low(1, request))
     for command in OTHERS_FILES:
-        filter_.add_rule(denied, "fcntl", library.Arg(1, library.MASKED_EQ, LOW_BITS, command))
+        filter_.add_rule(denied, "fcntl", _low(1, command))
     for name, argument in OUT_OF_BAND.items():
         filter_.add_rule(denied, name, library.Arg(argument, library.MASKED_EQ, 1, 1))
-    _spare_process_1(filter_, denied)
+    _spare_process_1(filter_, forwarder=forwarder)
+    _bound_kernel_memory(filter_, locks=subprocess)
     if not subprocess:
         for name in ("execve", "execveat", "fork", "vfork"):
             filter_.add_rule(denied, name)
@@ -184,16 +227,63 @@ def inner_program(*, subprocess: bool, sockets: bool = True) -> bytes:
     return _export(filter_)
 
 
-def _spare_process_1(filter_: Any, denied: Any) -> None:
+def _low(argument: int, value: int) -> Any:
+    """That an argument, of which Linux takes the low 32 bits, has a value."""
+    return _library().Arg(argument, _library().MASKED_EQ, LOW_BITS, value & LOW_BITS)
+
+
+def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
+    """Deny what would reach process 1, or the forwarder: signals, priority, limits, and hiding from their looks."""
     library = _library()
+    denied = library.ERRNO(EPERM)
     # Its first argument may be any open folder below /proc, that of process 1 too.
     filter_.add_rule(denied, "pidfd_send_signal")
-    for name in NAMES_PROCESS:
-        filter_.add_rule(denied, name, library.Arg(0, library.MASKED_EQ, LOW_BITS, 1))
-    for name, (process, user) in NAMES_PROCESS_OR_USER.items():
-        by = library.Arg(0, library.MASKED_EQ, LOW_BITS, process)
-        filter_.add_rule(denied, name, by, library.Arg(1, library.MASKED_EQ, LOW_BITS, 1))
-        filter_.add_rule(denied, name, library.Arg(0, library.MASKED_EQ, LOW_BITS, user))
+    for name in SIGNALS:
+        for process in (1, FORWARDER) if forwarder else (1,):
+            filter_.add_rule(denied, name, _low(0, process))
+    if forwarder:
+        # Its group, and everybody, which process 1 never belongs to.
+        for group in (-FORWARDER, -1):
+            filter_.add_rule(denied, "kill", _low(0, group))
+    for name, commands in OWNERS.items():
+        for command in commands:
+            filter_.add_rule(denied, name, _low(1, command))
+    for name in ONLY_ONESELF:
+        filter_.add_rule(denied, name, library.Arg(0, library.NE, 0))
+    for name in AS_IF_DONE:
+        filter_.add_rule(denied, name, library.Arg(0, library.EQ, 1))
+        filter_.add_rule(library.ERRNO(NOTHING), name, library.Arg(0, library.GT, 1))
+    for name, process in ONLY_ONESELF_BY_KIND.items():
+        filter_.add_rule(denied, name, library.Arg(0, library.NE, process))
+        filter_.add_rule(denied, name, library.Arg(1, library.NE, 0))
+    # Limits of others can be read: the third argument is the new one.
+    filter_.add_rule(denied, "prlimit64", library.Arg(0, library.NE, 0), library.Arg(2, library.NE, 0))
+    # Process 1 looks into those who want to execute a program.
+    filter_.add_rule(denied, "prctl", _low(0, PR_SET_DUMPABLE), library.Arg(1, library.EQ, 0))
+
+
+def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
+    """Deny what takes memory of Linux's that no control group is charged for.
+
+    Args:
+        filter_: Where to add that.
+        locks: Whether locks of files are taken, which `watch_inside.py` then counts.
+    """
+    library = _library()
+    for option in SOCKET_FILTERS:
+        filter_.add_rule(library.ERRNO(EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
+    # As on a Linux without them, which programs know.
+    filter_.add_rule(library.ERRNO(ENOSYS), "seccomp")
+    filter_.add_rule(library.ERRNO(EINVAL), "prctl", _low(0, PR_SET_SECCOMP))
+    # A thread with a table of open files of its own would have as many as a process.
+    separate = library.Arg(0, library.MASKED_EQ, CLONE_THREAD | CLONE_FILES, CLONE_THREAD)
+    filter_.add_rule(library.ERRNO(EPERM), "clone", separate)
+    for command in OWNERLESS_LOCKS:
+        filter_.add_rule(library.ERRNO(EINVAL if locks else NOTHING), "fcntl", _low(1, command))
+    if not locks:
+        filter_.add_rule(library.ERRNO(NOTHING), "flock")
+        for command in LOCKS:
+            filter_.add_rule(library.ERRNO(NOTHING), "fcntl", _low(1, command))
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from commands_inside import Commands  # type: ignore[import-not-found]  # beside this file, in there
+from watch_inside import LOOK_SECONDS, Watch  # type: ignore[import-not-found]
 
 REQUEST_SECONDS = 5.0
 MAX_REQUEST = 4096
@@ -36,6 +37,8 @@ DESERTED = 75
 """Exit code of a sandbox that nobody took over."""
 BROKEN = 70
 """Exit code of a sandbox whose process 1 could not go on."""
+OVERUSED = 71
+"""Exit code of a sandbox that took too much of the machine's (`watch_inside.py`)."""
 
 
 class Supervisor:
@@ -75,6 +78,9 @@ class Supervisor:
         self.commands: list[Commands] = []
         self.untold: deque[dict[str, Any]] = deque(maxlen=MAX_UNTOLD)
         self.forgotten = 0
+        # Where this isn't process 1, nothing is bounded, and what it sees is the machine's.
+        self.watch_over = Watch() if os.getpid() == 1 else None
+        self.look_at_machine = time.monotonic() + LOOK_SECONDS
         self.selector = selectors.DefaultSelector()
         self.selector.register(listening, selectors.EVENT_READ)
         if asking is not None:
@@ -101,7 +107,7 @@ class Supervisor:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self.collect()
         while True:
-            for key, events in self.selector.select(self.seconds_left()):
+            for key, events in self.selector.select(self.seconds_to_wait()):
                 if key.fileobj is woken:
                     with contextlib.suppress(BlockingIOError):
                         woken.recv(4096)
@@ -118,6 +124,7 @@ class Supervisor:
                     self.listen_to(key.fileobj)
             if self.seconds_left() == 0:
                 self.end(DESERTED)
+            self.end_overuse()
 
     def pass_on(self, number: int, _: object) -> None:
         """Give a signal to the kernel, which is what was meant."""
@@ -129,6 +136,26 @@ class Supervisor:
         if self.deserted_at is None:
             return None
         return max(0.0, self.deserted_at + self.keep - time.monotonic())
+
+    def seconds_to_wait(self) -> float | None:
+        """Until there is something to do by itself."""
+        left = self.seconds_left()
+        if self.watch_over is None:
+            return left
+        look: float = max(0.0, self.look_at_machine - time.monotonic())
+        return look if left is None else min(look, left)
+
+    def end_overuse(self) -> None:
+        """Look, if it is time, whether the sandbox has taken too much of the machine's; then end it, and say so."""
+        if self.watch_over is None or time.monotonic() < self.look_at_machine:
+            return
+        if overuse := self.watch_over.overuse():
+            # First what takes: what is to be told may have to wait for its reader.
+            with contextlib.suppress(OSError):
+                os.kill(-1, signal.SIGKILL)
+            self.say_last({"exit": OVERUSED, "overuse": overuse})
+            self.end(OVERUSED)
+        self.look_at_machine = time.monotonic() + LOOK_SECONDS
 
     def hold(self, connection: socket.socket) -> None:
         """Live as long as this connection does."""
@@ -230,17 +257,21 @@ class Supervisor:
                 return
             code = os.waitstatus_to_exitcode(status)
             if pid == self.child:
-                for each in self.commands:
-                    each.flush()
-                for holder, waiting in self.holders.items():
-                    holder.settimeout(LAST_WORDS)
-                    with contextlib.suppress(OSError):
-                        holder.sendall(waiting)
-                    self.reply(holder, {"exit": code, **used()})
+                self.say_last({"exit": code})
                 self.end(code if code >= 0 else 128 - code)
             if (caller := self.shells.pop(pid, None)) is not None:
                 self.reply(caller, {"exit": code})
                 caller.close()
+
+    def say_last(self, words: dict[str, Any]) -> None:
+        """Tell the owners what waits for them, then how it ended."""
+        for each in self.commands:
+            each.flush()
+        for holder, waiting in self.holders.items():
+            holder.settimeout(LAST_WORDS)
+            with contextlib.suppress(OSError):
+                holder.sendall(waiting)
+            self.reply(holder, {**words, **used()})
 
     def end(self, code: int) -> NoReturn:
         """End, and with process 1 all others; where it isn't process 1, at least the kernel."""

@@ -14,6 +14,11 @@ MAX_HELLO = 16 * 1024
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST_NAME = 22, 1, 0, 0
 _HEADER = 5
 
+_CHANGE_CIPHER_SPEC, _ALERT, _APPLICATION_DATA, _SERVER_HELLO = 20, 21, 23, 2
+MAX_RECORD = 2**14 + 256
+RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+"""What stands in a ServerHello for its random number where it asks for another ClientHello (RFC 8446, 4.1.3)."""
+
 UNRECOGNIZED_NAME = bytes((21, 3, 3, 0, 2, 2, 112))
 """A fatal alert, as a server sends it for a name it doesn't have."""
 
@@ -55,6 +60,16 @@ class HelloReader:
             raise NotTls("its ClientHello is too large")
         return None
 
+    @property
+    def hello(self) -> bytes:
+        """The records of the ClientHello, once it is whole."""
+        return bytes(self.received[: self._at])
+
+    @property
+    def more(self) -> bytes:
+        """What was taken after it."""
+        return bytes(self.received[self._at :])
+
     def _next_record(self) -> bytes | None:
         """The content of the next whole record."""
         header = bytes(self.received[self._at : self._at + _HEADER])
@@ -71,6 +86,99 @@ class HelloReader:
             return None
         self._at = start + length
         return bytes(self.received[start : self._at])
+
+
+class Handshake:
+    """Follows a connection after its first ClientHello, as far as there may be a second one, for another server.
+
+    A server that can't use the keys in the first one asks for it, with a HelloRetryRequest. What the client says of a
+    handshake waits until it is known whether the server did; until then no honest client says anything of it.
+
+    Args:
+        name: The server that a second one must name, too.
+        more: What the client said right behind the first one.
+
+    Attributes:
+        answered: Whether the server has answered the first one.
+    """
+
+    def __init__(self, name: str, more: bytes = b"") -> None:
+        self._name = name
+        self._up, self._down = bytearray(more), bytearray()
+        self._message = bytearray()
+        self._second: HelloReader | None = None
+        self._free = self.answered = False
+
+    def down(self, data: bytes) -> None:
+        """Take what the server says; nothing is its end."""
+        if self.answered:
+            return
+        self._down += data
+        try:
+            while (record := _record(self._down)) is not None and len(self._message) < 6 + len(RETRY):
+                self._message += record[_HEADER:] if record[0] == _HANDSHAKE else b"\xff" * 64
+        except NotTls:
+            self._message += b"\xff" * 64
+        if not data or len(self._message) >= 6 + len(RETRY):
+            self.answered = True
+            retry = self._message[:1] == bytes((_SERVER_HELLO,)) and self._message[6 : 6 + len(RETRY)] == RETRY
+            self._second, self._free = (HelloReader(), False) if retry else (None, True)
+            self._down.clear()
+
+    def up(self, data: bytes) -> bytes:
+        """Take what the client says; returns what of all that may go to the server now.
+
+        Raises:
+            NotTls: It is none, or a second ClientHello that names another server.
+        """
+        self._up += data
+        passing = bytearray()
+        while not self._free:
+            if self._up[:1] == bytes((_HANDSHAKE,)) and not self.answered:
+                return bytes(passing)
+            if (record := _record(self._up)) is None:
+                return bytes(passing)
+            passing += self._checked(record)
+        passing += self._up
+        self._up.clear()
+        return bytes(passing)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the client has said something that can go on only once the server has answered."""
+        return not self.answered and self._up[:1] == bytes((_HANDSHAKE,))
+
+    def _checked(self, record: bytes) -> bytes:
+        if record[0] != _HANDSHAKE or self._second is None:
+            return record
+        name = self._second.feed(record)
+        if name is None:
+            return b""
+        if name != self._name:
+            raise NotTls("its second ClientHello names another server")
+        self._free = True
+        return self._second.hello
+
+
+def _record(taken: bytearray) -> bytes | None:
+    """Take the next record, with its header, from the front; None if it isn't whole yet.
+
+    Raises:
+        NotTls: It is none.
+    """
+    kinds = (_CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA)
+    if any(byte not in known for byte, known in zip(taken, (kinds, (3,)), strict=False)):
+        raise NotTls("it is not TLS")
+    if len(taken) < _HEADER:
+        return None
+    end = _HEADER + int.from_bytes(taken[3:_HEADER], "big")
+    if end > _HEADER + MAX_RECORD:
+        raise NotTls("it is not TLS")
+    if len(taken) < end:
+        return None
+    record = bytes(taken[:end])
+    del taken[:end]
+    return record
 
 
 def server_name(hello: bytes) -> str:

@@ -161,18 +161,80 @@ def make_other_sockets(host: Any) -> object:
 
 
 @_attack(
-    "5", "Speak to Linux's audit, firewall and diagnostics (netlink)", expected="routes only", control="system calls"
+    "32",
+    "Speak to Linux's routes, audit, firewall and diagnostics (netlink), whose unread answers fill memory",
+    expected=_REFUSED,
+    control="system calls",
 )
 def speak_netlink(host: Any) -> object:
     import socket
 
     found = []
-    for protocol in (4, 9, 12, 15, 16):
+    names = {0: "routes", 4: "diagnostics", 9: "audit", 12: "firewall", 15: "devices", 16: "generic"}
+    for protocol, name in names.items():
         try:
             socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol).close()
         except OSError:
             continue
-        found.append({4: "diagnostics", 9: "audit", 12: "firewall", 15: "devices", 16: "generic"}[protocol])
+        found.append(name)
+    return found
+
+
+@_attack(
+    "32",
+    "Make Internet sockets of other protocols than TCP and UDP (MPTCP, UDP-Lite, SCTP, ICMP)",
+    expected=_REFUSED,
+    control="system calls",
+)
+def make_sockets_of_other_protocols(host: Any) -> object:
+    import socket
+
+    found = []
+    for name, kind, protocol in (("MPTCP", 1, 262), ("UDP-Lite", 2, 136), ("SCTP", 1, 132), ("ICMP", 3, 1)):
+        try:
+            socket.socket(socket.AF_INET, kind, protocol).close()
+        except OSError:
+            continue
+        found.append(name)
+    return found
+
+
+@_attack(
+    "32",
+    "Give Linux programs that take from what the whole machine has for them (filters of sockets, seccomp)",
+    expected=_REFUSED,
+    control="system calls",
+)
+def attach_filters(host: Any) -> object:
+    import ctypes
+    import socket
+    import threading
+
+    # One instruction: let it be.
+    instruction = ctypes.create_string_buffer(bytes.fromhex("06000000") + (0x7FFF0000).to_bytes(4, "little"))
+    program = ctypes.create_string_buffer(
+        (1).to_bytes(8, "little") + ctypes.addressof(instruction).to_bytes(8, "little")
+    )
+    found = []
+    with socket.socket(socket.AF_UNIX) as each:
+        for name, option in (("socket", 26), ("reuseport", 51)):
+            try:
+                each.setsockopt(socket.SOL_SOCKET, option, program.raw[:16])
+                found.append(name)
+            except OSError:
+                continue
+
+    def install() -> None:
+        # It holds for this thread only, and is gone with it.
+        libc = ctypes.CDLL(None)
+        set_no_new_privileges, set_seccomp = 38, 22
+        libc.prctl(set_no_new_privileges, 1, 0, 0, 0)
+        if libc.prctl(set_seccomp, 2, program, 0, 0) == 0:
+            found.append("seccomp")
+
+    thread = threading.Thread(target=install)
+    thread.start()
+    thread.join()
     return found
 
 

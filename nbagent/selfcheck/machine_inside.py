@@ -222,15 +222,24 @@ def avoid_the_memory_killer(host: Any) -> object:
 @_attack("+", "Take precedence over the host's processes (priority, real time)", expected=_REFUSED)
 def take_precedence(host: Any) -> object:
     import os
+    import threading
 
     got = []
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, niceness - 1)
-        os.setpriority(os.PRIO_PROCESS, 0, niceness)
-        got.append("niceness")
-    except OSError:
-        pass
+
+    def take_back() -> None:
+        # What a thread gave away, which not even one at the best of all is refused to give.
+        niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, niceness + 1)
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
+        except OSError:
+            return
+        if niceness < 19:
+            got.append("niceness")
+
+    thread = threading.Thread(target=take_back)
+    thread.start()
+    thread.join()
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
@@ -301,6 +310,114 @@ def touch_process_one(host: Any) -> object:
             continue
         found.append(name)
     return found
+
+
+@_attack(
+    "37",
+    "Slow down or limit what looks after the sandbox: by process, thread, group and user",
+    expected="only one's own can be changed",
+    held_anyway="the machine's own first process may be out of this user's reach",
+)
+def change_how_process_one_runs(host: Any) -> object:
+    import contextlib
+    import os
+    import resource
+
+    # To what it is already. On an unprotected machine it is the machine's own first process.
+    found = []
+
+    def attempt(name: str, change: Any) -> None:
+        with contextlib.suppress(OSError):
+            change()
+            found.append(name)
+
+    others = {1, *(int(each) for each in os.listdir("/proc") if each.isdecimal() and int(each) < os.getpid())}
+    threads = set()
+    for each in sorted(others)[:5]:
+        with contextlib.suppress(OSError):
+            threads |= {int(thread) for thread in os.listdir(f"/proc/{each}/task")}
+    for at in sorted(threads)[:20]:
+        attempt(f"priority of {at}", lambda at=at: os.setpriority(0, at, os.getpriority(0, at)))
+        attempt(f"limits of {at}", lambda at=at: resource.prlimit(at, 4, resource.prlimit(at, 4)))
+        attempt(f"processors of {at}", lambda at=at: os.sched_setaffinity(at, os.sched_getaffinity(at)))
+    for at in sorted(others)[:5]:
+        attempt(f"priority of the group {at}", lambda at=at: os.setpriority(1, at, os.getpriority(1, at)))
+    attempt("scheduling", lambda: os.sched_setscheduler(1, os.sched_getscheduler(1), os.sched_getparam(1)))
+    attempt("priority of the user", lambda: os.setpriority(2, 0, os.getpriority(2, 0)))
+    return found[:6]
+
+
+@_attack(
+    "37",
+    "Signal what looks after the sandbox: by process, thread, group, or as the owner of a file",
+    expected="none of it can be signalled",
+    held_anyway="the machine's own processes may be out of this user's reach",
+)
+def signal_process_one(host: Any) -> object:
+    import contextlib
+    import ctypes
+    import fcntl
+    import os
+    import socket
+
+    # The signal 0 is none: it tells whether another one would arrive.
+    found = []
+    libc = ctypes.CDLL(None, use_errno=True)
+    calls = {"x86_64": (200, 234)}.get(os.uname().machine, (130, 131))
+    others = {1, *(int(each) for each in os.listdir("/proc") if each.isdecimal() and int(each) < os.getpid())}
+    for each in sorted(others)[:5]:
+        for name, number in (("process", each), ("group", -each)):
+            with contextlib.suppress(OSError):
+                if number != -1:
+                    os.kill(number, 0)
+                    found.append(f"{name} {each}")
+        with contextlib.suppress(OSError):
+            for thread in map(int, os.listdir(f"/proc/{each}/task")):
+                for call, arguments in ((calls[0], (thread, 0)), (calls[1], (each, thread, 0))):
+                    if libc.syscall(ctypes.c_long(call), *map(ctypes.c_long, arguments)) == 0:
+                        found.append(f"thread {thread}")
+    set_owner, one, other = 8, *socket.socketpair()
+    with one, other, contextlib.suppress(OSError):
+        fcntl.fcntl(one, set_owner, 1)
+        found.append("owner of a file")
+    return found[:6]
+
+
+@_attack(
+    "37",
+    "Close a process to the looks of what tells which programs it executes (PR_SET_DUMPABLE)",
+    expected=_REFUSED,
+)
+def hide_from_process_one(host: Any) -> object:
+    import ctypes
+
+    libc, set_dumpable = ctypes.CDLL(None), 4
+    hidden = libc.prctl(set_dumpable, 0, 0, 0, 0) == 0
+    libc.prctl(set_dumpable, 1, 0, 0, 0)
+    return hidden
+
+
+@_attack(
+    "32",
+    "Write to files of /proc that are the machine's, such as /proc/pressure",
+    expected="none can be written",
+)
+def write_to_proc(host: Any) -> object:
+    import os
+    import stat
+
+    found = []
+    for folder, folders, files in os.walk("/proc"):
+        if folder == "/proc":
+            # Settings have an attack of their own; processes are nobody else's.
+            folders[:] = [
+                each for each in folders if not each.isdecimal() and each not in ("sys", "self", "thread-self")
+            ]
+        for name in files:
+            at = os.path.join(folder, name)
+            if os.access(at, os.W_OK) and stat.S_ISREG(os.stat(at).st_mode):
+                found.append(at)
+    return [*found[:3], "and more"] if len(found) > 3 else found
 
 
 @_attack("9", "Type into a terminal of the host (TIOCSTI)", expected=_REFUSED)

@@ -58,7 +58,8 @@ class Probe:
         control: The control of the engine's report that has to stop it; empty for no single one.
         attack: What runs in the sandbox; None if the host looks by itself, after all other probes.
         neighbour: What runs before in a second sandbox; what it returns is `left` to the attack.
-        may_kill: Whether it may also end with the kernel killed at its memory limit.
+        may_kill: Whether it may also end with the kernel killed at its memory limit, or the sandbox ended for what it
+            took of the machine.
         held_anyway: Why it fails even where nothing isolates; empty if it succeeds there.
     """
 
@@ -144,7 +145,7 @@ except BaseException as error:
 def judge(probe: Probe, cell: Cell) -> Finding:
     """What a cell that made the attack says of the sandbox."""
     if cell.status == "died":
-        by_limit = probe.may_kill and "out of memory" in cell.note
+        by_limit = probe.may_kill and any(each in cell.note for each in ("out of memory", "took of the machine"))
         return _finding(probe, Verdict.HELD if by_limit else Verdict.UNCLEAR, cell.note.partition(";")[0])
     try:
         found = json.loads(cell.text.splitlines()[-1])

@@ -139,6 +139,93 @@ def take_memory_by_pipes(host: Any) -> object:
 
 
 @_attack(
+    "32",
+    "Take locks of files without end, whose memory Linux counts for nobody",
+    expected="none is taken where there are no programs; elsewhere the sandbox is ended for them",
+    may_kill=True,
+)
+def take_locks(host: Any) -> object:
+    import fcntl
+    import os
+    import time
+
+    files = [open(f"{host['scratch'][0]}/nbagent-probe-{number}", "wb") for number in range(50)]
+    try:
+        for number in range(20_000):
+            fcntl.lockf(files[number % len(files)], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * (number // len(files)))
+        time.sleep(1)
+        own = str(os.getpid())
+        held = sum(line.split()[4] == own for line in open("/proc/locks"))
+    finally:
+        for each in files:
+            each.close()
+            os.unlink(each.name)
+    return f"{held:,} locks" if held > 10_000 else None
+
+
+@_attack(
+    "32",
+    "Take more pseudo-terminals than a sandbox needs, of those that the whole machine has",
+    expected="none is there without a shell; elsewhere the sandbox is ended for them",
+    may_kill=True,
+)
+def take_terminals(host: Any) -> object:
+    import os
+    import time
+
+    taken: list[int] = []
+    try:
+        while len(taken) < 200:
+            taken += os.openpty()
+        time.sleep(1)
+    finally:
+        for each in taken:
+            os.close(each)
+    return f"{len(taken) // 2} terminals"
+
+
+@_attack(
+    "32",
+    "Have more open files than the machine has for a sandbox, in many processes",
+    expected="the sandbox is ended for them",
+    levels=_WITH_PROGRAMS,
+    may_kill=True,
+)
+def open_files_in_processes(host: Any) -> object:
+    import os
+    import resource
+    import time
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    each, wanted = min(hard, 8192) - 64, 120_000
+    reader, writer = os.pipe()
+    children: list[int] = []
+    most = 0
+    try:
+        while len(children) * each < wanted and len(children) < host["pids"] // 2:
+            child = os.fork()
+            if not child:
+                os.close(writer)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+                for _ in range(each):
+                    os.dup(reader)
+                os.read(reader, 1)
+                os._exit(0)
+            children.append(child)
+        end = time.monotonic() + 5
+        while most < wanted * 9 // 10 and time.monotonic() < end:
+            most = sum(len(os.listdir(f"/proc/{child}/fd")) for child in children)
+            time.sleep(0.1)
+        time.sleep(1)
+    finally:
+        os.close(writer)
+        os.close(reader)
+        for child in children:
+            os.waitpid(child, 0)
+    return f"{most:,} open files" if most > 100_000 else None
+
+
+@_attack(
     "+",
     "Hide memory from the limit in TCP connections to itself that nobody reads",
     expected="refused or stopped at a part of the limit, or killed at it",

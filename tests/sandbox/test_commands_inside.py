@@ -17,6 +17,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import seccomp, supervisor
 from nbagent.sandbox.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND
+from nbagent.sandbox.commands_inside import UNREADABLE as HIDDEN
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
@@ -94,6 +95,28 @@ async def test_long_words_are_cut_and_many_are_counted(watched: Watched) -> None
     named = [each for each in many if not each[0].startswith("(")]
     assert len(named) + uncounted == 300
     assert len(named) >= PER_SECOND
+
+
+UNREADABLE = """
+import os, shutil, subprocess
+shutil.copy("/bin/sh", "/tmp/closed")
+os.chmod("/tmp/closed", 0o111)
+print(subprocess.run(["/tmp/closed", "-c", "/bin/echo ran"], capture_output=True).stdout)
+"""
+
+
+async def test_what_can_t_be_seen_isn_t_executed(watched: Watched) -> None:
+    """A program whose file can't be read closes its process to looks; what it would execute is told, and isn't."""
+    seen = len(watched.told)
+    cell = await watched.kernel.run(UNREADABLE)
+    assert cell.text == "b''"
+    await asyncio.sleep(0.1)
+    assert [each.argv[0] for each in watched.told[seen:]] == ["/tmp/closed", HIDDEN]
+    # A program may be executed without any words, and one that isn't there is no secret.
+    bare = (
+        "import ctypes; pid = os.fork()\nif not pid: ctypes.CDLL(None).execve(b'/bin/true', None, None); os._exit(1)\n"
+    )
+    assert await watched.words_of(f"{bare}assert os.waitpid(pid, 0)[1] == 0") == [["/bin/true"]]
 
 
 BUSY = """

@@ -16,12 +16,16 @@ import pytest
 from machine import works
 from sandbox.contract import Holds
 
-from nbagent.errors import EnvironmentMissing, SandboxError
+from nbagent.errors import EngineUnavailable, EnvironmentMissing, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import daemon
+from nbagent.sandbox.docker import _controls
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
+
+OTHER_RUNC = "io.containerd.runc.v2"
+"""Another name that every Docker daemon knows runc by."""
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +162,55 @@ async def test_an_image_that_is_not_there_is_an_error(engine: Engine) -> None:
     with pytest.raises(EnvironmentMissing, match="nbagent-nothing:1 isn't there") as caught:
         await Kernel(engine, SandboxSpec(image="nbagent-nothing:1")).start()
     assert "nbagent image build" in caught.value.mend
+
+
+async def test_a_runtime_can_be_chosen(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The container has it, and it is called what it is, by its program and not by its name."""
+    monkeypatch.setenv("NBAGENT_DOCKER_RUNTIME", OTHER_RUNC)
+    assert engine.check().kernel == f"{OTHER_RUNC}: the host's kernel"
+    async with Kernel(engine) as kernel:
+        assert (await kernel.run("1 + 1")).text == "2"
+        client = docker.APIClient()
+        found = client.inspect_container(kernel.provisioner._container)  # type: ignore[attr-defined]
+        client.close()
+    assert found["HostConfig"]["Runtime"] == OTHER_RUNC
+
+
+async def test_a_runtime_that_is_not_there_is_an_error(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name and those that the daemon has are told, before and at a start."""
+    monkeypatch.setenv("NBAGENT_DOCKER_RUNTIME", "runsc")
+    report = engine.check()
+    assert not report.available
+    assert report.reason == "the Docker daemon has no runtime 'runsc'."
+    assert OTHER_RUNC in report.mend
+    with pytest.raises(EngineUnavailable, match="no runtime 'runsc'"):
+        await Kernel(engine).start()
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "kernel", "is_host_s"),
+    [
+        ("runc", "runc", "the host's kernel", True),
+        ("runsc", "/usr/sbin/runc", "the host's kernel", True),
+        ("strong", "/usr/local/bin/runsc", "gVisor, a kernel of its own", False),
+        ("kata", "/usr/bin/containerd-shim-kata-v2", "a virtual machine of its own (Kata)", False),
+        ("nvidia", "nvidia-container-runtime", "whose kernel is unknown (nvidia-container-runtime)", False),
+        ("bare", "", "whose kernel is unknown (?)", False),
+    ],
+)
+def test_a_runtime_is_what_its_program_is(name: str, path: str, kernel: str, is_host_s: bool) -> None:
+    """A name promises nothing: what another one is called by is no stronger for it."""
+    known = {"Runtimes": {name: {"path": path}}, "DefaultRuntime": name}
+    for wanted in (name, None):
+        assert daemon.runtime(known, wanted) == daemon.Runtime(name, kernel, is_host_s)
+
+
+def test_nothing_is_claimed_of_another_kernel() -> None:
+    """That it heeds the outer filter, or tells which programs are executed."""
+    runtime = daemon.Runtime("runsc", "gVisor, a kernel of its own", False)
+    controls = {each.name: each for each in _controls({}, runtime)}
+    assert not controls["commands"].enforced
+    assert "the runtime's own kernel" in controls["system calls"].how
 
 
 async def test_a_limit_that_docker_refuses_is_an_error(engine: Engine) -> None:

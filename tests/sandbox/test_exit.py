@@ -20,6 +20,7 @@ from nbagent.sandbox.exit import Exit
         (Exit.told(139, killed=True), "was killed by SIGSEGV"),
         (Exit.told(128 + 35), "was killed by signal 35"),
         (Exit.told(255), "exited with code 255"),
+        (Exit(71, overuse="it had 65 terminals"), "was ended for what it took of the machine: it had 65 terminals"),
     ],
 )
 def test_an_end_is_told_in_words(exit_: Exit, told: str) -> None:

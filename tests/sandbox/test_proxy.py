@@ -15,6 +15,7 @@ from sandbox.world import PUBLIC, PUBLIC_6, World
 
 from nbagent.sandbox import proxy
 from nbagent.sandbox.proxy import Decision
+from nbagent.sandbox.tls import RETRY
 
 # -- what is allowed --------------------------------------------------------------------------------------------------
 
@@ -289,6 +290,35 @@ def test_silence_in_a_tunnel_ends_it(start: Start, monkeypatch: pytest.MonkeyPat
             caller.sendall(first)
             assert caller.recv(100)[:1] == b"\x15"
         assert "TLS did not begin in time" in one.denied
+
+
+def test_a_second_hello_gets_through(start: Start, world: World) -> None:
+    """A server may ask for other keys than the client guessed."""
+    assert start("example.org:8443").secure(world, "example.org:8443") == "hello"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_second_hello_is_for_the_same_host(start: Start, waits: bool) -> None:
+    """One that names another host ends the tunnel, also where it comes before it was asked for."""
+    proxy, first = start("example.org:8443"), hello("example.org")
+    with proxy.tunnel("example.org:8443") as caller:
+        caller.sendall(first + (b"" if waits else hello("evil.test")))
+        if waits:
+            assert RETRY in caller.recv(65536)
+            caller.sendall(hello("evil.test"))
+        (closed,) = proxy.closed()
+    assert proxy.denied == "The tunnel to example.org was closed: its second ClientHello names another server."
+    assert closed.sent == len(first)
+
+
+def test_a_second_hello_that_nobody_asked_for_is_the_servers_to_refuse(start: Start, world: World) -> None:
+    """It waits for the server's answer, and the server, which has chosen, ends it."""
+    proxy = start("example.org")
+    with proxy.tunnel("example.org:443") as caller:
+        caller.sendall(hello("example.org") + hello("evil.test"))
+        while caller.recv(65536):
+            pass
+    assert world.web.names == ["example.org"]
 
 
 @pytest.mark.parametrize("size", [1, 20, 100])

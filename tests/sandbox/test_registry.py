@@ -112,6 +112,16 @@ async def test_an_unknown_engine_is_named() -> None:
     assert "bubblewrap, docker, local" in caught.value.mend
 
 
+async def test_a_runtime_is_docker_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants a stronger wall than the host's kernel isn't given a weaker one in silence."""
+    monkeypatch.setenv("NBAGENT_DOCKER_RUNTIME", "runsc")
+    with pytest.raises(EngineUnavailable) as caught:
+        await choose(None)
+    assert "no runtime 'runsc'" in caught.value.mend
+    assert "bubblewrap" not in caught.value.mend
+    assert (await choose("bubblewrap")).name == "bubblewrap"
+
+
 async def test_local_is_there_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine without isolation is never chosen by itself, even where it is the only one."""
     assert (await choose("local")).name == "local"

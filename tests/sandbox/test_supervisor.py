@@ -72,7 +72,20 @@ ATTACKS = {
     "limits": "import resource\nfor each in range(16):\n    attempt(resource.prlimit, 1, each, (0, 0))",
     "processors": "import os\nattempt(os.sched_setaffinity, 1, {0})",
     "scheduling": "import os\nattempt(os.sched_setscheduler, 1, os.SCHED_IDLE, os.sched_param(0))",
-    "priority": "import os\nattempt(os.setpriority, 0, 1, 19)\nattempt(os.setpriority, 2, 0, 19)",
+    "priority": "import os\nattempt(os.setpriority, 0, 1, 19)\nattempt(os.setpriority, 2, 0, 19)\n"
+    "for group in (0, 1, os.getpgid(1)):\n    attempt(os.setpriority, 1, group, 19)",
+    "priority of its files": (
+        "number = {'x86_64': 251}.get(os.uname().machine, 30)\n"
+        "for which, who in ((1, 1), (2, 0), (2, 1), (3, 0), (3, os.getuid())):\n"
+        "    attempt(check, number, which, who, 3 << 13)"
+    ),
+    "signals by files": (
+        "import fcntl, socket, struct\none, other = socket.socketpair()\n"
+        "for command, argument in ((8, 1), (10, 9), (15, struct.pack('ii', 1, 1))):\n"
+        "    attempt(fcntl.fcntl, one, command, argument)\n"
+        "for command in (0x8901, 0x8902):\n    attempt(fcntl.ioctl, one, command, struct.pack('i', 1))"
+    ),
+    "hiding": "import ctypes\nassert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == -1",
     "files of its own": "for name in 'mem environ maps oom_score_adj clear_refs coredump_filter comm'.split():\n"
     "    attempt(open, f'/proc/1/{name}', 'r+b' if name != 'environ' else 'rb')",
     "descriptors": "import os\nattempt(os.listdir, '/proc/1/fd')\nattempt(os.readlink, '/proc/1/exe')\n"
@@ -105,6 +118,28 @@ async def test_code_can_t_get_at_process_1(kernel: Kernel, name: str) -> None:
     """It can't signal it, change its limits or priority, look into it, or find its socket; and it lives on."""
     assert await value(kernel, f"{HELPERS}\n{ATTACKS[name]}\nprint(json.dumps(reached))") == []
     assert supervisor.is_alive(folder_of(kernel))
+
+
+async def test_code_can_still_see_to_itself_and_its_children(kernel: Kernel) -> None:
+    """Its own priority, processors and limits, and signals to what it started; others' limits can be read."""
+    code = """
+import json, os, resource, signal, subprocess
+import zmq
+zmq.Context().socket(zmq.PUB).close()  # its threads set how they are scheduled, and end the process if they can't
+os.nice(1)
+os.setpriority(os.PRIO_PROCESS, 0, 2)
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+ends = []
+for end in (lambda each: each.terminate(), lambda each: os.killpg(each.pid, signal.SIGKILL)):
+    child = subprocess.Popen(["/bin/sleep", "100"], start_new_session=True)
+    resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+    end(child)
+    ends.append(child.wait())
+print(json.dumps(ends))
+"""
+    assert await value(kernel, code) == [-signal.SIGTERM, -signal.SIGKILL]
 
 
 async def test_signals_to_everybody_miss_process_1(kernel: Kernel) -> None:

@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from nbagent.sandbox.tls import MAX_HELLO, HelloReader, NotTls
+from nbagent.sandbox.tls import MAX_HELLO, RETRY, Handshake, HelloReader, NotTls
 
 
 def hello(name: str | None = "example.org", *, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
@@ -124,3 +124,69 @@ def test_damage_is_survived() -> None:
         except NotTls:
             seen.add(NotTls)
     assert seen == {str, type(None), NotTls}
+
+
+# -- after the first one ----------------------------------------------------------------------------------------------
+
+
+ASKED = records(b"\2\0\0\x46" + b"\3\3" + RETRY + bytes(36), size=2**14)
+ANSWERED = records(b"\2\0\0\x46" + b"\3\3" + bytes(68), size=2**14)
+CHANGE = b"\x14\3\3\0\1\1"
+DATA = b"\x17\3\3\0\4data"
+
+
+@pytest.mark.parametrize("size", [1, 7, 2**14])
+@pytest.mark.parametrize("before", [b"", CHANGE, DATA + CHANGE])
+def test_a_second_hello_passes_for_the_same_server(size: int, before: bytes) -> None:
+    """However it and the server's question are cut, whatever may stand before it; and then all passes."""
+    handshake = Handshake("example.org")
+    for each in records(ASKED[5:], size=size):
+        handshake.down(bytes((each,)))
+    assert handshake.answered
+    second = before + records(hello()[5:], size=size)
+    assert b"".join(handshake.up(bytes((each,))) for each in second) == second
+    assert handshake.up(b"\x16\3\3 anything") == b"\x16\3\3 anything"
+
+
+@pytest.mark.parametrize("size", [1, 7, 2**14])
+@pytest.mark.parametrize("before", [b"", CHANGE, DATA + CHANGE])
+def test_a_second_hello_for_another_server_doesn_t_pass(size: int, before: bytes) -> None:
+    """Not a byte of it, and neither does anything else of a handshake in its place."""
+    for second in (records(hello("evil.test")[5:], size=size), records(b"\x10\0\0\2ab", size=size)):
+        handshake = Handshake("example.org")
+        handshake.down(ASKED)
+        assert passed_until_refused(handshake, before + second) == before
+
+
+def passed_until_refused(handshake: Handshake, data: bytes) -> bytes:
+    """What of data that comes byte by byte passes before it is refused, as some of it must be."""
+    passed = b""
+    for each in data:
+        try:
+            passed += handshake.up(bytes((each,)))
+        except NotTls:
+            return passed
+    pytest.fail("all of it passed")
+
+
+def test_a_handshake_waits_for_the_server() -> None:
+    """What comes of it too early is held, and other records pass; asked or not, it is checked or goes on."""
+    early = hello("evil.test")
+    for said, passes in ((ANSWERED, True), (b"", True), (b"HTTP/1.1 400 ", True), (ASKED, False)):
+        handshake = Handshake("example.org", DATA)
+        assert handshake.up(early) == DATA
+        assert handshake.waits
+        handshake.down(said)
+        assert not handshake.waits
+        if passes:
+            assert handshake.up(b"") == early
+        else:
+            with pytest.raises(NotTls, match="another server"):
+                handshake.up(b"")
+
+
+@pytest.mark.parametrize("wrong", [b"GET / HTTP/1.1", b"\x17\2\0", b"\x17\3\3\xff\xff"])
+def test_what_is_no_tls_doesn_t_pass(wrong: bytes) -> None:
+    """Other bytes after a ClientHello, and records larger than there are, end it."""
+    with pytest.raises(NotTls):
+        Handshake("example.org").up(wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
@@ -154,11 +155,11 @@ print(*(attempt(lambda: socket.create_connection((each, 80), 2)) for each in {(P
 print(attempt(datagram))
 print(attempt(lambda: socket.getaddrinfo("example.org", 80)))
 print(attempt(lambda: plain.open("http://example.org/", timeout=2)))
-print(socket.if_nameindex())
+print([line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line])
 """).splitlines()
     assert set(found[0].split()) == set(found[1].split()) == {"ENETUNREACH"}
     assert found[2] == "ENETUNREACH"
-    assert found[3:] == ["gaierror", "URLError", "[(1, 'lo')]"]
+    assert found[3:] == ["gaierror", "URLError", "['lo']"]
     assert world.web.seen == world.names.asked == []
 
 
@@ -225,6 +226,56 @@ with ThreadPoolExecutor(40) as pool:
     print({*pool.map(get, ["http://example.org/"] * 120)})
 """)
     assert said == "{'hello'}"
+
+
+AT_THE_FORWARDER = """
+import ctypes, fcntl, json, os, resource, signal, socket, struct, time
+others = [each for each in map(int, filter(str.isdecimal, os.listdir("/proc"))) if each not in (1, os.getpid())]
+(it,) = others
+libc, x86, got = ctypes.CDLL(None, use_errno=True), os.uname().machine == "x86_64", []
+def attempt(name, function, *arguments):
+    try:
+        result = function(*arguments)
+    except OSError:
+        return
+    if result != -1:
+        got.append(name)
+def call(*numbers):
+    return libc.syscall(*map(ctypes.c_long, numbers))
+attempt("kill", os.kill, it, 9)
+attempt("its group", os.kill, -it, 9)
+attempt("everybody", os.kill, -1, 9)
+attempt("tkill", call, 200 if x86 else 130, it, 9)
+attempt("tgkill", call, 234 if x86 else 131, it, it, 9)
+information = ctypes.create_string_buffer(struct.pack("iii", 9, 0, -1), 128)
+attempt("queue", call, 129 if x86 else 138, it, 9, ctypes.addressof(information))
+attempt("queue to a thread", call, 297 if x86 else 240, it, it, 9, ctypes.addressof(information))
+attempt("descriptor", os.pidfd_open, it)
+attempt("folder", signal.pidfd_send_signal, os.open(f"/proc/{it}", os.O_RDONLY | os.O_DIRECTORY), 9)
+one, other = socket.socketpair()
+fcntl.fcntl(one, fcntl.F_SETFL, fcntl.fcntl(one, fcntl.F_GETFL) | os.O_ASYNC)
+attempt("signal of a file", fcntl.fcntl, one, 10, 9)
+attempt("owner of a file", fcntl.fcntl, one, fcntl.F_SETOWN, it)
+other.send(b"x")
+attempt("limits", resource.prlimit, it, resource.RLIMIT_NOFILE, (0, 0))
+attempt("processors", os.sched_setaffinity, it, {0})
+os.sched_setscheduler(it, os.SCHED_IDLE, os.sched_param(0))
+got += ["scheduling"] * (os.sched_getscheduler(it) == os.SCHED_IDLE)
+attempt("priority", os.setpriority, 0, it, 19)
+attempt("priority of its group", os.setpriority, 1, it, 19)
+attempt("its memory", open, f"/proc/{it}/mem", "r+b")
+attempt("its files", os.listdir, f"/proc/{it}/fd")
+time.sleep(0.2)
+print(json.dumps([got, os.path.exists(f"/proc/{it}/stat")]))
+"""
+
+
+@pytest.mark.parametrize("level", [TrustLevel.SANDBOXED, TrustLevel.ISOLATED])
+def test_code_can_t_get_at_the_forwarder(other: Callable[..., Sandbox], level: TrustLevel) -> None:
+    """It can't be signalled by any of its names, slowed down, limited or looked into; and it works on."""
+    sandbox = other("example.org", level=level)
+    assert json.loads(sandbox.run(AT_THE_FORWARDER)) == [[], True]
+    assert sandbox.get("http://example.org/") == "hello"
 
 
 def test_a_restart_keeps_the_way_out(sandboxed: Sandbox) -> None:

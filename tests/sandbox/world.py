@@ -35,6 +35,8 @@ PRIVATE_6 = ("fd00:ec2::254",)
 NAME_SERVER, SILENT = "9.9.9.9", "9.9.9.10"
 HOST, PEER = "93.184.215.2", "93.184.215.1"
 WEB, TLS = (80, 8080), (443, 8443)
+RETRIES = 8443
+"""Where clients are asked for a second ClientHello, since the server has none of the keys that they guess at first."""
 
 
 class Place:
@@ -74,10 +76,12 @@ class Web:
         for port in WEB:
             self._serve(place, port)
         if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            certificate.configure_cert(context)
-            context.sni_callback = lambda _socket, name, _context: self.names.append(name)
             for port in TLS:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                certificate.configure_cert(context)
+                context.sni_callback = lambda _socket, name, _context: self.names.append(name)
+                if port == RETRIES:
+                    context.set_ecdh_curve("secp384r1")
                 self._serve(place, port, context)
 
     def _serve(self, place: Place, port: int, context: ssl.SSLContext | None = None) -> None:
