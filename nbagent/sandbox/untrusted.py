@@ -46,9 +46,9 @@ def parse(said: bytes | str, type: Any = Any, *, limit: int, heft: int = MAX_HEF
     """The value of a JSON text from a sandbox; single surrogates stay, bytes that are no UTF-8 become U+FFFD.
 
     Args:
-        said: The text.
+        said: The text, of which single surrogates are no part.
         type: What it has to be; what a struct has no field for is passed over.
-        limit: Bytes of it.
+        limit: Bytes of it, or characters.
         heft: What it may weigh, see `weight`.
 
     Raises:

@@ -78,11 +78,14 @@ async def test_many_calls_do_not_cost_a_thread_its_cell(kernel: Kernel, events: 
 
 @pytest.mark.parametrize(
     "reply",
-    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {"text/plain": 5}}}},
+    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {probe.MIME: 5}}}},
      {"user_expressions": {"value": {"status": "error", "ename": "NameError"}}},
-     {"user_expressions": {"value": {"data": {"text/plain": "'['"}}}},
-     {"user_expressions": {"value": {"data": {"text/plain": "__import__('os')"}}}},
-     {"user_expressions": {"value": {"data": {"text/plain": "(" * 10_000}}}}],
+     {"user_expressions": {"value": {"data": {"text/plain": "'[1]'"}}}},
+     *({"user_expressions": {"value": {"data": {probe.MIME: text}}}} for text in (
+         "", "[", "1", "{}", "[]", "[1, 2]", "[NaN]", "[Infinity]", "[1e999999999]", f"[{'9' * 1_000_001}]",
+         "[" * 10_000, '{"":' * 10_000, f"[{'[],' * 1_000_000}1]", f"['{'x' * 5_000_000}']", "__import__('os')",
+     ))],
+    ids=lambda each: repr(each)[-40:],
 )  # fmt: skip
 async def test_whatever_comes_back_is_a_value_or_none(reply: dict[str, object] | None) -> None:
     """A kernel in hostile hands may answer anything; nothing of it is run."""
