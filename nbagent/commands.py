@@ -69,6 +69,11 @@ async def ask(
                 stopped = True
             except NbagentError as caught:
                 error = caught
+            except Exception:
+                # A fault of nbagent's own shall not cost what the cells have shown so far.
+                if session.turns:
+                    print(f"notebook: {session.export(out or session.folder / 'notebook.ipynb')}", file=sys.stderr)
+                raise
             if session.turns:
                 notebook = session.export(out or session.folder / "notebook.ipynb")
     except asyncio.CancelledError:

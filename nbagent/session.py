@@ -445,7 +445,7 @@ class Session:
         self._audit = audit.Audit(
             journal.folder, root=self._root, session=self.id, past=journal.since(), key=self._audit_key
         )
-        journal.follow(self._audit.add)
+        journal.follow(self._audit.add, strict=True)  # no code without a trace of it
         journal.follow(self._telemetry.add)
 
     async def detach(self) -> None:

@@ -26,7 +26,7 @@ from typing import IO, Any
 import msgspec
 import platformdirs
 
-from nbagent.errors import StoreError, UsageError
+from nbagent.errors import StoreError, UsageError, contained
 from nbagent.events import DataSeen, Event, Record
 
 Reader = Callable[[Record], None]
@@ -69,6 +69,7 @@ class Journal:
         self.folder = root / "sessions" / session
         self.last = 0
         self._readers: list[Reader] = []
+        self._strict: list[Reader] = []
         self._encoder = msgspec.json.Encoder()
         self._lock: IO[str] | None = None
         try:
@@ -103,11 +104,17 @@ class Journal:
     def emit(self, event: Event) -> Record:
         """Write an event to the log, then show it to every reader.
 
+        A reader's failure is contained, but for one that must not miss an event.
+
         Raises:
             StoreError: It can't be written; then nobody has seen it.
         """
         record = Record(self.last + 1, time.time(), event)
-        line = self._encoder.encode_lines([record])  # with its end, for which a large one would else be copied
+        try:
+            line = self._encoder.encode_lines([record])  # with its end, for which a large one would else be copied
+        except UnicodeEncodeError:
+            record = _without_halves(record)
+            line = self._encoder.encode_lines([record])
         try:
             end = os.fstat(self._log.fileno()).st_size
             if self._log.write(line) != len(line):
@@ -118,12 +125,23 @@ class Journal:
             raise cannot_write(self.folder, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
         self.last = record.seq
         for reader in list(self._readers):
-            reader(record)
+            if reader in self._strict:
+                reader(record)
+                continue
+            with contained(f"A reader of the session's events missed {type(event).__name__} {record.seq}"):
+                reader(record)
         return record
 
-    def follow(self, reader: Reader) -> Callable[[], None]:
-        """Call `reader` with each record from now on; returns what ends that."""
+    def follow(self, reader: Reader, *, strict: bool = False) -> Callable[[], None]:
+        """Call `reader` with each record from now on; returns what ends that.
+
+        Args:
+            reader: Gets the records.
+            strict: Whether nothing may happen that it has not taken: whatever it raises, `emit` raises too.
+        """
         self._readers.append(reader)
+        if strict:
+            self._strict.append(reader)
         return lambda: self._readers.remove(reader)
 
     def since(self, seq: int = 0) -> Iterator[Record]:
@@ -153,6 +171,12 @@ class Journal:
             file = getattr(self, name, None)
             if file is not None:
                 file.close()
+
+
+def _without_halves(record: Record) -> Record:
+    """A record in which `?` stands for each half of a surrogate pair, which no UTF-8 has."""
+    text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
+    return msgspec.json.decode(text.encode("utf-8", "replace"), type=Record)
 
 
 SPILL_LIMIT = 256 * 1024 * 1024
