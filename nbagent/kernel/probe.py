@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nbagent.policy import MIB
-from nbagent.sandbox.untrusted import UnreadableError, parse
+from nbagent.sandbox.untrusted import MAX_HEFT, UnreadableError, parse
 
 MIME: Final = "application/vnd.nbagent.result+json"
 """What a result is shown as: text that is JSON, so that nothing has to be made of how Python shows an object."""
@@ -69,7 +69,7 @@ def is_missing(reply: dict[str, Any] | None) -> bool:
 def result(reply: dict[str, Any] | None) -> Any:
     """What `main` returned, which is untrusted; None if there is no result, whatever came instead."""
     try:
-        found = parse(_text(reply), limit=MAX_RESULT)
+        found = parse(_text(reply), limit=MAX_RESULT, heft=2 * MAX_HEFT)
     except UnreadableError:
         return None
     return found[0] if isinstance(found, list) and len(found) == 1 else None

@@ -25,10 +25,10 @@ REPLY_ERROR: Final = 64 * 1024
 """Characters that are kept of one text in an error that is such a reply."""
 MAX_WEIGHT: Final = 128 * MIB
 """What a message's content may weigh, see `weight`."""
-_CONTAINER: Final = 600
+_CONTAINER: Final = 2400
 _QUOTE: Final = 300
-_COMMA: Final = 100
-_HEAVIEST: Final = 600
+_COMMA: Final = 150
+_HEAVIEST: Final = 2400
 """What one byte of JSON can weigh."""
 _DISPLAYS: Final = frozenset({"display_data", "execute_result", "update_display_data"})
 
@@ -51,10 +51,10 @@ def left_out(count: int) -> str:
 def weight(content: bytes) -> int:
     """What JSON costs whoever takes it: a byte of text weighs one, what has to be taken apart more.
 
-    It is at least the memory that it takes once it is parsed: `[[],[],…` takes thirty times its length. And it bounds
-    the time for which a controller does nothing else: a million keys and values would take two seconds. A text counts
-    as one byte a character; wide ones take up to four, which is bounded by the length of a message. What is too small
-    to weigh too much is not looked at, since that would cost as much as to parse it.
+    It is at least three times the memory that it takes once it is parsed: `[[],[],…` takes thirty times its length. And
+    it bounds the time for which a controller does nothing else: a million lists would take it two seconds. A text
+    counts as one byte a character; wide ones take up to four, which is bounded by the length of a message. What is too
+    small to weigh too much is not looked at, since that would cost as much as to parse it.
     """
     if len(content) * _HEAVIEST <= MAX_WEIGHT:
         return len(content)
