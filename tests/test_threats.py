@@ -110,6 +110,20 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
         "sandbox/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
+    31: (
+        "a small reply that parses huge",
+        "kernel/test_messages.py::test_a_thousand_hostile_replies_of_every_kind_cost_little_memory "
+        "kernel/test_probe.py::test_hostile_results_stall_nobody "
+        "kernel/test_probe.py::test_whatever_comes_back_is_a_value_or_none "
+        "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
+    ),
+    38: (
+        "text that nbagent's own readers choke on",
+        "test_hostile_text.py::test_a_reader_ends_soon "
+        "test_hostile_text.py::test_what_hostile_code_shows_is_read "
+        "test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
+        "test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
+    ),
 }
 """What it is, and tests beside the self-check's attacks."""
 

@@ -51,7 +51,8 @@ def left_out(count: int) -> str:
 def weight(content: bytes) -> int:
     """What JSON costs whoever takes it: a byte of text weighs one, what has to be taken apart more.
 
-    It is at least three times the memory that it takes once it is parsed: `[[],[],…` takes thirty times its length. And
+    Of what is no text it is at least three times the memory that it takes once it is parsed: `[[],[],…` takes thirty
+    times its length. And
     it bounds the time for which a controller does nothing else: a million lists would take it two seconds. A text
     counts as one byte a character; wide ones take up to four, which is bounded by the length of a message. What is too
     small to weigh too much is not looked at, since that would cost as much as to parse it.
