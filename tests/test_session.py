@@ -492,7 +492,7 @@ for data in ({"application/json": [1, 10**4000]}, {"text/plain": 5}, {"image/png
 
 async def test_whatever_a_cell_prints_the_turn_ends_well(tmp_path: Path) -> None:
     """Numbers of a million digits, bundles of wrong types and the like, in outputs and in the answer itself."""
-    model = replies(tmp_path / "r.jsonl", call(HOSTILE), "It is " + "9" * 1_000_001 + ", 1e999999999 and 7777.5.")
+    model = replies(tmp_path / "r.jsonl", call(HOSTILE), "It is 7777.5, 1e999999999 or " + "9" * 1_000_001)
     async with Session(model=model, engine=ENGINE) as session:
         answer = await session.ask("How many?")
         assert answer.success

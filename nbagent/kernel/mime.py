@@ -1,7 +1,7 @@
 """MIME bundles from hostile hands: repaired until they are valid in nbformat 4 and in JSON, and bounded. Pure.
 
-Sizes are characters; in JSON a number counts as 32, a text as 56 more than its characters, a list or an object as 96:
-that is what they take of memory.
+Sizes are characters; in JSON a number counts as 32, a text as 56 more than its characters, a list or an object in
+it as 96: that is what they take of memory.
 """
 
 from __future__ import annotations
@@ -136,11 +136,11 @@ class _Cleaner:
         return _scalar(value)
 
     def _object(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
-        self._spend(_CONTAINER)
+        self._spend(_CONTAINER if depth > 1 else 0)
         return {self.clean(_key(key), depth): self.clean(item, depth) for key, item in value.items()}
 
     def _array(self, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
-        self._spend(_CONTAINER)
+        self._spend(_CONTAINER if depth > 1 else 0)
         kinds = set(map(type, value))
         if not kinds <= _NUMBERS:
             self._spend(8 * len(value))
