@@ -27,7 +27,7 @@ MAX_WEIGHT: Final = 128 * MIB
 """What a message's content may weigh, see `weight`."""
 _CONTAINER: Final = 2400
 _QUOTE: Final = 300
-_COMMA: Final = 150
+_COMMA: Final = 100
 _HEAVIEST: Final = 2400
 """What one byte of JSON can weigh."""
 _DISPLAYS: Final = frozenset({"display_data", "execute_result", "update_display_data"})
@@ -51,11 +51,10 @@ def left_out(count: int) -> str:
 def weight(content: bytes) -> int:
     """What JSON costs whoever takes it: a byte of text weighs one, what has to be taken apart more.
 
-    Of what is no text it is at least three times the memory that it takes once it is parsed: `[[],[],…` takes thirty
-    times its length. And
-    it bounds the time for which a controller does nothing else: a million lists would take it two seconds. A text
-    counts as one byte a character; wide ones take up to four, which is bounded by the length of a message. What is too
-    small to weigh too much is not looked at, since that would cost as much as to parse it.
+    Of what is no text it is more than twice the memory that it takes once it is parsed: `[[],[],…` takes thirty times
+    its length. And it bounds the time for which a controller does nothing else: a million lists would take it two
+    seconds. A text counts as one byte a character; wide ones take up to four, which is bounded by the length of a
+    message. What is too small to weigh too much is not looked at, since that would cost as much as to parse it.
     """
     if len(content) * _HEAVIEST <= MAX_WEIGHT:
         return len(content)
@@ -144,7 +143,7 @@ def without(content: dict[str, Any], gone: dict[str, int]) -> dict[str, Any]:
     return {**content, "data": {**data, "text/plain": "\n".join(lines)}, "transient": transient}
 
 
-def short_error(content: dict[str, Any], most: int = MAX_ERROR) -> dict[str, Any]:
+def short_error(content: dict[str, Any], most: int) -> dict[str, Any]:
     """An error's content with the middle of its long texts left out."""
     traceback = content["traceback"]
     lines = [shorten(line, most) for line in traceback] if isinstance(traceback, list) else traceback
@@ -158,8 +157,9 @@ def short_reply(content: dict[str, Any]) -> dict[str, Any]:
     return {**short, "traceback": traceback[-5:]} if isinstance(traceback, list) else short
 
 
-def shorten(text: Any, most: int = MAX_ERROR) -> Any:
-    """A text without its middle, if it is too long."""
+def shorten(text: Any, most: int | None = None) -> Any:
+    """A text without its middle, if it is longer than so many characters, `MAX_ERROR` by default."""
+    most = MAX_ERROR if most is None else most
     if not isinstance(text, str) or len(text) <= most:
         return text
     half = most // 2

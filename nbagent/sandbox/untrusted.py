@@ -26,7 +26,7 @@ from nbagent.policy import MIB
 from nbagent.sandbox.bounds_inside import weight
 
 MAX_HEFT: Final = 32 * MIB
-"""What one reply may weigh, see `weight`: three times the memory of what is no text, and a text takes up to four."""
+"""What one reply may weigh, see `weight`: twice the memory of what is no text, and a text takes up to four."""
 MAX_DIGITS: Final = 4_300
 """Of an integer, as Python itself reads by default: its time is square in them."""
 MAX_ODD: Final = MIB
