@@ -78,6 +78,11 @@ async def ask(
                 stopped = True
             except NbagentError as caught:
                 error = caught
+            except Exception:
+                # A fault of nbagent's own shall not cost what the cells have shown so far.
+                if session.turns:
+                    print(f"notebook: {session.export_last(out, force=force)[0]}", file=sys.stderr)
+                raise
             left, failed = await delivered(session)
             error = error or failed
             if session.turns:

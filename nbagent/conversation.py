@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.attachments import Given, Picture, pictures, told
 from nbagent.cells import Cells, Work
 from nbagent.consent import Consent
-from nbagent.errors import NbagentError, UsageError
+from nbagent.errors import NbagentError, UsageError, contained
 from nbagent.events import (
     Answered,
     Asked,
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from nbagent.forge import ToolForge
     from nbagent.mcp.client import McpClient
 
+UNCHECKED = Claim(text="the numbers, which could not be looked for")
+"""What stands in place of an answer's claims where finding them has failed."""
 LAST_WORDS = 1.0
 """Seconds that a question which is stopped has to tell its end."""
 
@@ -265,7 +267,7 @@ class Conversation:
                 self,
                 system_prompt=prompt,
                 programs=programs,
-                evaluation=Evaluation(model, self._claims, rounds=self._options.max_iterations, looked=self._looked),
+                evaluation=Evaluation(model, self._checkable, rounds=self._options.max_iterations, looked=self._looked),
                 approvals=Approvals(self._consent, turn=lambda: self.turns),
                 memory=memory,
                 spending=self._spending,
@@ -349,6 +351,10 @@ class Conversation:
         if self._phases is not None:
             self._phases.evaluate(claims, again=again)
 
+    def _checkable(self, text: str) -> list[Claim]:
+        """The same, for the model to mend: what nbagent could not find out is none of its business."""
+        return [claim for claim in self._claims(text) if claim is not UNCHECKED]
+
     def _claims(self, text: str) -> list[Claim]:
         """The numbers of an answer; what the questions, the code and the data's description say is not the model's."""
         from nbagent.agent.claims import claims
@@ -358,7 +364,9 @@ class Conversation:
             return self._claimed[2]  # as it was looked at a moment ago, before it was given
         given = [self._told, *self._heard, *(turn.question for turn in turns), *(cell.code for cell in cells)]
         data = bool(self._recording.data or self._recording.uploads or self._heard)
-        found = claims(text, {cell.cell: cell.outputs for cell in cells}, given=given, data=data)
+        found = [UNCHECKED]
+        with contained("The numbers of an answer were not looked for in the outputs"):
+            found = claims(text, {cell.cell: cell.outputs for cell in cells}, given=given, data=data)
         self._claimed = text, len(cells), found
         return found
 

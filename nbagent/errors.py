@@ -26,6 +26,12 @@ does wrong is an *output* of that cell, not an exception here.
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
+
+log = logging.getLogger(__name__)
+
 
 class NbagentError(Exception):
     """Anything that nbagent reports to a person in one sentence, with its mend.
@@ -143,3 +149,25 @@ class StoreError(NbagentError):
     """The session's folder or a notebook can't be written."""
 
     exit_code = 2
+
+
+@contextlib.contextmanager
+def contained(what: str) -> Iterator[None]:
+    """Let a fault of nbagent's own cost what is done in here and nothing else: it is logged, and told on stderr.
+
+    For what only looks at text that others chose, so that no output and no answer can end a turn. An `NbagentError`
+    passes, and so does an `OSError`: a closed output and a full disk are no faults of nbagent's. In nbagent's own tests
+    a test fails in which something is contained that it does not expect.
+
+    Args:
+        what: What failed and is done without, as a sentence without its full stop.
+    """
+    try:
+        yield
+    except (NbagentError, OSError):
+        raise
+    except Exception as error:
+        # The error's own words may be what the text chose, and a million characters.
+        told = f"{type(error).__name__}: {error}"[:200].encode("ascii", "replace").decode()
+        log.error("%s (%r). Please report this.", what, told)
+        log.debug("Where it failed:", exc_info=True)

@@ -499,7 +499,7 @@ class Session:
             key=self._audit_key,
             count=journal.quota.add,
         )
-        journal.follow(self._audit.add)
+        journal.follow(self._audit.add, strict=True)  # no code without a trace of it
         journal.follow(self._telemetry.add)
 
     @property

@@ -28,7 +28,7 @@ from typing import IO, Any
 import msgspec
 import platformdirs
 
-from nbagent.errors import StoreError, UsageError
+from nbagent.errors import StoreError, UsageError, contained
 from nbagent.events import (
     CellFinished,
     CommandRun,
@@ -88,6 +88,7 @@ class Journal:
         self.folder = root / "sessions" / session
         self.last = 0
         self._readers: list[Reader] = []
+        self._strict: list[Reader] = []
         self._encoder = msgspec.json.Encoder()
         self._lock: IO[str] | None = None
         self._quota_told = False
@@ -124,27 +125,41 @@ class Journal:
     def emit(self, event: Event) -> Record:
         """Write an event to the log, then show it to every reader.
 
-        What code makes as much of as it likes is left out once the quota is used up, which is an event of its own.
+        What code makes as much of as it likes is left out once the quota is used up, which is an event of its own. A
+        reader's failure is contained, but for one that must not miss an event.
 
         Raises:
             StoreError: It can't be written; then nobody has seen it.
         """
         record = Record(self.last + 1, time.time(), event)
-        line = self._encoder.encode_lines([record])  # with its end, for which a large one would else be copied
+        record, line = self._encoded(record)
         if not isinstance(event, BULK):
             self.quota.add(len(line))
         elif not self.quota.take(len(line)):
             record = self._leave_out(record)
             if not self.quota.spare(len(line)):
                 return record
-            line = self._encoder.encode_lines([record])
+            record, line = self._encoded(record)
         if isinstance(event, CellFinished):
             self.quota.add(len(line))  # the notebook has it again
         self._write(line)
         self.last = record.seq
         for reader in list(self._readers):
-            reader(record)
+            if reader in self._strict:
+                reader(record)
+                continue
+            with contained(f"A reader of the session's events missed {type(event).__name__} {record.seq}"):
+                reader(record)
         return record
+
+    def _encoded(self, record: Record) -> tuple[Record, bytes | bytearray]:
+        """A record as a line of the log, without halves of surrogate pairs if it has any."""
+        try:
+            # With its end, for which a large one would else be copied.
+            return record, self._encoder.encode_lines([record])
+        except UnicodeEncodeError:
+            record = _without_halves(record)
+            return record, self._encoder.encode_lines([record])
 
     def _leave_out(self, record: Record) -> Record:
         """Tell once that there is no more room; returns the record as it would come after that."""
@@ -164,9 +179,16 @@ class Journal:
         except (OSError, ValueError) as error:
             raise cannot_write(self.folder, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
 
-    def follow(self, reader: Reader) -> Callable[[], None]:
-        """Call `reader` with each record from now on; returns what ends that."""
+    def follow(self, reader: Reader, *, strict: bool = False) -> Callable[[], None]:
+        """Call `reader` with each record from now on; returns what ends that.
+
+        Args:
+            reader: Gets the records.
+            strict: Whether nothing may happen that it has not taken: whatever it raises, `emit` raises too.
+        """
         self._readers.append(reader)
+        if strict:
+            self._strict.append(reader)
         return lambda: self._readers.remove(reader)
 
     def since(self, seq: int = 0) -> Iterator[Record]:
@@ -201,6 +223,14 @@ class Journal:
 
 BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, CommandRun)
 """Events of which code makes as many, and as large ones, as it likes; a cell's end is bounded by who tells it."""
+
+
+def _without_halves(record: Record) -> Record:
+    """A record in which `?` stands for each half of a surrogate pair, which no UTF-8 has."""
+    text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
+    return msgspec.json.decode(text.encode("utf-8", "replace"), type=Record)
+
+
 SPILL_LIMIT = 256 * 1024 * 1024
 """Characters a cell may spill of each stream; what is more is counted in the notebook and gone."""
 

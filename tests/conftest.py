@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 import os
 import shutil
 import tempfile
@@ -52,6 +54,27 @@ def home() -> Iterator[Path]:
         left = machine.wait_for_nothing(folder)
     shutil.rmtree(folder, ignore_errors=True)
     assert not left, f"this run left behind: {', '.join(left)}"
+
+
+@pytest.fixture
+def contained() -> Iterator[list[str]]:
+    """What `errors.contained` kept from costing more; a test that asks for this expects it."""
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("nbagent.errors")
+    logger.addHandler(handler)
+    yield told
+    logger.removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_hidden(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A programming error that was contained still fails the test in which it happened."""
+    told: list[str] = request.getfixturevalue("contained")
+    yield
+    # `fixturenames` has it for this fixture's sake; only a test that takes it as an argument expects something.
+    assert not told or "contained" in inspect.signature(request.function).parameters, told
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -131,3 +133,24 @@ def test_no_kernelspec_is_unsandboxed() -> None:
     assert [
         path.parent.name for path in (ROOT / "kernels").glob("*/kernel.json") if "nbagent-local" in path.read_text()
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("import json\njson.loads('1')", "TID251"),
+        ("from json import loads\nloads('1')", "TID251"),
+        ("import ast\nast.literal_eval('1')", "TID251"),
+        ("import pickle\npickle.loads(b'')", "TID251"),
+        ("import marshal\nmarshal.loads(b'')", "TID251"),
+        ("eval('1')", "S307"),
+    ],
+)
+def test_no_other_parser_reads_what_sandboxes_say(code: str, rule: str) -> None:
+    """The linter complains of each, in any module that is not in its list with a reason."""
+    command = [sys.executable, "-m", "ruff", "check", "--output-format", "concise", "--stdin-filename"]
+    done = subprocess.run(
+        [*command, "nbagent/kernel/some_module.py", "-"],
+        input=code, cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert f" {rule} " in done.stdout, done.stdout + done.stderr

@@ -480,3 +480,24 @@ def test_ctrl_c_in_a_blocking_session_stops_the_call_only(tmp_path: Path, more: 
     process.stdout.close()
     assert process.wait(timeout=20) == 0
     assert more() == []
+
+
+HOSTILE = """
+print("9" * 1_000_001, "1e999999999", "[" * 100_000, chr(0), "\\x1b]0;x\\x07", "\\u202e", "```" * 1000)
+for data in ({"application/json": [1, 10**4000]}, {"text/plain": 5}, {"image/png": "no picture"},
+             {"text/html": "<img " * 50_000}, {"image/svg+xml": "<svg>" * 50_000}, {"text/plain": "\\udcff"}):
+    display(data, raw=True)
+"""
+
+
+async def test_whatever_a_cell_prints_the_turn_ends_well(tmp_path: Path) -> None:
+    """Numbers of a million digits, bundles of wrong types and the like, in outputs and in the answer itself."""
+    model = replies(tmp_path / "r.jsonl", call(HOSTILE), "It is 7777.5, 1e999999999 or " + "9" * 1_000_001)
+    async with Session(model=model, engine=ENGINE) as session:
+        answer = await session.ask("How many?")
+        assert answer.success
+        assert [cell.status for cell in answer.cells] == ["ok"]
+        assert "7777.5" in answer.unsupported
+        notebook = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
+    nbformat.validate(notebook)
+    assert "9" * 1_000_001 in str(notebook)

@@ -9,7 +9,7 @@ import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,49 @@ def test_a_reader_gets_what_comes_until_it_leaves(journal: Journal) -> None:
     journal.emit(cell(2))
     journal.emit(cell(3))
     assert (seen, others) == ([2], [2, 3])
+
+
+def test_a_reader_that_fails_costs_nobody_else_an_event(journal: Journal, contained: list[str]) -> None:
+    """Its failure is told in a line of its own, whatever its words are; the others, and the log, have the event."""
+
+    def fails(_: Record) -> None:
+        raise ValueError("9" * 1_000_000 + "\x1b]0;title\x07\n")
+
+    seen: list[int] = []
+    journal.follow(fails)
+    journal.follow(lambda record: seen.append(record.seq))
+    journal.emit(cell(1))
+    assert seen == [1]
+    assert len(list(journal.since())) == 1
+    (told,) = contained
+    assert told.startswith("A reader of the session's events missed")
+    assert told.isprintable()
+    assert len(told) < 400
+
+
+def test_a_strict_reader_and_an_error_for_people_pass(journal: Journal) -> None:
+    """Nothing happens that the audit log has not taken; a full disk and a closed output end what they end."""
+
+    def raising(error: Exception) -> Callable[[Record], None]:
+        def read(_: Record) -> None:
+            raise error
+
+        return read
+
+    for error, strict in ((KeyError("x"), True), (StoreError("full"), False), (BrokenPipeError(), False)):
+        leave = journal.follow(raising(error), strict=strict)
+        with pytest.raises(type(error)):
+            journal.emit(cell(1))
+        leave()
+
+
+def test_half_a_surrogate_pair_costs_no_event(journal: Journal) -> None:
+    """What no UTF-8 can hold is replaced, in the log and for the readers alike."""
+    seen: list[Record] = []
+    journal.follow(seen.append)
+    journal.emit(cell(1, "a\ud800b"))
+    assert seen == list(journal.since())
+    assert "a?b" in str(seen)
 
 
 def test_a_last_line_that_was_cut_is_not_read(journal: Journal) -> None:

@@ -126,6 +126,13 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
     ),
+    31: (
+        "a small reply that parses huge",
+        "kernel/test_messages.py::test_a_thousand_hostile_replies_of_every_kind_cost_little_memory "
+        "kernel/test_probe.py::test_hostile_results_stall_nobody "
+        "kernel/test_probe.py::test_whatever_comes_back_is_a_value_or_none "
+        "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
+    ),
     32: (
         "kernel memory that no group is charged for, and what the whole machine shares",
         "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
@@ -144,6 +151,13 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_supervisor.py::test_code_can_t_get_at_process_1 "
         "sandbox/test_way_out.py::test_code_can_t_get_at_the_forwarder "
         "sandbox/test_commands_inside.py::test_what_can_t_be_seen_isn_t_executed",
+    ),
+    38: (
+        "text that nbagent's own readers choke on",
+        "test_hostile_text.py::test_a_reader_ends_soon "
+        "test_hostile_text.py::test_what_hostile_code_shows_is_read "
+        "test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
+        "test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""

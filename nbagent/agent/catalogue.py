@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbagent.agent.providers import PROVIDERS, Provider, ollama_address
+from nbagent.sandbox.bounds_inside import MAX_WEIGHT
+from nbagent.sandbox.untrusted import parse
 
 SECONDS = 5.0
 """For a provider to list its models."""
@@ -185,7 +187,7 @@ def _get(url: str, headers: dict[str, str], *, body: bytes | None = None) -> dic
     try:
         request = urllib.request.Request(url, data=body, headers={"User-Agent": "nbagent", **headers})  # noqa: S310
         with urllib.request.urlopen(request, timeout=SECONDS) as response:  # noqa: S310 - HTTP
-            found = json.loads(response.read(LIMIT))
+            found = parse(response.read(LIMIT), limit=LIMIT, heft=MAX_WEIGHT)
     except urllib.error.HTTPError as error:
         error.close()
         refused = "the key" if error.code in (401, 403) else "the request"

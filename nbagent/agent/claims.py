@@ -16,12 +16,16 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
-from nbagent.agent.view import plain, text_of_html
+from nbagent.agent.view import plain, start_of_json, text_of_html
 from nbagent.events import Claim
 
 MAX_NUMBERS = 50_000
 """Numbers that are read of the outputs of a conversation, the latest first."""
 MAX_CLAIMS = 500
+MAX_LOOKED = 5_000
+"""Different numbers of an answer that are looked for."""
+MAX_DIGITS = 400
+"""Of a number that is one: beyond that a float is infinite, and Python's decimals take time and then raise."""
 REMEMBERED = 4096
 """Characters of a text whose numbers are remembered."""
 MAX_NEAR = 1000
@@ -147,6 +151,8 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Number
         if match["comma"]:
             digits = digits.replace(".", "").replace(",", ".")
     digits = re.sub(r"[,_\u202f\u00a0']", "", digits)
+    if len(digits) > MAX_DIGITS:
+        return None
     unit = unit or (match["unit"] or "").strip()
     try:
         value = Decimal(digits + (match["exponent"] or "")) * _SCALES.get(unit, Decimal(1))
@@ -177,11 +183,15 @@ def claims(
     told = _Shown((each, 0, -1) for text in given for each in numbers(text))
     shown = _Shown(_places(outputs))
     found: dict[str, Claim] = {}
+    looked: set[str] = set()
     is_general = not data and not outputs
     for readings in _claimed(_prose(answer)):
         text = readings[0].text
-        if text in found or len(found) >= MAX_CLAIMS:
+        if text in looked:
             continue
+        if len(found) >= MAX_CLAIMS or len(looked) >= MAX_LOOKED:
+            break
+        looked.add(text)
         place = shown.find_any(readings, exactly=True)
         if place is None and told.find_any(readings) is None:
             place = shown.find_any(readings)
@@ -280,8 +290,8 @@ def _text(output: Mapping[str, Any]) -> str:
         text = output.get("text", "")
         return plain("".join(text) if isinstance(text, list) else str(text))
     data = output.get("data", {})
-    for mime in ("text/plain", "text/markdown", "text/latex", "text/html", "application/json"):
+    for mime in ("text/plain", "text/markdown", "text/latex", "text/html"):
         if mime in data:
-            text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
+            text = "".join(map(str, data[mime])) if isinstance(data[mime], list) else str(data[mime])
             return text_of_html(text) if mime == "text/html" else plain(text)
-    return ""
+    return plain(start_of_json(data["application/json"])) if "application/json" in data else ""

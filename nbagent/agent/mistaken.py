@@ -6,11 +6,12 @@ that says something ran.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
+
+from nbagent.sandbox.untrusted import UnreadableError, parse
 
 _CALL = re.compile(r"^\s{0,9}(?:<tool_call>|<function[=_]|<\|python_tag\|>|<\|tool_call|\[TOOL_CALLS\])", re.MULTILINE)
 """How models mark a call whose server doesn't take it for one."""
@@ -38,8 +39,8 @@ def is_call(text: str, tools: Collection[str]) -> bool:
         return True
     fence = _FENCE.match(text)
     try:
-        found: Any = json.loads(fence["inside"] if fence else text)
-    except (ValueError, RecursionError):
+        found = parse(fence["inside"] if fence else text, limit=LOOKED_AT)
+    except UnreadableError:
         return False
     first = found[0] if isinstance(found, list) and found else found
     if not isinstance(first, dict):
@@ -57,7 +58,7 @@ def is_bare_code(text: str) -> bool:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        parse(text, limit=LOOKED_AT)
+    except UnreadableError:
         return False
     return True

@@ -206,7 +206,7 @@ def _column(column: Mapping[str, Any]) -> str:
 
 def _quoted(value: Any, *, limit: int = VALUE) -> str:
     """A value as JSON on one line: numbers and true as they are, anything else as a string, shortened."""
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**limit):
         return json.dumps(value)
     text = str(value).encode("utf-8", "replace").decode()
     shortened = text if len(text) <= limit else f"{text[:limit]}…"

@@ -13,11 +13,11 @@ WIDTH = 100
 """Characters of a line that is not broken."""
 _HOME = re.compile(r"(?:/tmp|/tmp/output|/workspace)/[\w.+-]+", re.ASCII)
 """A file in a folder that is always there, with a name that a line of IPython's takes as it is."""
-_PROMPT = re.compile(r"^\s*(?:>>>|\.\.\.|(?:\[\w+\] )?In ?\[)", re.MULTILINE)
+_PROMPT = re.compile(r"^[^\S\n]*(?:>>>|\.\.\.|(?:\[\w+\] )?In ?\[)", re.MULTILINE)
 """What IPython may take for a prompt that was copied with the code, and remove."""
-_MAGIC = re.compile(r"^\s*[!%?]|\?\s*$", re.MULTILINE)
+_MAGIC = re.compile(r"^[^\S\n]*[!%?]|\?[^\S\n]*$", re.MULTILINE)
 """Lines that IPython could take for its own."""
-_PIP = re.compile(r"^\s*!.*pip", re.MULTILINE)
+_PIP = re.compile(r"^[^\S\n]*!.*pip", re.MULTILINE)
 """What a kernel of ours takes for an install, in whatever cell."""
 
 

@@ -7,7 +7,6 @@ parameters, response fields, limits, error texts and hints are those of the thre
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from nbagent.agent.view import cut, plain
 from nbagent.errors import InstallError, TransferError, TransferLimit
 from nbagent.events import Output
 from nbagent.kernel import paths
+from nbagent.sandbox.untrusted import parse
 
 if TYPE_CHECKING:
     from nbagent.agent.tools import CellView, Runs
@@ -58,7 +58,7 @@ def words_of(command: object) -> list[str]:
         return [str(each) for each in command]
     text = str(command)
     with contextlib.suppress(ValueError):
-        if isinstance(found := json.loads(text), list):
+        if isinstance(found := parse(text, limit=MAX_CONTENT), list):
             return [str(each) for each in found]
     with contextlib.suppress(ValueError):
         if not _SHELL.search(text):

@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nbagent.errors import contained
+
 if TYPE_CHECKING:
     from nbagent.agent.tools import CellView
     from nbagent.events import Output, Package
@@ -80,6 +82,13 @@ def render(cell: CellView, *, images: bool = False) -> str | list[Block]:
     Returns:
         Text; or, if there are images for the model, a text block and the image blocks.
     """
+    shown: str | list[Block] = "[The outputs of this cell can't be shown here; print what you need of them.]"
+    with contained("The outputs of a cell were not shown to the model"):
+        shown = _rendered(cell, images=images)
+    return shown
+
+
+def _rendered(cell: CellView, *, images: bool) -> str | list[Block]:
     seen = _Seen()
     for output in cell.outputs:
         _take(seen, output, images=images)
@@ -208,13 +217,13 @@ def _fallback(data: dict[str, Any]) -> str:
         if mime in data:
             return _text(data[mime])
     if "application/json" in data:
-        return _start_of_json(data["application/json"])
+        return start_of_json(data["application/json"])
     if "text/html" in data:
         return text_of_html(_text(data["text/html"])) or "[HTML without text]"
     return f"[{', '.join(sorted(data))}: no text form]" if data else ""
 
 
-def _start_of_json(value: Any) -> str:
+def start_of_json(value: Any) -> str:
     """JSON as text, as much of it as is looked at."""
     found: list[str] = []
     left = LOOKED_AT
@@ -354,6 +363,6 @@ def clean_answer(text: str) -> str:
         part = _IMG.sub("", _IMAGE.sub("", parts[index]))
         part = _LINK.sub(lambda link: f"`{link[2].split('?')[0].rstrip('/').rpartition('/')[2] or link[1]}`", part)
         part = re.sub(r"\bsandbox:(?=/)", "", part)
-        parts[index] = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+(?=\n)", "", part))
+        parts[index] = re.sub(r"\n{3,}", "\n\n", re.sub(r"(?<![ \t])[ \t]+(?=\n)", "", part))
     cleaned = "".join(parts).strip()
     return cleaned or ("The answer is in the outputs of the cells." if text.strip() else "")

@@ -24,6 +24,7 @@ from nbagent.errors import ForgeError, StoreError
 from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
 from nbagent.sandbox.requirements import script_block
+from nbagent.sandbox.untrusted import parse
 from nbagent.store import cannot_write, write_atomically
 
 ABOUT = "tool.json"
@@ -87,7 +88,7 @@ def draft_of(path: Path) -> Draft:
 
 
 def _of_files(read: Callable[[str], str]) -> Draft:
-    about = json.loads(read(ABOUT))
+    about = parse(read(ABOUT), dict[str, Any], limit=MAX_SOURCE)
     name = about["name"]
     check_name(name)  # before it is a part of a file's name
     code, dependencies = read(f"{name}.py"), _strings(about.get("dependencies", []))

@@ -6,8 +6,6 @@ what it is: the word of the tool's own process.
 
 from __future__ import annotations
 
-import ast
-import json
 import secrets
 import time
 from collections.abc import Callable
@@ -20,17 +18,22 @@ from nbagent.events import Event, HostDecided, IndexAsked, Package, ToolStage
 from nbagent.forge import schema, source, verdict
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
+from nbagent.kernel import probe
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.mime import clean
 from nbagent.kernel.recovery import LOST
 from nbagent.policy import InstallPolicy
 from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.packages import Confirm, Exceed
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.untrusted import UnreadableError, parse
 
 PYTEST = "pytest>=8,<10"
 """What runs the tests: installed for every tool, and part of none."""
+MAX_VALUE = 1024 * 1024
+"""Bytes of what a function of ours returned inside: a schema, or the names of ten thousand tests."""
 OUTPUT = 6000
 """Characters of what the tests printed that are told of a failure."""
 
@@ -239,7 +242,8 @@ async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: s
         ForgeError: It did not come to its end.
         SandboxError: The sandbox failed.
     """
-    code = f"{(_HERE / module).read_text()}\n\n{function}({', '.join(map(repr, arguments))})"
+    called = probe.shown(f"{function}({', '.join(map(repr, arguments))})")
+    code = f"{(_HERE / module).read_text()}\n\n{called}"
     cell = await kernel.run(code)
     if cell.status == "ok":
         return cell
@@ -264,10 +268,9 @@ def _value(cell: Cell) -> Any:
     for output in reversed(cell.outputs):
         if output["output_type"] == "execute_result":
             try:
-                found = json.loads(ast.literal_eval(str(output["data"]["text/plain"])))
                 # Half of a surrogate pair is what neither a file nor a provider takes.
-                return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
-            except (KeyError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+                return clean(parse(str(output["data"].get(probe.MIME, "")), limit=MAX_VALUE))
+            except UnreadableError:
                 return None
     return None
 

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nbagent.kernel.zmtp import SUBSCRIBE_ALL, Decoder, encode, hello
+from nbagent.kernel.zmtp import MAX_MESSAGE, SUBSCRIBE_ALL, Decoder, encode, hello
 
 CHUNK: Final = 256 * 1024
 """Bytes that are read at once; Linux holds about 200 KB for a reader that is not there."""
@@ -22,14 +22,15 @@ class Channel:
     Args:
         path: The socket, which listens already; the kernel may not be up yet.
         kind: What this end is, in ZeroMQ's terms: `DEALER`, or `SUB` to all that is published.
+        limit: Bytes of one message that comes.
 
     Attributes:
         is_open: Whether more can come. The other end closed it, or this one.
     """
 
-    def __init__(self, path: str, *, kind: str) -> None:
+    def __init__(self, path: str, *, kind: str, limit: int = MAX_MESSAGE) -> None:
         self.is_open = True
-        self._decoder = Decoder()
+        self._decoder = Decoder(limit)
         self._unsent = bytearray()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

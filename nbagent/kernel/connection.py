@@ -7,28 +7,21 @@ bounds, what breaks them ends the connection, and a reader of much lets the othe
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, cast
+from typing import Any
 
-import msgspec
 from jupyter_client import AsyncKernelManager
-from jupyter_client.session import Session, json_unpacker
+from jupyter_client.session import DELIM, Session
 
 from nbagent.kernel.channel import Channel
+from nbagent.kernel.messages import MAX_SHELL, ChannelName, check, parsed
 from nbagent.kernel.turns import SLICE, Turns
 from nbagent.kernel.zmtp import BreachError
-from nbagent.policy import MIB
-from nbagent.sandbox.bounds_inside import MAX_WEIGHT, weight
 
-ChannelName = Literal["iopub", "shell"]
 TICK = 0.05
 """Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""
-MAX_SIGNATURE = 128
-MAX_HEADER = 64 * 1024
-MAX_METADATA = MIB
-_LONG = 256 * 1024
-"""Bytes of JSON whose parsing others could feel."""
 CLOSED = 5.0
 """Seconds for a kernel that closed its connection to be found dead, which tells more about it: Linux first clears away
 the files that it had in memory."""
@@ -48,11 +41,10 @@ class Connection:
         self.kept: set[str] = set()
         info: Any = manager.get_connection_info(session=True)
         self.session: Session = info["session"]
-        self.session.unpack = _unpack
         self._iopub = Channel(f"{info['ip']}-{info['iopub_port']}", kind="SUB")
-        self._shell = Channel(f"{info['ip']}-{info['shell_port']}", kind="DEALER")
+        self._shell = Channel(f"{info['ip']}-{info['shell_port']}", kind="DEALER", limit=MAX_SHELL)
         # Its replies are of no interest, and stay in its socket.
-        self._control = Channel(f"{info['ip']}-{info['control_port']}", kind="DEALER")
+        self._control = Channel(f"{info['ip']}-{info['control_port']}", kind="DEALER", limit=MAX_SHELL)
         self._read_by_name: dict[ChannelName, Channel] = {"iopub": self._iopub, "shell": self._shell}
         self._turns = Turns()
         self._more = False
@@ -170,7 +162,7 @@ class Connection:
             self._begin_control()
             for name, channel in self._read_by_name.items():
                 for frames in self._take_turn(channel):
-                    message = self._parse(frames)
+                    message = self._parse(name, frames)
                     if message is not None:
                         yield name, message
         except BreachError as error:
@@ -204,51 +196,31 @@ class Connection:
                 self._more = True
                 return
 
-    def _parse(self, frames: list[bytes]) -> dict[str, Any] | None:
+    def _parse(self, channel: ChannelName, frames: list[bytes]) -> dict[str, Any] | None:
         try:
-            _, parts = self.session.feed_identities(frames)
-            _check(cast("list[bytes]", parts))
-            message = self.session.deserialize(parts)
-        except Exception:
+            parts = frames[frames.index(DELIM) + 1 :]
+            check(channel, parts)
+            self._authenticate(*parts[:5])
+            return parsed(channel, parts)
+        except ValueError:
             self.rejected += 1
             return None
-        if not _is_message(message):
-            self.rejected += 1
-            return None
-        return dict(message)
+
+    def _authenticate(self, signature: bytes, *signed: bytes) -> None:
+        """Hold a message against its signature, which counts once.
+
+        Raises:
+            ValueError: It is not signed with the kernel's key, or was heard before.
+        """
+        known = self.session.digest_history
+        if signature in known:
+            raise ValueError("the message is replayed")
+        known.add(signature)
+        if len(known) > self.session.digest_history_size:
+            known.pop()
+        if not hmac.compare_digest(signature, self.session.sign(list(signed))):
+            raise ValueError("the signature is wrong")
 
 
 def _nothing() -> None:
     """Nobody waits."""
-
-
-def _unpack(packed: bytes) -> Any:
-    """Parse JSON as jupyter_client does; what is long in a fifth of the time, in which nothing else of this loop runs.
-
-    Raises:
-        ValueError: It is no JSON.
-    """
-    if len(packed) <= _LONG:
-        return json_unpacker(packed)
-    return msgspec.json.decode(packed.decode("utf-8", "replace"))
-
-
-def _check(parts: list[bytes]) -> None:
-    """Hold the parts of a message against their bounds, before any work is spent on them.
-
-    Raises:
-        ValueError: One is out of bounds.
-    """
-    signature, header, parent, metadata, content, *_ = parts
-    # jupyter_client remembers the last 65,536 signatures, right or wrong.
-    if len(signature) > MAX_SIGNATURE or max(len(header), len(parent)) > MAX_HEADER or len(metadata) > MAX_METADATA:
-        raise ValueError("a part of the message is too large")
-    if weight(content) > MAX_WEIGHT:
-        raise ValueError("the message's content is too large")
-
-
-def _is_message(message: Any) -> bool:
-    header, parent, content = (message.get(part) for part in ("header", "parent_header", "content"))
-    if not isinstance(header, dict) or not isinstance(parent, dict) or not isinstance(content, dict):
-        return False
-    return isinstance(header.get("msg_type"), str) and isinstance(parent.get("msg_id", ""), str)

@@ -6,19 +6,24 @@ The host never opens the data: a hostile file meets a parser only where it can't
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
+from nbagent.policy import MIB
+from nbagent.sandbox.untrusted import UnreadableError, parse
 
 SECONDS = 20.0
 """For all files together. A file that takes more than its share is named, and so are those for which none was left."""
-MAX_HEARD = 100
-"""Descriptions that are kept of a request that never ended; there are 60 at most."""
-MAX_DESCRIPTION = 1024 * 1024
+MAX_FILES, MAX_COLUMNS, MAX_SAMPLE = 60, 500, 3
+"""What is kept: of as many files as are described inside, as many columns and values as these say of themselves."""
+MAX_DESCRIPTION = MIB
 """Bytes of one description; 500 columns have a tenth of that."""
+MAX_ALL = 8 * MIB
+"""Bytes that are read; each file is told of when it is begun and when it is there."""
 
 
 async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]:
@@ -34,27 +39,58 @@ async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]
     """
     if not paths:
         return []
-    heard: dict[str, dict[str, Any]] = {}
+    heard = _Heard()
     source = probe.source_of("describe_inside.py")
     arguments = [list(paths), SECONDS * 0.8]
-    found = await kernel.evaluate(source, arguments, seconds=SECONDS, chunks=lambda each: _hear(heard, each))
-    if not isinstance(found, list):
+    ended = await kernel.evaluate(source, arguments, seconds=SECONDS, chunks=heard.take)
+    found = list(heard.by_path.values())
+    if ended is None:
         # It never came to its end: what it had published until then is there all the same.
-        late = [{"path": path, "note": "could not be read in time"} for path in _missing(paths, heard)]
-        found = [*heard.values(), *late]
-    return [each for each in found if isinstance(each, dict) and isinstance(each.get("path"), str)]
+        found += [Described(path=path, note="could not be read in time") for path in heard.missing(paths)]
+    return [msgspec.to_builtins(each) for each in found]
 
 
-def _hear(heard: dict[str, dict[str, Any]], published: bytes) -> None:
-    """Take a description that came ahead of the result, if it is one; a later one of the same file replaces it."""
-    if len(published) > MAX_DESCRIPTION or len(heard) >= MAX_HEARD:
-        return
-    with contextlib.suppress(ValueError, RecursionError):
-        described = json.loads(published)
-        if isinstance(described, dict) and isinstance(described.get("path"), str):
-            heard[described["path"]] = described
+Sample = bool | int | float | str | None
 
 
-def _missing(paths: Sequence[str], heard: dict[str, dict[str, Any]]) -> list[str]:
-    """Those of which, and of whose files, nothing was heard."""
-    return [path for path in paths if not any(f"{each}/".startswith(f"{path}/") for each in heard)]
+class Column(msgspec.Struct, omit_defaults=True):
+    """A column: its name, its type and what is odd about it, and some of its values."""
+
+    name: str
+    dtype: str = ""
+    sample: list[Sample] = []
+
+
+class Described(msgspec.Struct, omit_defaults=True):
+    """What is known of one file."""
+
+    path: str
+    kind: str = ""
+    rows: Annotated[int, msgspec.Meta(ge=0, lt=2**63)] | None = None
+    columns: list[Column] = []
+    note: str = ""
+
+
+class _Heard:
+    """The descriptions that were published, by file, within bounds; a later one of the same file replaces it."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, Described] = {}
+        self._left = MAX_ALL
+
+    def take(self, published: bytes) -> None:
+        """Take one, if it is one."""
+        self._left -= len(published)
+        if self._left < 0:
+            return
+        with contextlib.suppress(UnreadableError):
+            described = parse(published, Described, limit=MAX_DESCRIPTION)
+            described.columns = described.columns[:MAX_COLUMNS]
+            for column in described.columns:
+                column.sample = column.sample[:MAX_SAMPLE]
+            if described.path in self.by_path or len(self.by_path) < MAX_FILES:
+                self.by_path[described.path] = described
+
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        """Those of which, and of whose files, nothing was heard."""
+        return [path for path in paths if not any(f"{each}/".startswith(f"{path}/") for each in self.by_path)]

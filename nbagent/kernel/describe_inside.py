@@ -29,13 +29,13 @@ COMMA = r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"
 PICTURES = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
-def main(paths: list[str], seconds: float) -> list[dict[str, Any]]:
+def main(paths: list[str], seconds: float) -> int:
     """Describe each file, and each file in each folder, each within its share of the time that is left.
 
-    Each is published when it is begun and when it is there, for the case that this never comes to its end.
+    Each is published when it is begun and when it is there, so that what is there is known even if this never comes to
+    its end; returns how many they are.
     """
     end = time.monotonic() + seconds
-    found = []
     files = [file for path in paths for file in walk(path)]
     chosen = files[:FILES]
     late = 0
@@ -49,9 +49,8 @@ def main(paths: list[str], seconds: float) -> list[dict[str, Any]]:
         late += described.get("note") == LATE
         if number == FILES - 1 and len(files) > FILES:
             described["note"] = f"{described.get('note', '')}; {len(files) - FILES} more files are not described"
-        found.append({**name, **described})
-        publish(found[-1])
-    return found
+        publish({**name, **described})
+    return len(chosen)
 
 
 def within(path: str, seconds: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """IOPub messages in, nbformat 4 outputs out. Pure: no I/O, no clock, nothing but its arguments.
 
 A kernel's messages may come from hostile code, so every one is repaired or ignored, never trusted and never an
-exception, and everything that is kept is bounded. Sizes are characters; in JSON a number counts as eight.
+exception, and everything that is kept is bounded. Sizes are characters; of JSON, what `mime` counts.
 """
 
 from __future__ import annotations

@@ -6,14 +6,24 @@ and stays there, out of the person's namespace: a later call costs no compiling,
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-_KEPT = "__import__('IPython').get_ipython().kernel.__dict__.setdefault('_nbagent', {})"
+from nbagent.policy import MIB
+from nbagent.sandbox.untrusted import MAX_HEFT, UnreadableError, parse
+
+MIME: Final = "application/vnd.nbagent.result+json"
+"""What a result is shown as: text that is JSON, so that nothing has to be made of how Python shows an object."""
+MAX_RESULT: Final = 4 * MIB
+"""Bytes of one; a list of ten thousand files has a fourth of that."""
+_MISSING: Final = "null"
+_BUNDLE: Final = f"{{'text/plain': '', {MIME!r}: text}}"
+_SHOWN: Final = f"(lambda text: type('Result', (), {{'_repr_mimebundle_': lambda self, **_: {_BUNDLE}}})())"
+_DUMPS: Final = "__import__('json').dumps"
+_SPACE: Final = "{'__name__': 'nbagent'}"
+_KEPT: Final = "__import__('IPython').get_ipython().kernel.__dict__.setdefault('_nbagent', {})"
 
 
 @functools.cache
@@ -37,28 +47,38 @@ def call(source: str, arguments: list[Any], *, kept: bool) -> str:
         kept: Whether the kernel has the source already; if it hasn't after all, the result is none.
     """
     key = key_of(source)
+    main = f"['main'](*{arguments!r})"
     if kept:
-        return f"(lambda kept: kept and __import__('json').dumps(kept['main'](*{arguments!r})))({_KEPT}.get({key!r}))"
-    load = f"(lambda space: (exec({source!r}, space), kept.setdefault({key!r}, space))[1])({{'__name__': 'nbagent'}})"
-    return f"(lambda kept: __import__('json').dumps((kept.get({key!r}) or {load})['main'](*{arguments!r})))({_KEPT})"
+        found = shown(f"{_DUMPS}([kept{main}]) if kept else {_MISSING!r}")
+    else:
+        load = f"(lambda space: (exec({source!r}, space), kept.setdefault({key!r}, space))[1])({_SPACE})"
+        found = shown(f"{_DUMPS}([(kept.get({key!r}) or {load}){main}])")
+    return f"(lambda kept: {found})({_KEPT}{f'.get({key!r})' if kept else ''})"
+
+
+def shown(expression: str) -> str:
+    """An expression whose value, a text that is JSON, is shown as `MIME`."""
+    return f"{_SHOWN}({expression})"
 
 
 def is_missing(reply: dict[str, Any] | None) -> bool:
     """Whether the kernel did not have the source that it was said to have."""
-    return _shown(reply) == "None"
+    return _text(reply) == _MISSING
 
 
 def result(reply: dict[str, Any] | None) -> Any:
     """What `main` returned, which is untrusted; None if there is no result, whatever came instead."""
     try:
-        return json.loads(ast.literal_eval(_shown(reply) or ""))
-    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+        found = parse(_text(reply), limit=MAX_RESULT, heft=2 * MAX_HEFT)
+    except UnreadableError:
         return None
+    return found[0] if isinstance(found, list) and len(found) == 1 else None
 
 
-def _shown(reply: dict[str, Any] | None) -> str | None:
+def _text(reply: dict[str, Any] | None) -> str:
+    """The text of a result; empty if there is none."""
     try:
-        shown = (reply or {})["user_expressions"]["value"]["data"]["text/plain"]
+        text = (reply or {})["user_expressions"]["value"]["data"][MIME]
     except (KeyError, TypeError):
-        return None
-    return shown if isinstance(shown, str) else None
+        return ""
+    return text if isinstance(text, str) else ""

@@ -55,11 +55,15 @@ def encode(frames: Iterable[bytes]) -> bytes:
 class Decoder:
     """What one end of a connection says, as messages. It holds at most one that is not whole.
 
+    Args:
+        limit: Bytes of one message.
+
     Attributes:
         is_ready: Whether the other end takes messages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        self._limit = limit
         self._buffer = bytearray()
         self._at = 0
         self._frames: list[bytes] = []
@@ -130,8 +134,8 @@ class Decoder:
             raise BreachError("sent something that is no message")
         if flags & _COMMAND and size > _MAX_READY:
             raise BreachError("sent something that is no message")
-        if self._size + size > MAX_MESSAGE:
-            raise BreachError(f"sent a message of more than {MAX_MESSAGE // MIB} MB")
+        if self._size + size > self._limit:
+            raise BreachError(f"sent a message of more than {self._limit // MIB} MB")
         if len(self._frames) >= MAX_FRAMES:
             raise BreachError(f"sent a message of more than {MAX_FRAMES:,} parts")
 

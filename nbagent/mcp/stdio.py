@@ -23,6 +23,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from nbagent.errors import McpError
 from nbagent.mcp.bounds import FRAME_BYTES, Meter
+from nbagent.sandbox.bounds_inside import MAX_WEIGHT, weight
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -156,6 +157,8 @@ class Program:
 
 
 def _message(line: bytes) -> SessionMessage | Exception:
+    if weight(line) > MAX_WEIGHT:
+        return ValueError("a message of too many values")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:

@@ -117,7 +117,8 @@ class SandboxProvisioner(KernelProvisionerBase):
             killed: Whether Linux has killed something of the sandbox's for its memory, as far as the engine knows.
             memory_peak: Bytes, if the engine knows.
         """
-        said = self.handoff.last_words() if self.handoff else {}
+        words = self.handoff.last_words() if self.handoff else {}
+        said = {name: value for name, value in words.items() if isinstance(value, int)}
         if "oom_kills" in said:
             killed = said["oom_kills"] > self.kills.survived
         ended = Exit.told(status, killed=killed, memory_peak=said.get("memory_peak", memory_peak))

@@ -18,13 +18,17 @@ MAX_CONTENT: Final = 40 * MIB
 MAX_BUFFERS: Final = 20 * MIB
 """Bytes of a message's binary buffers together."""
 MAX_ERROR: Final = 4 * MIB
-"""Characters that are kept of one text in an error."""
+"""Characters that are kept of one text in an error that is published."""
+MAX_REPLY: Final = 4 * MIB
+"""Bytes of the content of a reply to code that ran: a controller shows nothing of it."""
+REPLY_ERROR: Final = 64 * 1024
+"""Characters that are kept of one text in an error that is such a reply."""
 MAX_WEIGHT: Final = 128 * MIB
 """What a message's content may weigh, see `weight`."""
-_CONTAINER: Final = 600
+_CONTAINER: Final = 2400
 _QUOTE: Final = 300
 _COMMA: Final = 100
-_HEAVIEST: Final = 600
+_HEAVIEST: Final = 2400
 """What one byte of JSON can weigh."""
 _DISPLAYS: Final = frozenset({"display_data", "execute_result", "update_display_data"})
 
@@ -47,10 +51,10 @@ def left_out(count: int) -> str:
 def weight(content: bytes) -> int:
     """What JSON costs whoever takes it: a byte of text weighs one, what has to be taken apart more.
 
-    It is at least the memory that it takes once it is parsed: `[[],[],…` takes thirty times its length. And it bounds
-    the time for which a controller does nothing else: a million keys and values would take two seconds. A text counts
-    as one byte a character; wide ones take up to four, which is bounded by the length of a message. What is too small
-    to weigh too much is not looked at, since that would cost as much as to parse it.
+    Of what is no text it is more than twice the memory that it takes once it is parsed: `[[],[],…` takes thirty times
+    its length. And it bounds the time for which a controller does nothing else: a million lists would take it two
+    seconds. A text counts as one byte a character; wide ones take up to four, which is bounded by the length of a
+    message. What is too small to weigh too much is not looked at, since that would cost as much as to parse it.
     """
     if len(content) * _HEAVIEST <= MAX_WEIGHT:
         return len(content)
@@ -79,9 +83,11 @@ def bounded(session_class: Any) -> Any:
             if kind in _DISPLAYS:
                 content = without_long_texts(content)
             elif "traceback" in content:
-                content = short_error(content)
+                content = short_error(content, REPLY_ERROR if kind == "execute_reply" else MAX_ERROR)
             frames = super().serialize({**msg, "content": content}, ident)
-            if is_too_large(frames[-1]):
+            if kind == "execute_reply" and len(frames[-1]) > MAX_REPLY:
+                frames = super().serialize({**msg, "content": short_reply(content)}, ident)
+            if is_too_large(frames[-1]) or (kind == "execute_reply" and len(frames[-1]) > MAX_REPLY):
                 smaller = self._without_largest(content) if kind in _DISPLAYS else too_large(kind, len(frames[-1]))
                 frames = super().serialize({**msg, "content": smaller}, ident)
             return frames
@@ -137,18 +143,26 @@ def without(content: dict[str, Any], gone: dict[str, int]) -> dict[str, Any]:
     return {**content, "data": {**data, "text/plain": "\n".join(lines)}, "transient": transient}
 
 
-def short_error(content: dict[str, Any]) -> dict[str, Any]:
+def short_error(content: dict[str, Any], most: int) -> dict[str, Any]:
     """An error's content with the middle of its long texts left out."""
     traceback = content["traceback"]
-    lines = [shorten(line) for line in traceback] if isinstance(traceback, list) else traceback
-    return {name: shorten(value) for name, value in content.items()} | {"traceback": lines}
+    lines = [shorten(line, most) for line in traceback] if isinstance(traceback, list) else traceback
+    return {name: shorten(value, most) for name, value in content.items()} | {"traceback": lines}
 
 
-def shorten(text: Any) -> Any:
-    """A text without its middle, if it is too long."""
-    if not isinstance(text, str) or len(text) <= MAX_ERROR:
+def short_reply(content: dict[str, Any]) -> dict[str, Any]:
+    """A reply to code that ran, without what else shows: the pager's text, and all but the end of a traceback."""
+    traceback = content.get("traceback")
+    short = {**content, "payload": []}
+    return {**short, "traceback": traceback[-5:]} if isinstance(traceback, list) else short
+
+
+def shorten(text: Any, most: int | None = None) -> Any:
+    """A text without its middle, if it is longer than so many characters, `MAX_ERROR` by default."""
+    most = MAX_ERROR if most is None else most
+    if not isinstance(text, str) or len(text) <= most:
         return text
-    half = MAX_ERROR // 2
+    half = most // 2
     return text[:half] + left_out(len(text) - 2 * half) + text[-half:]
 
 

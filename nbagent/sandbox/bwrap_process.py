@@ -8,7 +8,6 @@ something that the other one can't have: the monitor's time of start, the proces
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -18,9 +17,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nbagent.sandbox import cgroup
+from nbagent.sandbox.untrusted import parse
 
 STATUS = "status.json"
 """Where bwrap writes down its child and its end."""
+MAX_STATUS = 64 * 1024
+"""Bytes of that which are read; bwrap writes three short lines."""
 PATIENCE = 5.0
 """Seconds for what was killed to be gone."""
 
@@ -86,9 +88,10 @@ def start_time(pid: int) -> int:
 def read_status(folder: Path) -> dict[str, Any]:
     """What bwrap has written down: `child-pid`, `pid-namespace`, and `exit-code` once it has ended."""
     found: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError):
-        for line in (folder / STATUS).read_text().splitlines():
-            found |= json.loads(line)
+    with contextlib.suppress(OSError, ValueError, AttributeError), (folder / STATUS).open("rb") as file:
+        for line in file.read(MAX_STATUS).splitlines():
+            said = parse(line, limit=MAX_STATUS)
+            found |= {name: value for name, value in said.items() if isinstance(value, int)}
     return found
 
 

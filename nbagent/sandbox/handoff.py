@@ -26,6 +26,7 @@ from jupyter_client.connect import KernelConnectionInfo
 from nbagent.errors import NbagentError, SandboxError
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.leases import Lease
+from nbagent.sandbox.untrusted import UnreadableError, parse
 
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 PORTS = {f"{channel}_port": number for number, channel in enumerate(CHANNELS, start=1)}
@@ -41,6 +42,8 @@ MAX_REQUESTS = 200
 """Names that code chooses leave the machine when they are looked up; these bound how many."""
 MAX_LINE = 1024 * 1024
 """Bytes of what process 1 says at once; it is ours, and says less."""
+MAX_WORDS = 50
+"""Things that it says of how the sandbox ended."""
 REQUEST_SECONDS = 5.0
 """From a caller's connection to the end of its request."""
 OUTPUT = "out"
@@ -251,14 +254,18 @@ class Handoff:
         *lines, unread = (self._unread + data).split(b"\n")
         self._unread = unread if len(unread) <= MAX_LINE else b""
         for line in lines:
-            with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-                self._understand(json.loads(line))
+            with contextlib.suppress(UnreadableError):
+                self._understand(parse(line, limit=MAX_LINE))
 
-    def _understand(self, said: dict[str, Any]) -> None:
-        if "argv" not in said:
-            self._words |= said
-        elif self.ran is not None:
-            self.ran(int(said["pid"]), [str(word) for word in said["argv"]])
+    def _understand(self, said: Any) -> None:
+        match said:
+            case {"pid": int(pid), "argv": list(words)}:
+                if self.ran is not None:
+                    self.ran(pid, [str(word) for word in words])
+            case dict():
+                told = {name: value for name, value in said.items() if isinstance(value, int | float | str | None)}
+                if len(self._words | told) <= MAX_WORDS:
+                    self._words |= told
 
     def _answer(self, door: socket.socket, message: dict[str, Any], handed: list[socket.socket]) -> list[socket.socket]:
         """Serve one caller. The first one is the start-up code, before any code of the person's has run."""
@@ -340,6 +347,6 @@ def _wanted(caller: socket.socket) -> Any:
         request += more
     caller.settimeout(REQUEST_SECONDS)
     try:
-        return json.loads(request)["install"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return parse(request, limit=2 * MAX_REQUEST)["install"]
+    except (UnreadableError, TypeError, KeyError):
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import shutil
 import tarfile
 import tempfile
@@ -18,12 +17,16 @@ from typing import Any
 
 from nbagent import errors
 from nbagent.sandbox import daemon, environment, packages
+from nbagent.sandbox.untrusted import parse
 
 DEFAULT_BASE = "python:3.13-slim-bookworm"
 ASK = (
     "import json, platform, sys;"
     "print(json.dumps([platform.python_version(), platform.machine(), *platform.libc_ver(), sys.base_prefix]))"
 )
+
+MAX_SAID = 16 * 1024
+"""Bytes that are read of what a base image's Python says of itself."""
 
 
 def default_tag() -> str:
@@ -90,7 +93,7 @@ def _ask(client: Any, base: str) -> tuple[str, str, str]:
         try:
             client.start(made["Id"])
             status = client.wait(made["Id"])["StatusCode"]
-            said = client.logs(made["Id"]).decode(errors="replace").strip()
+            said = client.logs(made["Id"], tail=20)[-MAX_SAID:].decode(errors="replace").strip()
         finally:
             client.remove_container(made["Id"], force=True)
     except (APIError, DockerException) as error:
@@ -100,7 +103,10 @@ def _ask(client: Any, base: str) -> tuple[str, str, str]:
         ) from error
     if status != 0:
         raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}")
-    python, machine, library, glibc, prefix = json.loads(said.splitlines()[-1])
+    try:
+        python, machine, library, glibc, prefix = parse(said.splitlines()[-1], list[str], limit=MAX_SAID)
+    except (ValueError, LookupError):
+        raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}") from None
     if library != "glibc" or tuple(map(int, python.split(".")[:2])) < (3, 11):
         raise errors.EnvironmentMissing(
             f"The base image {base} has Python {python} on {library or 'another C library'}.",

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.errors import SandboxError
+from nbagent.sandbox.untrusted import parse
 
 SOCKET = "s"
 SECONDS = 5.0
 """For an answer; process 1 has little else to do."""
+MAX_ANSWER = 4096
+"""Bytes of one, which is a line."""
 
 
 def hold(folder: Path, *, keep: float | None = None) -> socket.socket:
@@ -80,8 +83,10 @@ def shell_exit(connection: socket.socket) -> int:
     """
     answer = _read(connection)
     if "error" in answer:
-        raise SandboxError(answer["error"])
-    return int(answer["exit"])
+        raise SandboxError(str(answer["error"]))
+    if type(code := answer.get("exit")) is not int:
+        raise SandboxError("The sandbox does not answer.")
+    return code
 
 
 def _connect(folder: Path) -> socket.socket:
@@ -106,13 +111,13 @@ def _ask(connection: socket.socket, request: dict[str, Any]) -> dict[str, Any]:
 def _read(connection: socket.socket) -> dict[str, Any]:
     line = b""
     try:
-        while not line.endswith(b"\n"):
+        while not line.endswith(b"\n") and len(line) <= MAX_ANSWER:
             # Byte by byte: what follows the line is for whoever listens from then on.
             more = connection.recv(1)
             if not more:
                 raise SandboxError("The sandbox has ended.")
             line += more
-        answer: dict[str, Any] = json.loads(line)
+        answer = parse(line, limit=MAX_ANSWER)
     except (OSError, ValueError) as error:
         raise SandboxError("The sandbox does not answer.") from error
-    return answer
+    return answer if isinstance(answer, dict) else {}

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from nbagent.kernel.cell import Cell
 from nbagent.policy import TrustLevel
+from nbagent.sandbox.untrusted import parse
 
 Host = Mapping[str, Any]
 """What was prepared on the host, by name; JSON can hold it."""
@@ -27,6 +28,8 @@ EVERYWHERE = frozenset(TrustLevel)
 BELOW_TRUSTED = EVERYWHERE - {TrustLevel.TRUSTED}
 """`trusted` has the host's network and a writable root."""
 NO_PROGRAMS = frozenset({TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED})
+MAX_SAID = 256 * 1024
+"""Bytes of what an attack says of itself."""
 MAX_SEEN = 160
 """Characters of what was seen that are shown."""
 
@@ -142,15 +145,25 @@ except BaseException as error:
 """
 
 
+def said(cell: Cell) -> dict[str, Any]:
+    """What the code of `source` printed in a cell, which may be the work of others in there.
+
+    Raises:
+        ValueError: It is none of that.
+        LookupError: It printed nothing.
+    """
+    return parse(cell.text.splitlines()[-1], dict[str, Any], limit=MAX_SAID)
+
+
 def judge(probe: Probe, cell: Cell) -> Finding:
     """What a cell that made the attack says of the sandbox."""
     if cell.status == "died":
         by_limit = probe.may_kill and any(each in cell.note for each in ("out of memory", "took of the machine"))
         return _finding(probe, Verdict.HELD if by_limit else Verdict.UNCLEAR, cell.note.partition(";")[0])
     try:
-        found = json.loads(cell.text.splitlines()[-1])
+        found = said(cell)
         if "error" in found:
-            return _finding(probe, Verdict.HELD if found["refused"] else Verdict.UNCLEAR, found["error"])
+            return _finding(probe, Verdict.HELD if found["refused"] else Verdict.UNCLEAR, str(found["error"]))
         got = found["got"]
     except (ValueError, LookupError, TypeError):
         return _finding(probe, Verdict.UNCLEAR, cell.note or cell.text)

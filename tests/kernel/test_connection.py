@@ -18,8 +18,10 @@ from kernel.hostile import BREACHES, FLOODS
 from kernel.shared import Events, a_cell_takes
 
 from nbagent.events import StateLost
-from nbagent.kernel.connection import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE, Connection
+from nbagent.kernel import probe
+from nbagent.kernel.connection import Connection
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.messages import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE
 from nbagent.sandbox.engine import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -57,10 +59,11 @@ async def test_a_request_is_answered(connection: Connection) -> None:
 
 
 async def test_expressions_come_with_the_reply(connection: Connection) -> None:
-    """A silent request shows nothing and still returns values."""
-    msg_id = connection.execute("x = 3", silent=True, store_history=False, expressions={"value": "x + 1"})
+    """A silent request shows nothing and still returns a value."""
+    expression = probe.call("def main(x):\n    return x + 1", [3], kept=False)
+    msg_id = connection.execute("", silent=True, store_history=False, expressions={"value": expression})
     (reply,) = await until(connection, msg_id, "shell")
-    assert reply["content"]["user_expressions"]["value"]["data"]["text/plain"] == "4"
+    assert probe.result(reply["content"]) == 4
 
 
 async def test_an_interrupt_reaches_a_busy_kernel(connection: Connection) -> None:
@@ -150,10 +153,10 @@ async def test_what_is_a_message(connection: Connection) -> None:
         connection, {"msg_type": "stream", "msg_id": "1", "version": "5.3"}, {"msg_id": "2"}, {}, {"name": "stdout"}
     )
     before = connection.rejected
-    message = connection._parse(frames)
+    message = connection._parse("iopub", frames)
     assert message is not None
     assert message["content"] == {"name": "stdout"}
-    assert connection._parse(frames) is None, "replayed"
+    assert connection._parse("iopub", frames) is None, "replayed"
     assert connection.rejected == before + 1
 
 
@@ -179,7 +182,7 @@ async def test_what_is_a_message(connection: Connection) -> None:
 async def test_what_is_none(connection: Connection, parts: tuple[Any, ...]) -> None:
     """Signed or not, what has not the form of a message is dropped and counted, and raises nothing."""
     before = connection.rejected
-    assert connection._parse(_signed(connection, *parts)) is None
+    assert connection._parse("iopub", _signed(connection, *parts)) is None
     assert connection.rejected == before + 1
 
 
@@ -190,7 +193,7 @@ async def test_parts_out_of_bounds(connection: Connection, part: int, size: int)
     frames = [connection.session.sign(parts), *parts]
     frames[part] = frames[part].ljust(size + 1)
     before, known = connection.rejected, len(connection.session.digest_history)
-    assert connection._parse([b"<IDS|MSG>", *frames]) is None
+    assert connection._parse("iopub", [b"<IDS|MSG>", *frames]) is None
     assert connection.rejected == before + 1
     assert len(connection.session.digest_history) == known
 
@@ -199,7 +202,7 @@ async def test_json_that_takes_too_much_memory(connection: Connection) -> None:
     """It is not parsed at all, signed or not."""
     before = connection.rejected
     started = time.thread_time()
-    assert connection._parse(_signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")) is None
+    assert connection._parse("iopub", _signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")) is None
     assert time.thread_time() - started < 50 * machine.pace()
     assert connection.rejected == before + 1
 
@@ -210,7 +213,7 @@ async def test_json_that_takes_too_much_memory(connection: Connection) -> None:
 async def test_frames_without_a_message(connection: Connection, frames: list[bytes]) -> None:
     """Too few frames, no delimiter or a wrong signature: dropped and counted."""
     before = connection.rejected
-    assert connection._parse(frames) is None
+    assert connection._parse("iopub", frames) is None
     assert connection.rejected == before + 1
 
 

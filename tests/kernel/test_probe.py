@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 
@@ -78,13 +79,49 @@ async def test_many_calls_do_not_cost_a_thread_its_cell(kernel: Kernel, events: 
 
 @pytest.mark.parametrize(
     "reply",
-    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {"text/plain": 5}}}},
+    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {probe.MIME: 5}}}},
      {"user_expressions": {"value": {"status": "error", "ename": "NameError"}}},
-     {"user_expressions": {"value": {"data": {"text/plain": "'['"}}}},
-     {"user_expressions": {"value": {"data": {"text/plain": "__import__('os')"}}}},
-     {"user_expressions": {"value": {"data": {"text/plain": "(" * 10_000}}}}],
+     {"user_expressions": {"value": {"data": {"text/plain": "'[1]'"}}}},
+     *({"user_expressions": {"value": {"data": {probe.MIME: text}}}} for text in (
+         "", "[", "1", "{}", "[]", "[1, 2]", "[NaN]", "[Infinity]", "[1e999999999]", f"[{'9' * 1_000_001}]",
+         "[" * 10_000, '{"":' * 10_000, f"[{'[],' * 1_000_000}1]", f"['{'x' * 5_000_000}']", "__import__('os')",
+     ))],
+    ids=lambda each: repr(each)[-40:],
 )  # fmt: skip
 async def test_whatever_comes_back_is_a_value_or_none(reply: dict[str, object] | None) -> None:
     """A kernel in hostile hands may answer anything; nothing of it is run."""
     assert probe.result(reply) is None
     assert not probe.is_missing(reply)
+
+
+HOSTILE = """
+for space in get_ipython().kernel.__dict__['_nbagent'].values():
+    if 'seen' in space:
+        space['main'] = lambda *_: [[]] * 1_000_000
+"""
+
+
+async def longest_pause(kernel: Kernel, source: str, calls: int) -> float:
+    """Seconds of this thread's for which nothing else of this loop ran, at most, while a module was called."""
+    pauses = [0.0]
+
+    async def tick() -> None:
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            pauses.append(time.thread_time() - before)
+
+    ticking = asyncio.create_task(tick())
+    for _ in range(calls):
+        await kernel.evaluate(source, ["x" * 100_000])
+    ticking.cancel()
+    return sorted(pauses)[-3]
+
+
+async def test_hostile_results_stall_nobody(kernel: Kernel) -> None:
+    """A result of a million lists keeps the others of this process waiting no longer than an honest long text does."""
+    source = COUNTER + "# stalled"
+    honest = await longest_pause(kernel, source, 10)
+    await kernel.run(HOSTILE)
+    assert await kernel.evaluate(source, [1]) is None
+    assert await longest_pause(kernel, source, 10) < 10 * honest + 5 * machine.pace()

@@ -1,0 +1,104 @@
+"""What a sandbox says, read as JSON: for every reader of the host's, within a bound that it names. Pure.
+
+A parser is what hostile code can feed most directly. This one builds nothing but strings, numbers, lists and dicts (or
+the struct that is asked for, whose unknown fields are passed over without being built). It takes at most `limit` bytes,
+turns down what would become many objects before it makes the first, descends no deeper than Python does, and reads no
+integer of more than 4,300 digits.
+
+That is why it runs in the controller's process, which holds keys, and not in one of its own. Measured: `literal_eval`
+made 1 GB of 2 MB. Here 1,000 hostile messages and replies of 18 kinds, 564 of them within their bounds, grew the
+process by 21 MB at its peak, and took 15 ms each (`tests/kernel/test_messages.py`). What a process without keys
+returned would have to be parsed here again, by the same parser, and every cell would pay for it. It would shield from a
+fault in msgspec's or Python's own C code, and from nothing else: what is *done* with a reply (outputs, claims, the
+export) happens here either way. Should such a fault be found, `parse` is the one place to move.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
+
+from nbagent.policy import MIB
+from nbagent.sandbox.bounds_inside import weight
+
+MAX_HEFT: Final = 32 * MIB
+"""What one reply may weigh, see `weight`: twice the memory of what is no text, and a text takes up to four."""
+MAX_DIGITS: Final = 4_300
+"""Of an integer, as Python itself reads by default: its time is square in them."""
+MAX_ODD: Final = MIB
+"""Bytes of a text that is read by Python's own parser, which makes four of each where one character is wide."""
+_CHUNK: Final = 64 * 1024
+T = TypeVar("T")
+
+
+class UnreadableError(ValueError):
+    """It is no JSON, not of the type that was asked for, or beyond the bounds."""
+
+
+@overload
+def parse(said: bytes | str, *, limit: int, heft: int = ...) -> Any: ...
+@overload
+def parse(said: bytes | str, type: type[T], *, limit: int, heft: int = ...) -> T: ...
+def parse(said: bytes | str, type: Any = Any, *, limit: int, heft: int = MAX_HEFT) -> Any:
+    """The value of a JSON text from a sandbox; single surrogates stay, bytes that are no UTF-8 become U+FFFD.
+
+    Args:
+        said: The text.
+        type: What it has to be; what a struct has no field for is passed over.
+        limit: Bytes of it, or characters.
+        heft: What it may weigh, see `weight`.
+
+    Raises:
+        UnreadableError: Whatever is wrong with it, NaN and infinities too.
+    """
+    if len(said) > limit:
+        raise UnreadableError(f"more than {limit:,} bytes")
+    data = said.encode("utf-8", "surrogatepass") if isinstance(said, str) else said
+    if weight(data) > heft:
+        raise UnreadableError("too many values")
+    try:
+        return _decoded(data, type)
+    except RecursionError:
+        raise UnreadableError("nested too deeply") from None
+    except msgspec.MsgspecError as error:
+        if len(data) > MAX_ODD:
+            raise UnreadableError(str(error)[:200]) from None
+        return _odd(data, type)
+
+
+def _decoded(data: bytes, type: Any) -> Any:
+    try:
+        return msgspec.json.decode(data, type=type)
+    except UnicodeError:
+        # Piece by piece: Python takes four bytes for each of a text's characters where one of them is wide.
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        pieces = (decoder.decode(data[at : at + _CHUNK]).encode() for at in range(0, len(data), _CHUNK))
+        return msgspec.json.decode(b"".join([*pieces, decoder.decode(b"", final=True).encode()]), type=type)
+
+
+def _odd(data: bytes, type: Any) -> Any:
+    """What msgspec turns down and honest code may say: half of a surrogate pair, as names of files have it."""
+    try:
+        text = data.decode("utf-8", "replace")
+        value = json.loads(text, parse_constant=_no_number, parse_int=_integer, parse_float=_float)
+        return msgspec.convert(value, type)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise UnreadableError(str(error)[:200]) from None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"an integer of {len(digits):,} digits")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    return float(digits) if math.isfinite(float(digits)) else _no_number("Infinity")

@@ -1,0 +1,175 @@
+"""What is read of a kernel's messages, and of all else that a sandbox says, and what it costs at most."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from nbagent.kernel import messages, probe
+from nbagent.sandbox.bounds_inside import MAX_REPLY
+
+HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
+
+
+def read(content: Any, channel: messages.ChannelName = "shell", kind: str = "execute_reply") -> dict[str, Any]:
+    """The content of a message, as it is read."""
+    packed = content if isinstance(content, bytes) else json.dumps(content).encode()
+    parts = [b"", json.dumps(HEADER | {"msg_type": kind}).encode(), b"{}", b"{}", packed]
+    messages.check(channel, parts)
+    found = messages.parsed(channel, parts)["content"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_of_a_reply_its_own_fields_are_read() -> None:
+    """Traceback, payload and whatever else a kernel adds is passed over."""
+    content = {"status": "error", "ename": "E", "evalue": "v", "execution_count": 3, "traceback": ["x"], "payload": []}
+    assert read(content) == {"status": "error", "ename": "E", "evalue": "v", "execution_count": 3}
+
+
+@pytest.mark.parametrize("odd", [b"[1]", b"{}", b"1.5", b"1e999999", b"9" * 100_000, b"[" * 10_000 + b"]" * 10_000])
+def test_a_field_that_makes_no_sense_hides_no_other(odd: bytes) -> None:
+    """It is missing, and the reply is a reply; deeper than Python goes, it is none."""
+    content = b'{"status":"ok","execution_count":' + odd + b"}"
+    if odd.startswith(b"[["):
+        with pytest.raises(ValueError, match=r"nested too deeply|too large"):
+            read(content)
+    else:
+        assert read(content) == {"status": "ok", "ename": None, "evalue": None, "execution_count": None}
+
+
+def test_a_result_is_found_in_its_reply() -> None:
+    """As text, which `probe.result` parses; what stands beside it is passed over."""
+    shown = {"status": "ok", "data": {probe.MIME: "[5]", "text/plain": "x" * 1000}, "metadata": {}}
+    found = read({"status": "ok", "user_expressions": {"value": shown, "other": [1, 2]}})
+    assert found["user_expressions"] == {"value": {"data": {probe.MIME: "[5]"}}}
+    assert probe.result(found) == 5
+
+
+def test_a_reply_is_smaller_than_an_output() -> None:
+    """Nothing of it is shown, so it needs no room for pictures."""
+    with pytest.raises(ValueError, match="too large"):
+        read(b'"' + b"x" * MAX_REPLY + b'"')
+    assert read(b'{"data":{"text/plain":"' + b"x" * MAX_REPLY + b'"}}', "iopub", "display_data")["data"]
+
+
+def test_what_nobody_reads_is_not_parsed() -> None:
+    """The code that a kernel repeats, and kinds that nobody knows: no JSON even."""
+    assert read(b"[" * 100, "iopub", "execute_input") == {}
+    assert read(b"", "iopub", "unheard_of") == {}
+
+
+GROWTH = """
+import itertools, json, sys
+from nbagent.forge import workshop
+from nbagent.kernel import describe, messages, probe
+from nbagent.kernel.cell import Cell
+from nbagent.kernel.router import Router
+from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST
+from nbagent.sandbox.untrusted import parse
+from nbagent.selfcheck import machine_inside  # so that what only an import costs is no growth
+from nbagent.selfcheck.probe import said
+
+VALUES = {
+    "lists": b"[" + b"[]," * 700_000 + b"1]",
+    "some lists": b"[" + b"[]," * 50_000 + b"1]",
+    "nested": b"[" + (b"[" * 50 + b"]" * 50 + b",") * 1_000 + b"1]",
+    "objects": b"[" + b'{"a":1},' * 20_000 + b"1]",
+    "strings": b"[" + b'"ab",' * 180_000 + b"1]",
+    "numbers": b"[" + b"1.5," * 800_000 + b"1]",
+    "deep": b"[" * 2_000_000,
+    "deep objects": b'{"":' * 500_000,
+    "digits": b"9" * 2_000_001,
+    "many digits": b"[" + (b"9" * 4_000 + b",") * 500 + b"1]",
+    "exponent": b"1e999999999",
+    "keys": b"{" + b",".join(b'"%d":0' % each for each in range(100_000)) + b"}",
+    "the same key": b"{" + b'"a":0,' * 200_000 + b'"a":1}',
+    "wide": ('"' + "x" * 3_000_000 + "\\U0001f600" + '"').encode(),
+    "surrogates": b'"' + b"\\\\ud800" * 100_000 + b'"',
+    "no UTF-8": b'"' + b"\\xff" * 1_000_000 + b'"',
+    "NaN": b"[NaN, Infinity]",
+}
+
+def result(value):
+    text = json.dumps(value.decode("utf-8", "replace")).encode()
+    return b'{"status":"ok","user_expressions":{"value":{"data":{"' + probe.MIME.encode() + b'":' + text + b"}}}}"
+
+def message(channel, kind, content):
+    return channel, [b"", json.dumps({"msg_id": "1", "msg_type": kind}).encode(), b"{}", b"{}", content]
+
+WIDGET = b'"jupyter.widget","data":{"state":{"_model_name":"a","_model_module":"b","_model_module_version":"1","x":'
+MESSAGES = {
+    "a result": lambda value: message("shell", "execute_reply", result(value)),
+    "a field of a reply": lambda value: message("shell", "execute_reply", b'{"status":"ok","evalue":' + value + b"}"),
+    "a reply": lambda value: message("shell", "execute_reply", value),
+    "a display": lambda value: message("iopub", "display_data", b'{"data":{"application/json":' + value + b"}}"),
+    "metadata": lambda value: message("iopub", "display_data", b'{"data":{},"metadata":{"a":' + value + b"}}"),
+    "an update": lambda value: message("iopub", "update_display_data", b'{"data":{"a/json":' + value + b"}}"),
+    "an error": lambda value: message("iopub", "error", b'{"ename":"a","traceback":' + value + b"}"),
+    "a stream": lambda value: message("iopub", "stream", b'{"name":"stdout","text":' + value + b"}"),
+    "a status": lambda value: message("iopub", "status", b'{"execution_state":' + value + b"}"),
+    "a widget": lambda value: message("iopub", "comm_open", b'{"comm_id":"a","target_name":' + WIDGET + value + b"}}}"),
+    "a header": lambda value: ("iopub", [b"", value, b"{}", b"{}", b"{}"]),
+    "a parent": lambda value: ("iopub", [b"", b'{"msg_type":"stream"}', value, b"{}", b"{}"]),
+    "a message's metadata": lambda value: ("iopub", [b"", b'{"msg_type":"stream"}', b"{}", value, b"{}"]),
+}
+
+def read(router, channel, parts):
+    messages.check(channel, parts)
+    found = messages.parsed(channel, parts)
+    if channel == "shell":
+        probe.result(found["content"])
+    elif not router.widgets.add(found):
+        router.begin(1).add(found)
+
+def cell(output):
+    return Cell(cell=1, code="", status="ok", outputs=[output])
+
+OTHERS = {
+    "a description": lambda value: describe._Heard().take(b'{"path":"a","columns":' + value + b"}"),
+    "process 1": lambda value: parse(value, limit=MAX_LINE),
+    "a request": lambda value: parse(value, limit=2 * MAX_REQUEST),
+    "a tool": lambda value: workshop._value(
+        cell({"output_type": "execute_result", "data": {probe.MIME: value.decode("utf-8", "replace")}})
+    ),
+    "an attack": lambda value: said(
+        cell({"output_type": "stream", "name": "stdout", "text": value.decode("utf-8", "replace")})
+    ),
+}
+
+def most():
+    return int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))) >> 10
+
+def main():
+    pairs = [(name, value) for value in VALUES for name in (*MESSAGES, *OTHERS)]
+    router = Router(lambda _: None)
+    before, taken = 0, 0
+    for count, (name, value) in enumerate(itertools.islice(itertools.cycle(pairs), 1_000 + len(pairs))):
+        if count == 1:
+            before = most()
+        try:
+            if name in MESSAGES:
+                read(router, *MESSAGES[name](VALUES[value]))
+            else:
+                OTHERS[name](VALUES[value])
+            taken += 1
+        except ValueError:
+            pass
+        router.forget()
+    print(taken, most() - before)
+
+main()
+"""
+
+
+def test_a_thousand_hostile_replies_of_every_kind_cost_little_memory() -> None:
+    """At no moment has the process grown by more than 50 MB, though many of them are taken."""
+    done = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+    taken, growth = map(int, done.stdout.split())
+    assert taken > 200, "the bounds turn all of it down, so nothing was tried"
+    assert growth <= 50

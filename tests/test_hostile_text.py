@@ -1,0 +1,204 @@
+"""Whatever an output or an answer holds, each of nbagent's own readers of text ends, soon, and with a result."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import machine
+import nbformat
+import pytest
+from hostile_texts import BUNDLES, texts
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel.shared import junk
+
+from nbagent import columns, excerpt, terminal
+from nbagent.agent import claims, generated, mistaken, prompts, script_cells, scripts, view
+from nbagent.audit.entries import entries
+from nbagent.events import Answered, Asked, CellFinished, CellStarted, Event, Output, OutputAdded, Record, Usage
+from nbagent.kernel.cell import Cell, text_of
+from nbagent.kernel.outputs import CellOutputs, Displays
+from nbagent.notebook.export import build
+from nbagent.notebook.record import record
+from nbagent.redaction import Redactor
+from nbagent.store import Journal
+
+LONG = 20_000
+"""Characters: enough for what is square in them to be felt."""
+REDACT = Redactor("pii", secrets={"hunter2hunter2": "SECRET"})
+
+
+def shown(kind: str, content: Any) -> list[Output]:
+    """The outputs that a message makes."""
+    cell = CellOutputs(displays=Displays())
+    cell.add({"header": {"msg_type": kind}, "content": content})
+    return cell.outputs()
+
+
+def displayed(mime: str, text: str) -> list[Output]:
+    """A MIME bundle of one."""
+    return shown("display_data", {"data": {mime: text}, "metadata": {}})
+
+
+def printed(text: str) -> list[Output]:
+    """What a cell printed."""
+    return shown("stream", {"name": "stdout", "text": text})
+
+
+def failed(text: str) -> list[Output]:
+    """An error that says so."""
+    return shown("error", {"ename": text[:200], "evalue": text, "traceback": [text, f"File /x.py\n{text}"]})
+
+
+def rendered(outputs: list[Output]) -> object:
+    """What the model sees of a cell."""
+    return view.render(Cell(cell=1, code="1", status="ok", outputs=outputs), images=True)
+
+
+def generate(text: str) -> None:
+    """A structured reply, or the reason why it is none."""
+    with contextlib.suppress(generated.UnreadableReplyError):
+        generated.parse(text)
+
+
+def described(text: str) -> str:
+    """The data's description for the model."""
+    column = {"name": text, "dtype": text, "sample": [text, 10**4000, None]}
+    return prompts.data_section([{"path": text, "kind": text, "rows": 5, "note": text, "columns": [column]}])
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "claims of an answer": lambda text: claims.claims(text, {1: printed("1 2.5 3")}),
+    "claims in outputs": lambda text: claims.claims("12.5 of 9,999,999", {1: printed(text)}, given=[text]),
+    "claims in both": lambda text: claims.claims(text, {1: printed(text)}, given=[text]),
+    "a stream for the model": lambda text: rendered(printed(text)),
+    "HTML for the model": lambda text: rendered(displayed("text/html", text)),
+    "a picture for the model": lambda text: rendered(displayed("image/png", text)),
+    "an error for the model": lambda text: rendered(failed(text)),
+    "the answer": view.clean_answer,
+    "redaction": REDACT,
+    "columns": lambda text: list(columns.secret_columns(text)),
+    "the terminal": lambda text: (terminal.safe(text), terminal.safe(text, colours=False)),
+    "an excerpt": lambda text: excerpt.excerpt(text, width=80),
+    "mistaken": lambda text: (mistaken.is_blank(text), mistaken.is_call(text, ["x"]), mistaken.is_bare_code(text)),
+    "generated": generate,
+    "a command": scripts.words_of,
+    "cells of scripts": lambda text: (script_cells.literal(text), script_cells.write_file("/tmp/a", text)),
+    "the data": described,
+}
+
+
+def seconds(reader: str, text: str) -> float:
+    """What it takes of this thread."""
+    started = time.thread_time()
+    READERS[reader](text)
+    return time.thread_time() - started
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_ends_soon(reader: str) -> None:
+    """Its time grows with the text and no faster, whatever the text repeats, and it raises nothing."""
+    short = texts(LONG // 4)
+    for name, text in texts(LONG).items():
+        took = seconds(reader, text)
+        if took > 3 * machine.pace():
+            assert took < 8 * seconds(reader, short[name]) + machine.pace(), f"{reader}: {name}"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=st.lists(st.one_of(st.text(), st.sampled_from(sorted(texts(12).values()))), max_size=8).map("".join))
+def test_a_reader_takes_any_text(text: str) -> None:
+    """Whatever it is put together from."""
+    for read in READERS.values():
+        read(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 1_000_001, "0." + "9" * 1_000_001, "9" * 5_000 + "e999"])
+def test_a_number_of_a_million_digits_is_none(text: str) -> None:
+    """Neither claimed nor shown is it a number that could be compared; those beside it still are."""
+    found = claims.claims(f"It is {text} or 42.5.", {1: printed(f"{text} 42.5")})
+    assert [(each.text, each.supported) for each in found] == [("42.5", True)]
+
+
+# -- whole outputs ------------------------------------------------------------------------------------------------
+
+messages = st.one_of(
+    st.tuples(st.just("stream"), st.fixed_dictionaries({"name": junk, "text": junk})),
+    st.tuples(
+        st.sampled_from(["display_data", "execute_result", "update_display_data"]),
+        st.fixed_dictionaries({"data": junk, "metadata": junk, "transient": junk, "execution_count": junk}),
+    ),
+    st.tuples(st.just("error"), st.fixed_dictionaries({"ename": junk, "evalue": junk, "traceback": junk})),
+    st.tuples(
+        st.just("display_data"),
+        st.fixed_dictionaries({
+            "data": st.dictionaries(
+                st.sampled_from(["text/plain", "text/html", "image/png", "image/svg+xml", "application/json"]), junk
+            )
+        }),
+    ),
+)  # fmt: skip
+
+
+def events_of(outputs: list[Output], answer: str) -> list[Event]:
+    """A turn of one cell."""
+    facts: dict[str, Any] = {"cell": 1, "status": "ok", "duration": 0.5, "outputs": outputs, "execution_count": 1}
+    told = [OutputAdded(cell=1, output=each) for each in outputs]
+    found = claims.claims(answer, {1: outputs})
+    usage = Usage(1, 1, 1)
+    ended = Answered(turn=1, text=answer, success=True, attempts=1, usage=usage, seconds=1.0, claims=found)
+    asked = Asked(turn=1, question="How many?", model="m", replay=False)
+    return [asked, CellStarted(cell=1, turn=1, code="1"), *told, CellFinished(**facts), ended]
+
+
+def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
+    """Have every reader of a turn read it: log, notebook, audit, terminal, model."""
+    journal = Journal(folder, f"s{time.monotonic_ns()}")
+    results = io.StringIO()
+    screen = terminal.View(folder=lambda: folder, results=results)
+    seen: list[Record] = []
+    try:
+        journal.follow(seen.append)
+        journal.follow(screen.show)
+        for event in events_of(outputs, answer):
+            journal.emit(event)
+        assert list(journal.since())[-1].seq == len(seen)
+    finally:
+        journal.close()
+    notebook = build(record(seen), pins={})
+    nbformat.validate(notebook)
+    json.dumps(notebook, ensure_ascii=False, allow_nan=False).encode()
+    assert list(entries(seen))
+    rendered(outputs)
+    text_of(outputs)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sent=st.lists(messages, max_size=4), answer=st.text())
+def test_whatever_a_cell_shows_is_read(tmp_path: Path, sent: list[tuple[str, Any]], answer: str) -> None:
+    """Log, notebook, audit log, terminal and the model's view take all that a kernel's messages can become."""
+    cell = CellOutputs(displays=Displays())
+    for kind, content in sent:
+        cell.add({"header": {"msg_type": kind}, "content": content})
+    read_all(cell.outputs(), answer, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "answer"),
+    [
+        *(("display_data", {"data": each}, "It is 1e999999999, 5 %") for each in BUNDLES),
+        ("execute_result", {"data": {"text/plain": "1"}, "execution_count": -1.5}, "\ud800"),
+        ("stream", {"name": 5, "text": "9" * 1_000_001}, "9" * 1_000_001),
+        ("stream", {"name": "stdout", "text": "x" * 10_000_000}, "[" * 100_000),
+    ],
+    ids=lambda each: repr(each)[:40],
+)
+def test_what_hostile_code_shows_is_read(tmp_path: Path, kind: str, content: dict[str, Any], answer: str) -> None:
+    """The same, for what was seen to cost a turn, or could."""
+    read_all(shown(kind, content), answer, tmp_path)
