@@ -355,7 +355,7 @@ class Conversation:
             return self._claimed[2]  # as it was looked at a moment ago, before it was given
         given = [self._told, *self._heard, *(turn.question for turn in turns), *(cell.code for cell in cells)]
         data = bool(self._recording.data or self._recording.uploads or self._heard)
-        found = claims(text, {cell.cell: cell.outputs for cell in cells}, given=given, data=data)
+        found = claims(text, {cell.cell: cell.all_outputs for cell in cells}, given=given, data=data)
         self._claimed = text, len(cells), found
         return found
 

@@ -1,7 +1,7 @@
 """Where each message of a kernel belongs: to the cell that runs, to an earlier one, to the widgets, or nowhere.
 
 What a message says of its parent is a claim. It decides whose output it becomes, and no more: a cell that has ended
-stays as it was returned, and what comes for it later is told as late.
+stays as it was returned, and what comes for it later is told as late, with the cell that runs then.
 """
 
 from __future__ import annotations
@@ -20,8 +20,18 @@ RECENT = 120
 SILENT = 100
 """How many of them may be silent ones: what is printed comes up to 0.2 s later, and a file takes hundreds."""
 
+TOLD = 10
+"""Sentences on late output that one cell's note has."""
+
 Notify = Callable[[Event], object]
 """Gets each event as it happens. It must not raise but to end the cell: a log that can't be written."""
+
+
+def late_sentence(cell: int, during: int, how: str) -> str:
+    """What the model is told of output that was added or changed after its cell's end."""
+    when = f"while cell {during} ran" if during else "while no cell ran"
+    what = f"Output was added to cell {cell}" if how == "added" else f"What cell {cell} showed was changed"
+    return f"{what} {when}, after that cell had ended."
 
 
 class Router:
@@ -51,11 +61,12 @@ class Router:
         self._widgets_changed = False
         self._recent: OrderedDict[str, tuple[int, CellOutputs]] = OrderedDict()
         self._silent: deque[str] = deque()
+        self._late: dict[tuple[int, int, str], None] = {}
 
     def begin(self, cell: int) -> CellOutputs:
         """Where the outputs of a cell that begins are collected."""
         spill = self._spill(cell) if self._spill else None
-        return CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
+        return CellOutputs(displays=self._displays, cell=cell, limits=self._limits, spill=spill)
 
     def forget(self) -> None:
         """A new kernel took the old one's place: whatever that one had open is gone."""
@@ -104,7 +115,7 @@ class Router:
         elif run is not None and parent == run.msg_id:
             self._take_present(message, run)
         elif parent in self._recent and kind != "status":
-            self._take_late(message, *self._recent[parent])
+            self._take_late(message, *self._recent[parent], during=run.cell if run is not None else 0)
 
     def take_unseen(self, channel: str, message: dict[str, Any]) -> None:
         """Take a message of code that is run again: nothing of it is shown, only widgets are open again."""
@@ -117,26 +128,48 @@ class Router:
         if message["header"].get("msg_type") == "status":
             run.idle |= message["content"].get("execution_state") == "idle"
         else:
-            self.show(run.cell, run.outputs.add(message))
+            self.show(run.cell, run.outputs.add(message), during=run.cell)
 
-    def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs) -> None:
+    def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs, *, during: int) -> None:
         for change in outputs.add(message):
             if isinstance(change, Added):
-                self._notify(LateOutput(cell=cell, output=change.output))
+                if cell != during:
+                    self._late[(cell, during, "added")] = None
+                self._notify(LateOutput(cell=cell, output=change.output, during=during))
             else:
-                self.show(cell, [change])
+                self.show(cell, [change], during=during)
 
-    def show(self, cell: int, changes: list[Change]) -> None:
-        """Tell what changed in what a cell shows."""
+    def show(self, cell: int, changes: list[Change], *, during: int) -> None:
+        """Tell what changed in what a cell shows, while that one or another one runs."""
         for change in changes:
             if isinstance(change, Added):
                 self._notify(OutputAdded(cell=cell, output=change.output))
             elif isinstance(change, Updated):
-                self._notify(
-                    OutputUpdated(cell=cell, display_id=change.display_id, data=change.data, metadata=change.metadata)
-                )
+                self._update(cell, change, during=during)
             else:
                 self._notify(OutputsCleared(cell=cell))
+
+    def _update(self, cell: int, change: Updated, *, during: int) -> None:
+        changed = [each for each in change.cells if each != during]
+        for each in changed:
+            self._late[(each, during, "changed")] = None
+        data, metadata = change.data, change.metadata
+        self._notify(
+            OutputUpdated(
+                cell=cell,
+                display_id=change.display_id,
+                data=data,
+                metadata=metadata,
+                during=during,
+                changed=changed,
+            )
+        )
+
+    def take_late(self) -> list[str]:
+        """What came late since the last call, a sentence for each cell and moment."""
+        told = [late_sentence(cell, during, how) for cell, during, how in self._late]
+        self._late.clear()
+        return told[:TOLD] + ([f"So it went {len(told) - TOLD:,} more times."] if len(told) > TOLD else [])
 
     def take_widget_state(self) -> dict[str, Any] | None:
         """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""

@@ -142,11 +142,11 @@ class Runner:
 
     def _finish(self, job: Job, run: Execution) -> Cell:
         """The finished cell, told and returned."""
-        self._router.show(job.cell, list(run.outputs.withheld()))
+        self._router.show(job.cell, list(run.outputs.withheld()), during=job.cell)
         if run.status == "ok":
             self._recovery.succeeded(job.cell, job.code)
         restored = self._recovery.take_restored()
-        notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, restored]
+        notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, *self._router.take_late(), restored]
         cell = Cell(
             cell=job.cell,
             code=job.code,

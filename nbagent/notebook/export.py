@@ -28,6 +28,7 @@ from nbagent.errors import InstallRefused
 from nbagent.events import Claim, Output
 from nbagent.kernel.widgets import STATE_MIME
 from nbagent.notebook.record import RecordedCell, RecordedTurn, RecordedUpload, Recording, Remark
+from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import upload_cells
 from nbagent.sandbox.modules import distribution_for
 from nbagent.sanitize import clean_markdown, clean_output, clean_widgets
@@ -85,9 +86,9 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
             uploads += 1
             cells += upload_cells(item.upload, uploads)
         elif item.status in RUNS_AGAIN:
-            cells.append(_code(item, widgets["state"]))
+            cells.append(_code(item, recording, widgets["state"]))
         else:
-            cells.append(_stopped(item))
+            cells.append(_stopped(item, recording))
         if last[item.turn] == number:
             # A person may run cells of their own while a question is answered.
             cells += _answer(turns.get(item.turn))
@@ -169,9 +170,9 @@ def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
     return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
-def _code(cell: RecordedCell, widgets: Container[str]) -> Any:
+def _code(cell: RecordedCell, recording: Recording, widgets: Container[str]) -> Any:
     made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
-    outputs = (clean_output(output, widgets=widgets) for output in cell.outputs)
+    outputs = shown(cell, recording, widgets=widgets)
     made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in outputs]
     made.metadata = {"nbagent": _facts(cell)}
     if cell.status == "error":
@@ -186,12 +187,12 @@ def _numbered(output: Output, count: int | None) -> Output:
     return output
 
 
-def _stopped(cell: RecordedCell) -> Any:
+def _stopped(cell: RecordedCell, recording: Recording) -> Any:
     """A cell that can't be run again without harm: its code and what it said, as text."""
     why = cell.note or "It was still running when this notebook was written."
     source = f"{_fenced(cell.code)}\n\n*Not part of a re-run: {clean_markdown(why)}*"
-    outputs = [clean_output(output) for output in cell.outputs]
-    return _markdown(f"cell-{cell.cell}", source, {**_facts(cell), "role": "stopped", "outputs": outputs})
+    facts = {**_facts(cell), "role": "stopped", "outputs": shown(cell, recording)}
+    return _markdown(f"cell-{cell.cell}", source, facts)
 
 
 def _fenced(code: str) -> str:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a case a line
 """What a browser may load when a notebook is merely opened, each in an output or a Markdown cell of its own.
 
 `{h}` is a host that nobody has, `{n}` the case's own mark: it stands in every address.
