@@ -110,6 +110,20 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
         "sandbox/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
+    33: (
+        "a notebook that is merely opened loads from elsewhere",
+        "sanitize/test_browser.py::test_jupyterlab_asks_nobody "
+        "sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
+        "sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "sanitize/test_markup.py::test_nothing_that_loads_is_left",
+    ),
+    35: (
+        "output that pretends to be another cell's",
+        "kernel/test_router.py::test_forged_output_changes_no_other_cell "
+        "kernel/test_router.py::test_an_update_that_claims_another_cell_is_told_with_the_one_that_ran "
+        "audit/test_entries.py::test_late_output_is_told_once_for_each_moment "
+        "notebook/test_shown.py::test_late_output_says_so",
+    ),
 }
 """What it is, and tests beside the self-check's attacks."""
 

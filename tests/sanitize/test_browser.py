@@ -33,6 +33,8 @@ from nbagent.notebook.record import record
 QUERY = "of-this-test"
 END = "the-end-of-all-cases"
 FLAGS = ["--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
+TOGETHER = 20
+"""Outputs of one cell: a cell costs a browser more than an output."""
 PLAIN = {"mathjax_url": "", "require_js_url": "", "jquery_url": "", "mermaid_js_url": ""}
 """What nbconvert's own template loads."""
 
@@ -154,24 +156,28 @@ def outputs() -> list[dict[str, Any]]:
 
 
 def texts() -> list[str]:
-    """The cases that Markdown cells hold: all Markdown, and all HTML."""
-    found = [*cases.MARKDOWN, *cases.HTML.strip().split("\n")]
+    """The cases that Markdown cells hold: all Markdown, and some of the HTML, of which nothing is left there."""
+    found = [*cases.MARKDOWN, *cases.HTML.strip().split("\n")[::6]]
     return [cases.fill(text, h=f"m{number}.invalid", n=f"y{number}y") for number, text in enumerate(found)]
 
 
 def exported() -> Any:
     """A session in which code, a model and a question tried it all."""
     events: list[Event] = []
-    for number, output in enumerate(outputs(), start=1):
+    for number in range(1, len(outputs()) // TOGETHER + 2):
         events.append(CellStarted(cell=number, turn=0, code="show()"))
-        events.append(CellFinished(cell=number, status="ok", outputs=[output], execution_count=number, duration=0.1))
+        shown = outputs()[(number - 1) * TOGETHER : number * TOGETHER]
+        events.append(CellFinished(cell=number, status="ok", outputs=shown, execution_count=number, duration=0.1))
     for number, text in enumerate(texts(), start=1):
-        remark = ModelReplied(turn=number, text=text, tools=["python"])
-        done = Answered(turn=number, text=text, success=True, attempts=1, usage=Usage(1, 1, 1), seconds=0.1)
-        events += [Asked(turn=number, question=text, model="m"), remark, done]
+        said = [text if number % 3 == each else "x" for each in range(3)]
+        done = Answered(turn=number, text=said[2], success=True, attempts=1, usage=Usage(1, 1, 1), seconds=0.1)
+        remarks = [ModelReplied(turn=number, text=text, tools=["python"])] if number % 3 == 1 else []
+        events += [Asked(turn=number, question=said[0], model="m"), *remarks, done]
     events += [Asked(turn=10_000, question=END, model="m")]
     made = build(record(Record(number, 0.0, event) for number, event in enumerate(events, start=1)), pins={})
     nbformat.validate(made)
+    written = json.dumps(made)
+    assert all(f"y{number}y" in written for number in range(len(cases.MARKDOWN))), "a case is missing"
     return made
 
 
@@ -179,8 +185,11 @@ def control() -> Any:
     """The same, as it is without a sanitizer."""
     v4 = nbformat.v4
     # nbconvert refuses attachments that are not there.
-    shown = [each for each in outputs() if "attachment:" not in str(each["data"])]
-    cells = [v4.new_code_cell("show()", outputs=[nbformat.from_dict({**each, "metadata": {}})]) for each in shown]
+    shown = [
+        nbformat.from_dict({**each, "metadata": {}}) for each in outputs() if "attachment:" not in str(each["data"])
+    ]
+    parts = [shown[at : at + TOGETHER] for at in range(0, len(shown), TOGETHER)]
+    cells = [v4.new_code_cell("show()", outputs=part) for part in parts]
     cells += [v4.new_markdown_cell(text) for text in [*texts(), END] if "attachment:" not in text]
     return v4.new_notebook(cells=cells)
 
