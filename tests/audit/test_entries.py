@@ -163,7 +163,7 @@ def test_what_comes_after_a_cell_is_not_the_cell_s() -> None:
 
 
 def test_late_output_is_told_once_for_each_moment() -> None:
-    """What is added to a cell after its end, or changed there, has an entry with the cell that ran; its own has none."""
+    """What is added to a cell after its end, or changed, has an entry with the cell that ran; its own has none."""
     shown = {"text/plain": "x"}
     stream = {"output_type": "stream", "name": "stdout", "text": "x"}
     events = [
