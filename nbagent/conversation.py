@@ -366,7 +366,7 @@ class Conversation:
         data = bool(self._recording.data or self._recording.uploads or self._heard)
         found = [UNCHECKED]
         with contained("The numbers of an answer were not looked for in the outputs"):
-            found = claims(text, {cell.cell: cell.outputs for cell in cells}, given=given, data=data)
+            found = claims(text, {cell.cell: cell.all_outputs for cell in cells}, given=given, data=data)
         self._claimed = text, len(cells), found
         return found
 

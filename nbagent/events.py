@@ -291,12 +291,19 @@ class OutputAdded(Fact, frozen=True, kw_only=True):
 
 
 class OutputUpdated(Fact, frozen=True, kw_only=True):
-    """Every display that carries this `display_id`, in any cell, now shows this data."""
+    """Every display that carries this `display_id`, in any cell, now shows this data.
+
+    `cell` is the one that the message says it belongs to: a claim. What the controller saw itself is `during`.
+    """
 
     cell: int
     display_id: str
     data: dict[str, Any]
     metadata: dict[str, Any] = {}
+    during: int | None = None
+    """The cell that ran when it came, 0 for none; None in an old log."""
+    changed: list[int] = []
+    """The cells but `during` whose output it changed: they had ended."""
 
 
 class OutputsCleared(Fact, frozen=True, kw_only=True):
@@ -427,10 +434,12 @@ class CellFinished(Fact, frozen=True, kw_only=True):
 
 
 class LateOutput(Fact, frozen=True, kw_only=True):
-    """Output that arrived after its cell had ended; it belongs to `cell`."""
+    """Output that arrived after its cell had ended; it says that it belongs to `cell`."""
 
     cell: int
     output: Output
+    during: int | None = None
+    """The cell that ran when it came, 0 for none; None in an old log."""
 
 
 class StateLost(Fact, frozen=True, kw_only=True):

@@ -139,11 +139,25 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
         "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
     ),
+    33: (
+        "a notebook that is merely opened loads from elsewhere",
+        "sanitize/test_browser.py::test_jupyterlab_asks_nobody "
+        "sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
+        "sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "sanitize/test_markup.py::test_nothing_that_loads_is_left",
+    ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",
         "test_mcp_http.py::test_without_the_token_nobody_gets_in test_mcp_http.py::test_another_user_has_no_token "
         "test_mcp_http.py::test_a_socket_is_of_one_user test_mcp_http.py::test_a_request_for_another_host_is_refused "
         "test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused",
+    ),
+    35: (
+        "output that pretends to be another cell's",
+        "kernel/test_router.py::test_forged_output_changes_no_other_cell "
+        "kernel/test_router.py::test_an_update_that_claims_another_cell_is_told_with_the_one_that_ran "
+        "audit/test_entries.py::test_late_output_is_told_once_for_each_moment "
+        "notebook/test_shown.py::test_late_output_says_so",
     ),
     36: ("one session fills the host's disk", "test_quota.py::test_the_hosts_disk_is_bounded"),
     37: (

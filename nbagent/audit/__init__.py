@@ -6,7 +6,12 @@
 `entries.py` says what is written, as a pure function of the session's events; `chain.py` writes it; `verify.py` reads
 it back and says where it is not what was written.
 
-What it proves depends on what an attacker can write:
+What it proves is what the controller saw: which code it sent to the kernel, who let it, what came back and when. It
+doesn't prove what code in the kernel did to the kernel: a cell shares its process with those before and after it, so it
+can change their variables, answer in the kernel's name, and send output that says it is another cell's. What came for a
+cell after its end is told as that (`late_output`), with the cell that really ran.
+
+How much it proves depends on what an attacker can write:
 
 - *The session's folder only.* Any change is noticed: a byte, a line that was taken out, put in or moved, the end cut
   off, all of it written anew. The chain shows the first four, the head the rest. Where the event log was changed and

@@ -6,6 +6,10 @@ An entry has `type`, `time` (UTC, RFC 3339), `log` (the number of the event that
 functions below. A cell has two: `cell_begun` is written before its code runs, so that no code ever ran without a trace;
 `cell` when it has ended, and has it all. A cell that nobody saw the end of, because nbagent was killed, gets its `cell`
 when the session goes on, with the status `unknown`.
+
+The hash in `cell` is of what the cell showed when it ended. Code can add to that later, and change it: of each cell and
+each moment at which that happened there is one `late_output`, written when it first happened, with the cell that ran
+then (0 for none).
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ from nbagent.events import (
 Entry = dict[str, Any]
 """One line of the audit log, without what chains it."""
 
-LEFT_OUT = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, ModelReplied)
+LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied)
 """Events that no entry is made of: what a cell showed (its entry has a hash of it), and the model's words."""
 
 
@@ -66,6 +70,7 @@ class Entries:
         self._refused: list[str] = []
         self._hosts: list[str] = []
         self._commands = 0
+        self._late: set[tuple[int, int, str]] = set()
 
     def add(self, record: Record) -> Iterator[Entry]:
         """The entries of the next event, most often one or none."""
@@ -75,6 +80,9 @@ class Entries:
     def _of(self, record: Record) -> Iterator[Entry]:
         event = record.event
         if isinstance(event, LEFT_OUT):
+            return
+        if isinstance(event, LateOutput | OutputUpdated):
+            yield from self._late_output(event)
             return
         if isinstance(event, SessionStarted | SessionResumed | CellStarted) and self._open is not None:
             yield self._unknown_end(self._open, record.at)
@@ -95,6 +103,21 @@ class Entries:
             case _:
                 self._note(event)
                 yield _plain(_NAMES.get(type(event), _snake(type(event).__name__)), event)
+
+    def _late_output(self, event: LateOutput | OutputUpdated) -> Iterator[Entry]:
+        """Output that was added to a cell that had ended, or changed there, once for each moment."""
+        if event.during is None:
+            return  # a log of before this was told
+        if isinstance(event, LateOutput):
+            how, cells, shown = "added", [event.cell], event.output
+        else:
+            how, cells, shown = "changed", event.changed, event.data
+        for cell in cells:
+            moment = (cell, event.during, how)
+            if cell != event.during and moment not in self._late:
+                self._late.add(moment)
+                sha256 = _sha256(msgspec.json.encode(shown, order="sorted"))
+                yield {"type": "late_output", "cell": cell, "during": event.during, "how": how, "first_sha256": sha256}
 
     def _note(self, event: Event) -> None:
         """Remember what belongs to the running cell."""

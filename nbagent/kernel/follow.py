@@ -38,7 +38,9 @@ class Follower:
         self._waited = waited
 
     def send(self, job: Job) -> Execution:
-        """Send the code, once."""
+        """Send the code, once; what is there before is told as what came while no cell ran."""
+        for channel, message in self._process.connection.read():
+            self._router.take(channel, message)
         outputs = self._router.begin(job.cell)
         run = Execution(self._process.execute_cell(job.code), outputs, job.cell, time.monotonic())
         self._router.remember(run.msg_id, job.cell, outputs)

@@ -82,6 +82,8 @@ class Updated:
     display_id: str
     data: dict[str, Any]
     metadata: dict[str, Any]
+    cells: tuple[int, ...] = ()
+    """The cells in which it is shown, each once, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class CellOutputs:
 
     Args:
         displays: The session's; updates of a display_id reach earlier cells through it.
+        cell: The cell's number; 0 for what is no cell.
         limits: What is kept.
         spill: Gets the stream text that is left out between a kept head and tail. What it raises passes through.
 
@@ -105,9 +108,12 @@ class CellOutputs:
         untold: Messages whose changes were not, or not wholly, returned because live display was used up.
     """
 
-    def __init__(self, *, displays: Displays, limits: OutputLimits | None = None, spill: Spill | None = None) -> None:
+    def __init__(
+        self, *, displays: Displays, cell: int = 0, limits: OutputLimits | None = None, spill: Spill | None = None
+    ) -> None:
         self.ignored = 0
         self.untold = 0
+        self._cell = cell
         self._displays = displays
         self._limits = limits = limits or OutputLimits()
         self._streams = CellStreams(
@@ -279,7 +285,7 @@ class CellOutputs:
         self._kept.room = max(0, self._kept.room - size)
         if display_id:
             self._kept.display_ids[id(output)] = display_id
-            self._displays.show(display_id, output, size=size)
+            self._displays.show(display_id, output, size=size, cell=self._cell)
         # A copy, because updates put other data into the dict that is kept.
         self._tell(changes, Added(dict(output), display_id), size=size)
 
@@ -358,11 +364,12 @@ class Displays:
     def __contains__(self, display_id: str) -> bool:
         return display_id in self._shown
 
-    def show(self, display_id: str, output: Output, *, size: int) -> None:
-        """Remember that `output` shows `display_id`; its data has `size` characters."""
+    def show(self, display_id: str, output: Output, *, size: int, cell: int = 0) -> None:
+        """Remember that `output` of a cell shows `display_id`; its data has `size` characters."""
         shown = self._shown.pop(display_id, None) or _Shown(size)
         self._shown[display_id] = shown
         shown.outputs[id(output)] = output
+        shown.cells[id(output)] = cell
         self._outputs += 1
         self._size += shown.size
         while self._outputs > self._count or self._size > self._limit:
@@ -374,6 +381,7 @@ class Displays:
         shown = self._shown.get(display_id)
         if shown is None or shown.outputs.pop(id(output), None) is None:
             return
+        del shown.cells[id(output)]
         self._outputs -= 1
         self._size -= shown.size
         if not shown.outputs:
@@ -394,7 +402,7 @@ class Displays:
         self._size = others + bundle.size * count
         for output in shown.outputs.values():
             output["data"], output["metadata"] = bundle.data, bundle.metadata
-        return Updated(display_id, bundle.data, bundle.metadata)
+        return Updated(display_id, bundle.data, bundle.metadata, tuple(sorted(set(shown.cells.values()) - {0})))
 
 
 def within(outputs: list[Output], quota: Quota) -> list[Output]:
@@ -433,6 +441,7 @@ class _Shown:
 
     size: int
     outputs: dict[int, Output] = field(default_factory=dict)
+    cells: dict[int, int] = field(default_factory=dict)
 
 
 def _execution_count(value: object) -> int | None:

@@ -101,7 +101,9 @@ class Recovery:
         self._process.disconnect()
         reason = self._reason(run)
         content = {"ename": "KernelDied", "evalue": reason, "traceback": [f"KernelDied: {reason}"]}
-        self._router.show(run.cell, run.outputs.add({"header": {"msg_type": "error"}, "content": content}))
+        self._router.show(
+            run.cell, run.outputs.add({"header": {"msg_type": "error"}, "content": content}), during=run.cell
+        )
         self._deaths += 1
         run.state_lost = f"{reason} {LOST}"
         run.notes.append(run.state_lost)

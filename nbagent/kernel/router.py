@@ -1,7 +1,7 @@
 """Where each message of a kernel belongs: to the cell that runs, to an earlier one, to the widgets, or nowhere.
 
 What a message says of its parent is a claim. It decides whose output it becomes, and no more: a cell that has ended
-stays as it was returned, and what comes for it later is told as late.
+stays as it was returned, and what comes for it later is told as late, with the cell that runs then.
 """
 
 from __future__ import annotations
@@ -27,9 +27,18 @@ follows sees the last one in any case, and those between are superseded before a
 PACE = 1024 * 1024
 DISPLAYS = 10_000
 """Displays whose last update is remembered."""
+TOLD = 10
+"""Sentences on late output that one cell's note has."""
 
 Notify = Callable[[Event], object]
 """Gets each event as it happens. It must not raise but to end the cell: a log that can't be written."""
+
+
+def late_sentence(cell: int, during: int, how: str) -> str:
+    """What the model is told of output that was added or changed after its cell's end."""
+    when = f"while cell {during} ran" if during else "while no cell ran"
+    what = f"Output was added to cell {cell}" if how == "added" else f"What cell {cell} showed was changed"
+    return f"{what} {when}, after that cell had ended."
 
 
 class Router:
@@ -57,15 +66,16 @@ class Router:
         self._displays = Displays()
         self.widgets = Widgets(displays=self._displays)
         self._widgets_changed = False
-        self._held: dict[str, tuple[int, Updated]] = {}
+        self._held: dict[str, tuple[int, Updated, int]] = {}
         self._due: dict[str, float] = {}
         self._recent: OrderedDict[str, tuple[int, CellOutputs]] = OrderedDict()
         self._silent: deque[str] = deque()
+        self._late: dict[tuple[int, int, str], None] = {}
 
     def begin(self, cell: int) -> CellOutputs:
         """Where the outputs of a cell that begins are collected."""
         spill = self._spill(cell) if self._spill else None
-        return CellOutputs(displays=self._displays, limits=self._limits, spill=spill)
+        return CellOutputs(displays=self._displays, cell=cell, limits=self._limits, spill=spill)
 
     def forget(self) -> None:
         """A new kernel took the old one's place: whatever that one had open is gone."""
@@ -115,7 +125,7 @@ class Router:
         elif run is not None and parent == run.msg_id:
             self._take_present(message, run)
         elif parent in self._recent and kind != "status":
-            self._take_late(message, *self._recent[parent])
+            self._take_late(message, *self._recent[parent], during=run.cell if run is not None else 0)
 
     def take_unseen(self, channel: str, message: dict[str, Any]) -> None:
         """Take a message of code that is run again: nothing of it is shown, only widgets are open again."""
@@ -128,21 +138,26 @@ class Router:
         if message["header"].get("msg_type") == "status":
             run.idle |= message["content"].get("execution_state") == "idle"
         else:
-            self.show(run.cell, run.outputs.add(message))
+            self.show(run.cell, run.outputs.add(message), during=run.cell)
 
-    def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs) -> None:
+    def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs, *, during: int) -> None:
         for change in outputs.add(message):
             if isinstance(change, Added):
-                self._notify(LateOutput(cell=cell, output=change.output))
+                if cell != during:
+                    self._late[(cell, during, "added")] = None
+                self._notify(LateOutput(cell=cell, output=change.output, during=during))
             else:
-                self.show(cell, [change])
+                self.show(cell, [change], during=during)
         self.flush()
 
-    def show(self, cell: int, changes: list[Change]) -> None:
-        """Tell what changed in what a cell shows; an update waits if the one before it has only just been told."""
+    def show(self, cell: int, changes: list[Change], *, during: int) -> None:
+        """Tell what changed in what a cell shows, while that one or another one runs.
+
+        An update waits if the one before it has only just been told.
+        """
         for change in changes:
             if isinstance(change, Updated):
-                self._held[change.display_id] = cell, change
+                self._held[change.display_id] = cell, change, during
                 if (now := time.monotonic()) >= self._due.get(change.display_id, 0.0):
                     self._tell_held(change.display_id, now)
                 continue
@@ -161,11 +176,23 @@ class Router:
             self._tell_held(name, now)
 
     def _tell_held(self, name: str, now: float) -> None:
-        cell, change = self._held.pop(name)
+        cell, change, during = self._held.pop(name)
         if len(self._due) >= DISPLAYS:
             self._due.clear()
         self._due[name] = now + PAUSE + sum(map(_length, change.data.values())) / PACE
-        self._notify(OutputUpdated(cell=cell, display_id=name, data=change.data, metadata=change.metadata))
+        changed = [each for each in change.cells if each != during]
+        for each in changed:
+            self._late[(each, during, "changed")] = None
+        data, metadata = change.data, change.metadata
+        self._notify(
+            OutputUpdated(cell=cell, display_id=name, data=data, metadata=metadata, during=during, changed=changed)
+        )
+
+    def take_late(self) -> list[str]:
+        """What came late since the last call, a sentence for each cell and moment."""
+        told = [late_sentence(cell, during, how) for cell, during, how in self._late]
+        self._late.clear()
+        return told[:TOLD] + ([f"So it went {len(told) - TOLD:,} more times."] if len(told) > TOLD else [])
 
     def take_widget_state(self) -> dict[str, Any] | None:
         """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""

@@ -147,7 +147,7 @@ class Runner:
 
     def _finish(self, job: Job, run: Execution) -> Cell:
         """The finished cell, told and returned."""
-        self._router.show(job.cell, list(run.outputs.withheld()))
+        self._router.show(job.cell, list(run.outputs.withheld()), during=job.cell)
         self._router.flush()
         if run.status == "ok":
             self._recovery.succeeded(job.cell, job.code)
@@ -155,7 +155,8 @@ class Runner:
         outputs, over = run.outputs.outputs(), ""
         if self._quota is not None:
             outputs, over = within(outputs, self._quota), self._quota.news()
-        notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, restored, over]
+        late = self._router.take_late()
+        notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, *late, restored, over]
         cell = Cell(
             cell=job.cell,
             code=job.code,

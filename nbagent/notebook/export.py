@@ -3,13 +3,19 @@
 Its first code cell names the packages in PEP 723's form, with exact versions, which `juv`, `uv` and nbagent's own
 kernels act on. A cell that failed is marked `raises-exception`, so that a re-run goes on where the session went on. A
 cell that had to be stopped, or that took its kernel with it, would do so again, and stands as text.
+
+Whatever code, a model or a question put into it, the notebook loads nothing when it is opened (`nbagent.sanitize`), and
+what came to a cell after its end says when. Its code is as it ran: it runs only when somebody runs it.
 """
 
 from __future__ import annotations
 
 import ast
+import html
 import json
+import re
 import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +29,10 @@ from nbagent.events import Claim, Output
 from nbagent.kernel.widgets import STATE_MIME
 from nbagent.notebook import place
 from nbagent.notebook.record import RecordedCell, RecordedTurn, RecordedUpload, Recording, Remark
+from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import upload_cells
 from nbagent.sandbox.modules import distribution_for
+from nbagent.sanitize import clean_markdown, clean_output, clean_widgets
 
 KERNELS = {
     "docker": "Python (sandboxed, Docker)",
@@ -67,6 +75,7 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
     if recording.cells:
         cells.append(_requirements(recording, pins))
     turns = {turn.turn: turn for turn in recording.turns}
+    widgets = clean_widgets(recording.widgets, lambda outputs: [clean_output(each) for each in outputs])
     last = {item.turn: number for number, item in enumerate(recording.items)}
     remarks = uploads = 0
     for number, item in enumerate(recording.items):
@@ -74,18 +83,20 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
             cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
         elif isinstance(item, Remark):
             remarks += 1
-            cells.append(_markdown(f"remark-{remarks}", item.text, {"role": "remark", "turn": item.turn}))
+            cells.append(
+                _markdown(f"remark-{remarks}", clean_markdown(item.text), {"role": "remark", "turn": item.turn})
+            )
         elif isinstance(item, RecordedUpload):
             uploads += 1
             cells += upload_cells(item.upload, uploads)
         elif item.status in RUNS_AGAIN:
-            cells.append(_code(item))
+            cells.append(_code(item, recording, widgets["state"]))
         else:
-            cells.append(_stopped(item))
+            cells.append(_stopped(item, recording))
         if last[item.turn] == number:
             # A person may run cells of their own while a question is answered.
             cells += _answer(turns.get(item.turn))
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording))
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording, widgets))
     # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
     return nbformat.from_dict(notebook)
 
@@ -130,7 +141,7 @@ def imports(code: str) -> set[str]:
 
 
 def _question(turn: RecordedTurn) -> str:
-    return f"**Question {turn.turn}**\n\n{turn.question}"
+    return f"**Question {turn.turn}**\n\n{clean_markdown(turn.question)}"
 
 
 def _answer(turn: RecordedTurn | None) -> list[Any]:
@@ -140,19 +151,19 @@ def _answer(turn: RecordedTurn | None) -> list[Any]:
     facts: dict[str, Any] = {"role": "answer", "turn": turn.turn}
     if turn.claims:
         facts["claims"] = [to_builtins(claim) for claim in turn.claims]
-    return [_markdown(f"answer-{turn.turn}", turn.answer + note + _sources(turn.claims), facts)]
+    return [_markdown(f"answer-{turn.turn}", clean_markdown(turn.answer) + note + _sources(turn.claims), facts)]
 
 
 def _sources(claims: list[Claim]) -> str:
     """Where each number of an answer stands, folded; and those that stand nowhere, for all to see."""
     told = ""
     if missing := [claim.text for claim in claims if not claim.supported]:
-        told += f"\n\n*Shown by no cell: {', '.join(missing)}.*"
+        told += f"\n\n*Shown by no cell: {clean_markdown(', '.join(missing))}.*"
     if found := [claim for claim in claims if claim.supported]:
         # JupyterLab goes to the cell by its id.
         lines = [
-            f"- {claim.text}: [cell {claim.cell}](#cell-id=cell-{claim.cell})"
-            + (f", as {claim.shown}" if claim.shown != claim.text else "")
+            f"- {clean_markdown(claim.text)}: [cell {claim.cell}](#cell-id=cell-{claim.cell})"
+            + (f", as {clean_markdown(claim.shown)}" if claim.shown != claim.text else "")
             for claim in found
         ]
         told += "\n\n<details><summary>Where the numbers stand</summary>\n\n" + "\n".join(lines) + "\n\n</details>"
@@ -163,9 +174,10 @@ def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
     return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
-def _code(cell: RecordedCell) -> Any:
+def _code(cell: RecordedCell, recording: Recording, widgets: Container[str]) -> Any:
     made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
-    made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in cell.outputs]
+    outputs = shown(cell, recording, widgets=widgets)
+    made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in outputs]
     made.metadata = {"nbagent": _facts(cell)}
     if cell.status == "error":
         made.metadata["tags"] = ["raises-exception"]
@@ -173,17 +185,29 @@ def _code(cell: RecordedCell) -> Any:
 
 
 def _numbered(output: Output, count: int | None) -> Output:
-    if output["output_type"] == "execute_result" and output.get("execution_count") is None:
+    if output["output_type"] == "execute_result":
+        # What the output says of itself is a claim: it is this cell's.
         return {**output, "execution_count": count}
     return output
 
 
-def _stopped(cell: RecordedCell) -> Any:
+def _stopped(cell: RecordedCell, recording: Recording) -> Any:
     """A cell that can't be run again without harm: its code and what it said, as text."""
     why = cell.note or "It was still running when this notebook was written."
-    fence = "`" * max(3, _longest(cell.code, "`") + 1)
-    source = f"{fence}python\n{cell.code}\n{fence}\n\n*Not part of a re-run: {why}*"
-    return _markdown(f"cell-{cell.cell}", source, {**_facts(cell), "role": "stopped", "outputs": cell.outputs})
+    source = f"{_fenced(cell.code)}\n\n*Not part of a re-run: {clean_markdown(why)}*"
+    facts = {**_facts(cell), "role": "stopped", "outputs": shown(cell, recording)}
+    return _markdown(f"cell-{cell.cell}", source, facts)
+
+
+def _fenced(code: str) -> str:
+    """Code as Markdown shows it, and as it can be copied."""
+    fence = "`" * max(3, _longest(code, "`") + 1)
+    block = f"{fence}python\n{code}\n{fence}"
+    if clean_markdown(block) == block:
+        return block
+    # As HTML, in which no sign of the code's is a sign of Markdown's, of HTML's or of TeX's.
+    quoted = re.sub(r"[!\\$`]", lambda sign: f"&#{ord(sign[0])};", html.escape(code))
+    return f'<pre><code class="language-python">{quoted}</code></pre>'
 
 
 def _longest(text: str, character: str) -> int:
@@ -209,7 +233,7 @@ def _facts(cell: RecordedCell) -> dict[str, Any]:
     return facts
 
 
-def _metadata(recording: Recording) -> dict[str, Any]:
+def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
     started = recording.started
     engine = started.engine if started else "bubblewrap"
     metadata: dict[str, Any] = {
@@ -223,8 +247,8 @@ def _metadata(recording: Recording) -> dict[str, Any]:
     }
     if started:
         metadata["language_info"]["version"] = started.python
-    if recording.widgets.get("state"):
-        metadata["widgets"] = {STATE_MIME: recording.widgets}
+    if widgets["state"]:
+        metadata["widgets"] = {STATE_MIME: widgets}
     return metadata
 
 

@@ -36,8 +36,22 @@ DATA = "/tmp/data"  # noqa: S108 - a path inside
 
 
 @dataclass
+class Late:
+    """Output that a cell got after its end, and the cell that ran then: 0 for none, None if the log doesn't say."""
+
+    output: Output
+    during: int | None
+
+
+@dataclass
 class RecordedCell:
-    """A cell as it stands in the log; `status` is `running` while nothing tells of its end."""
+    """A cell as it stands in the log; `status` is `running` while nothing tells of its end.
+
+    Attributes:
+        outputs: What it showed at its end, and what updates have made of that.
+        changed: By the place of an output in them, the cell that ran when it was last changed after the end.
+        late: What came for it after its end.
+    """
 
     cell: int
     turn: int
@@ -48,6 +62,13 @@ class RecordedCell:
     duration: float = 0.0
     note: str = ""
     installed: list[Package] = field(default_factory=list)
+    changed: dict[int, int | None] = field(default_factory=dict)
+    late: list[Late] = field(default_factory=list)
+
+    @property
+    def all_outputs(self) -> list[Output]:
+        """What it shows, what came late included."""
+        return [*self.outputs, *(each.output for each in self.late)]
 
 
 @dataclass
@@ -94,6 +115,8 @@ class Recording:
         left_out: What of it code is not shown, in sentences.
         files: What reached the host, by path.
         widgets: The state of the widgets, empty if there are none.
+        widgets_changed: By the name of a widget's model, the last cell at whose end it was another than at an earlier
+            one's.
     """
 
     started: SessionStarted | None = None
@@ -103,11 +126,12 @@ class Recording:
     left_out: list[str] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
     widgets: dict[str, Any] = field(default_factory=dict)
+    widgets_changed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._cells: dict[int, RecordedCell] = {}
         self._turns: dict[int, RecordedTurn] = {}
-        self._shown: dict[str, list[Output]] = {}
+        self._shown: dict[str, list[tuple[RecordedCell, int]]] = {}
 
     @property
     def cells(self) -> list[RecordedCell]:
@@ -158,7 +182,7 @@ class Recording:
             case FileUploaded() as upload:
                 self.items.append(RecordedUpload(upload))
             case WidgetState(state=state):
-                self.widgets = state
+                self._take_widgets(state)
             case event:
                 self._add_output(event)
 
@@ -180,13 +204,17 @@ class Recording:
                 _append(cell.outputs, output)
             case OutputsCleared() if cell and cell.status == "running":
                 cell.outputs.clear()
-            case LateOutput(output=output) if cell:
+            case LateOutput(output=output, during=during) if cell and (cell.status == "running" or during == cell.cell):
                 _append(cell.outputs, output)
             case FilesLeft() as left if cell:
                 _append(cell.outputs, left_output(left))
-            case OutputUpdated(display_id=name, data=data, metadata=metadata):
-                for output in self._shown.get(name, []):
-                    output["data"], output["metadata"] = data, metadata
+            case LateOutput(output=output, during=during) if cell:
+                self._add_late(cell, output, during)
+            case OutputUpdated(display_id=name, data=data, metadata=metadata, during=during):
+                for shown, place in self._shown.get(name, []):
+                    shown.outputs[place] = {**shown.outputs[place], "data": data, "metadata": metadata}
+                    if during != shown.cell:
+                        shown.changed[place] = during
             case CellFinished() as finished if cell:
                 self._finish(cell, finished)
 
@@ -195,9 +223,26 @@ class Recording:
         cell.execution_count = finished.execution_count
         # The kernel goes on changing its own dicts when displays are updated; the record follows by events.
         cell.outputs = [copy.copy(output) for output in finished.outputs]
-        for name, output in zip(finished.display_ids, cell.outputs, strict=False):
+        for place, (name, _) in enumerate(zip(finished.display_ids, cell.outputs, strict=False)):
             if name:
-                self._shown.setdefault(name, []).append(output)
+                self._shown.setdefault(name, []).append((cell, place))
+
+    @staticmethod
+    def _add_late(cell: RecordedCell, output: Output, during: int | None) -> None:
+        if cell.late and cell.late[-1].during == during:
+            last = [cell.late.pop().output]
+            _append(last, output)
+            cell.late += [Late(each, during) for each in last]
+        else:
+            cell.late.append(Late(dict(output), during))
+
+    def _take_widgets(self, state: dict[str, Any]) -> None:
+        """Take the state that the widgets had at the end of the last cell."""
+        former, last = self.widgets.get("state", {}), max(self._cells, default=0)
+        for name, model in state.get("state", {}).items():
+            if name in former and former[name] != model:
+                self.widgets_changed[name] = last
+        self.widgets = state
 
 
 def _append(outputs: list[Output], output: Output) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import nbformat
 
 from nbagent.events import FileUploaded
+from nbagent.sanitize import clean_markdown
 
 _AGAIN = """\
 def _upload(name, path, sha256, unpack):
@@ -45,7 +46,7 @@ def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
     text = f"{what} ({upload.size:,} bytes, SHA-256 `{upload.sha256}`). {needs}"
     source = _AGAIN.format(name=upload.name, path=upload.path, sha256=upload.sha256, unpack=bool(upload.unpacked))
     return [
-        nbformat.v4.new_markdown_cell(text, id=f"upload-{number}", metadata={"nbagent": facts}),
+        nbformat.v4.new_markdown_cell(clean_markdown(text), id=f"upload-{number}", metadata={"nbagent": facts}),
         nbformat.v4.new_code_cell(
             source,
             id=f"upload-{number}-again",

@@ -16,6 +16,8 @@ from nbagent.events import (
     Event,
     Fact,
     InstallFailed,
+    LateOutput,
+    OutputUpdated,
     Package,
     PackagesInstalled,
     Record,
@@ -158,3 +160,24 @@ def test_what_comes_after_a_cell_is_not_the_cell_s() -> None:
     all_at_once = list(entries(stories.records(events)))
     cell = next(entry for entry in all_at_once if entry["type"] == "cell")
     assert (cell["packages"], cell["packages_refused"]) == ([], [])
+
+
+def test_late_output_is_told_once_for_each_moment() -> None:
+    """What is added to a cell after its end, or changed, has an entry with the cell that ran; its own has none."""
+    shown = {"text/plain": "x"}
+    stream = {"output_type": "stream", "name": "stdout", "text": "x"}
+    events = [
+        CellStarted(cell=1, turn=0, code=""),
+        OutputUpdated(cell=1, display_id="a", data=shown, during=1),
+        finished(1),
+        LateOutput(cell=1, output=stream, during=0),
+        CellStarted(cell=2, turn=0, code=""),
+        LateOutput(cell=1, output=stream, during=2),
+        LateOutput(cell=1, output=stream, during=2),
+        OutputUpdated(cell=1, display_id="a", data=shown, during=2, changed=[1]),
+        LateOutput(cell=1, output=stream),
+        finished(2),
+    ]
+    found = [*entries(Record(number, 0.0, event) for number, event in enumerate(events, start=1))]
+    late = [(each["cell"], each["during"], each["how"]) for each in found if each["type"] == "late_output"]
+    assert late == [(1, 0, "added"), (1, 2, "added"), (1, 2, "changed")]

@@ -22,6 +22,10 @@ async def test_displays_are_updated_across_cells(kernel: Kernel, events: Events)
     assert second.outputs == []
     (told,) = events.of(OutputUpdated)
     assert (told.display_id, told.data["text/plain"]) == ("shown", "'second'")
+    assert (told.during, told.changed) == (second.cell, [first.cell])
+    assert f"What cell {first.cell} showed was changed while cell {second.cell} ran" in second.note
+    third = await kernel.run("own = display(1, display_id='own'); own.update(2)")
+    assert (events.of(OutputUpdated)[-1].changed, third.note) == ([], "")
     assert first.status == "ok"
 
 
@@ -63,7 +67,8 @@ threading.Thread(target=say).start()
     second = await kernel.run("pass")
     assert (first.text, second.text) == ("", "")
     (late,) = events.of(LateOutput)
-    assert (late.cell, late.output["text"]) == (first.cell, "late\n")
+    assert (late.cell, late.during, late.output["text"]) == (first.cell, 0, "late\n")
+    assert f"Output was added to cell {first.cell} while no cell ran" in second.note
 
 
 FORGE = """
@@ -95,7 +100,8 @@ print("second")
     second = await kernel.run(code)
     assert (second.status, second.text) == ("ok", "second")
     assert json.dumps(first.outputs) == outputs
-    assert {each.cell for each in events.of(LateOutput)} == {first.cell}
+    assert {(each.cell, each.during) for each in events.of(LateOutput)} == {(first.cell, second.cell)}
+    assert f"Output was added to cell {first.cell} while cell {second.cell} ran" in second.note
 
 
 async def test_an_early_idle_loses_nothing_for_others(kernel: Kernel) -> None:
@@ -156,3 +162,17 @@ async def test_updates_that_are_superseded_at_once_are_not_all_told(kernel: Kern
     assert 2 <= len(told) < 1000
     last = {each.display_id: each.data["text/plain"] for each in told}
     assert last == {"fast-1": "1999", "fast-2": "1999"}
+
+
+async def test_an_update_that_claims_another_cell_is_told_with_the_one_that_ran(kernel: Kernel, events: Events) -> None:
+    """Whatever parent a message names, an update of what an ended cell showed names the cell that really ran."""
+    first = await kernel.run(FORGE + "first = me\nfrom IPython.display import display\ndisplay(1, display_id='mine')")
+    forged = """
+content = {"data": {"text/plain": "forged"}, "metadata": {}, "transient": {"display_id": "mine"}}
+forge("update_display_data", content, first)
+forge("display_data", content, first)
+"""
+    second = await kernel.run(forged)
+    changes = [each for each in events.of(OutputUpdated) if each.display_id == "mine"]
+    assert {(each.during, *each.changed) for each in changes} == {(second.cell, first.cell)}
+    assert f"What cell {first.cell} showed was changed while cell {second.cell} ran" in second.note

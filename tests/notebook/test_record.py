@@ -25,7 +25,7 @@ from nbagent.events import (
     Usage,
     WidgetState,
 )
-from nbagent.notebook.record import RecordedCell, RecordedTurn, Recording, record
+from nbagent.notebook.record import Late, RecordedCell, RecordedTurn, Recording, record
 
 PACKAGE = Package("humanize", "4.17.0", "0" * 64)
 
@@ -130,10 +130,12 @@ def test_cleared_output_is_gone() -> None:
 
 
 def test_late_output_goes_to_its_cell() -> None:
-    """What a thread prints after its cell ended is joined to that cell's output."""
-    late = LateOutput(cell=1, output=stream("b"))
-    recording = told(started(1), finished(1, stream("a")), started(2), late, finished(2))
-    assert [cell.outputs for cell in recording.cells] == [[stream("ab")], []]
+    """What a thread prints after its cell ended is that cell's, apart from what it showed, with the cell that ran."""
+    late = [LateOutput(cell=1, output=stream(text), during=during) for text, during in (("b", 2), ("c", 2), ("d", 0))]
+    recording = told(started(1), finished(1, stream("a")), started(2), *late[:2], finished(2), late[2])
+    assert [cell.outputs for cell in recording.cells] == [[stream("a")], []]
+    assert recording.cells[0].late == [Late(stream("bc"), 2), Late(stream("d"), 0)]
+    assert recording.cells[0].all_outputs == [stream("a"), stream("bc"), stream("d")]
 
 
 def test_an_update_reaches_every_display_of_that_name() -> None:

@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 from program import TABLE, call, replies
 
 from nbagent import Session
+from nbagent.sanitize import clean_output
 
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.group_by('species').len().sort('species')"
 CELLS = [
@@ -34,10 +35,14 @@ async def exported(path: Path, *data: Path, cells: list[str] = CELLS, engine: st
 
 
 async def again(path: Path) -> Any:
-    """The notebook after a plain re-run, as `jupyter execute` does it."""
+    """The notebook after a plain re-run, as `jupyter execute` does it; its new outputs as an export has them."""
     notebook: Any = nbformat.read(path, as_version=4)
     client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(path.parent)}})
-    return await asyncio.wait_for(client.async_execute(), 120)
+    made: Any = await asyncio.wait_for(client.async_execute(), 120)
+    for cell in made.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.from_dict(clean_output(output)) for output in cell.outputs]
+    return made
 
 
 def outputs(notebook: Any) -> dict[str, list[Any]]:

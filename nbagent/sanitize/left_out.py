@@ -1,0 +1,50 @@
+"""What was taken out of one output, to be said at its place. Pure."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+KINDS = 8
+"""Different things that are named."""
+_DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp|bmp|avif|svg\+xml)[;,][^<>\"'\\()]*", re.IGNORECASE)
+
+
+class LeftOut:
+    """Counts what is taken out, by name."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def add(self, what: str) -> None:
+        """Count one more of `what`, a noun with its article: `a picture from example.org`."""
+        if what in self._counts or len(self._counts) < KINDS:
+            self._counts[what] = self._counts.get(what, 0) + 1
+        else:
+            self._counts["more"] = self._counts.get("more", 0) + 1
+
+    def loads(self, what: str, address: str) -> None:
+        """Count one more thing that would be loaded from an address."""
+        self.add(f"{what} from {host(address)}")
+
+    def sentence(self) -> str:
+        """What to say, without brackets and line ends: it stands in text, in HTML and in Markdown alike."""
+        named = (f"{what} ({count:,} times)" if count > 1 else what for what, count in self._counts.items())
+        return f"Left out: {', '.join(named)}. The log of the session has it whole."
+
+
+def host(address: str) -> str:
+    """Where an address leads, as it can be said: letters, digits, dots and hyphens."""
+    try:
+        name = urlsplit(re.sub(r"[\x00-\x20]|\\", lambda found: "/" if found[0] == "\\" else "", address)).netloc
+    except ValueError:
+        name = ""
+    return re.sub(r"[^\w.:-]", "", name.rpartition("@")[2])[:80] or "the machine that shows it"
+
+
+def is_data_image(address: str) -> bool:
+    """Whether an address is a picture that it holds itself."""
+    return _DATA_IMAGE.fullmatch(address.strip()) is not None
