@@ -94,8 +94,11 @@ def processes(runtime: str) -> list[int]:
 
 
 def containers(runtime: str) -> list[str]:
-    """Containers, running or not, that were started from this runtime folder."""
-    client = docker.APIClient()
+    """Containers, running or not, that were started from this runtime folder; none where no daemon answers."""
+    try:
+        client = docker.APIClient()
+    except docker.errors.DockerException:
+        return []
     try:
         made = client.containers(all=True, filters={"label": LABEL})
         return [each["Id"] for each in made if any(runtime in at.get("Source", "") for at in each["Mounts"])]

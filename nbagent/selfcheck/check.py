@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,7 +29,7 @@ from nbagent.selfcheck import (
     programs_inside,
     resources_inside,
 )
-from nbagent.selfcheck.probe import BELOW_TRUSTED, Finding, Host, Probe, Verdict, excused, judge, source
+from nbagent.selfcheck.probe import BELOW_TRUSTED, Finding, Host, Probe, Verdict, excused, judge, outcome, source
 from nbagent.store import Journal
 
 LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 20.0, "grace": 1.0}
@@ -201,8 +200,8 @@ class _Run:
         host: Host = self._host
         if probe.neighbour is not None:
             left = await neighbour.run(source(probe.neighbour, host))
-            with contextlib.suppress(ValueError, LookupError):
-                host = {**host, "left": json.loads(left.text.splitlines()[-1])["got"]}
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                host = {**host, "left": outcome(left)["got"]}
             if "left" not in host:
                 return Finding(probe=probe, verdict=Verdict.UNCLEAR, seen=f"the other sandbox failed: {left.text}")
         finding = judge(probe, await kernel.run(probe.source(host)))

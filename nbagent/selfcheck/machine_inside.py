@@ -227,8 +227,10 @@ def take_precedence(host: Any) -> object:
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     try:
         os.setpriority(os.PRIO_PROCESS, 0, niceness - 1)
+        # Nothing is got by who has the highest already.
+        if os.getpriority(os.PRIO_PROCESS, 0) < niceness:
+            got.append("niceness")
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
-        got.append("niceness")
     except OSError:
         pass
     try:

@@ -141,13 +141,24 @@ except BaseException as error:
 """
 
 
+def outcome(cell: Cell) -> Any:
+    """The last line that a cell printed, as JSON; what Python and its libraries warn of goes to standard error.
+
+    Raises:
+        ValueError: It isn't JSON.
+        LookupError: The cell printed nothing.
+    """
+    text = "".join(each["text"] for each in cell.outputs if each.get("name") == "stdout")
+    return json.loads(text.splitlines()[-1])
+
+
 def judge(probe: Probe, cell: Cell) -> Finding:
     """What a cell that made the attack says of the sandbox."""
     if cell.status == "died":
         by_limit = probe.may_kill and "out of memory" in cell.note
         return _finding(probe, Verdict.HELD if by_limit else Verdict.UNCLEAR, cell.note.partition(";")[0])
     try:
-        found = json.loads(cell.text.splitlines()[-1])
+        found = outcome(cell)
         if "error" in found:
             return _finding(probe, Verdict.HELD if found["refused"] else Verdict.UNCLEAR, found["error"])
         got = found["got"]

@@ -23,6 +23,8 @@ from nbagent.sandbox import daemon
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
+pytestmark = pytest.mark.needs("docker")
+
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
