@@ -29,6 +29,8 @@ FOLDERS = {
 
 
 NEEDS = ("docker", "root")
+NEED_ROOT = frozenset({"whole_world", "below", "noted", "other_first"})
+"""Fixtures that make networks, file systems and users, which only root can."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _needs(item: pytest.Item) -> set[str]:
     """What a test is marked with, and the engine that it is for."""
     needs = {part for mark in item.iter_markers("needs") for part in mark.args}
+    needs |= {"root"} if NEED_ROOT.intersection(getattr(item, "fixturenames", ())) else set()
     given = getattr(item, "callspec", None)  # a test without parameters has none
     return needs | ({"docker"} if given is not None and "docker" in given.params.values() else set())
 

@@ -175,6 +175,7 @@ def ordinary(aims: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.needs("root")
 class TestOrdinaryUser:
     """Somebody who may not make control groups, which is most people."""
 

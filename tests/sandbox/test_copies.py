@@ -60,6 +60,7 @@ def test_files_and_folders_are_copied_as_they_are(tmp_path: Path, to: Path) -> N
     assert (to / "single.csv").read_text() == "a,b"
 
 
+@pytest.mark.needs("root")
 def test_what_is_private_in_an_open_folder_stays_so(tmp_path: Path, to: Path) -> None:
     """As with mounts: a file that a person named, or all of a closed folder, is opened; a secret beside data isn't."""
     opened, closed, named = tmp_path / "opened", tmp_path / "closed", tmp_path / "named.csv"
