@@ -31,7 +31,13 @@ EXTRAS := anthropic google groq ollama openrouter local mcp
 COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy fewest --generate-hashes $(UPGRADE) \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make pins'
 
-.PHONY: help install demo test lint vm bench image dev pins clean
+# What differs with the Python, the C library and the bubblewrap there are: start, limits, attacks, packages, archives.
+NATIVE := tests/kernel/test_unpack_inside.py tests/kernel/test_transfer.py tests/kernel/test_kernel.py \
+	tests/notebook tests/sandbox/test_bubblewrap.py tests/sandbox/test_environment.py tests/sandbox/test_packages.py \
+	tests/sandbox/test_resolver.py tests/sandbox/test_supervisor.py tests/selfcheck tests/test_import.py \
+	tests/test_session.py tests/test_threats.py
+
+.PHONY: help install demo test native lint vm bench image dev pins clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -46,6 +52,9 @@ demo: install  ## a question, answered in a sandbox
 test: install $(DONE)/tests image lint  ## everything that CI checks
 	@.ci/setup tests
 	$(BIN)/pytest --ignore tests/bench $(PARALLEL)
+
+native: install $(DONE)/tests  ## the tests of what differs with the machine; without Docker
+	$(BIN)/pytest --without docker $(PARALLEL) $(NATIVE)
 
 lint: $(DONE)/tests  ## style, types and the direction of imports
 	$(BIN)/ruff check

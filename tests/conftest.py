@@ -30,6 +30,38 @@ FOLDERS = {
 }
 
 
+NEEDS = ("docker", "root")
+NEED_ROOT = frozenset({"whole_world", "below", "noted", "other_first"})
+"""Fixtures that make networks, file systems and users, which only root can."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--without docker` and `--without root`, for machines that have no daemon, and for ordinary users."""
+    parser.addoption("--without", action="append", default=[], choices=NEEDS, help="leave out the tests that need this")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The mark of the tests that need more than Linux and bubblewrap."""
+    config.addinivalue_line("markers", f"needs(*parts): what else there must be; any of {', '.join(NEEDS)}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was asked for; pytest says how many these are. Nothing is ever left out by itself."""
+    without = set(config.getoption("--without"))
+    left_out = [each for each in items if without & _needs(each)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [each for each in items if each not in set(left_out)]
+
+
+def _needs(item: pytest.Item) -> set[str]:
+    """What a test is marked with, and the engine that it is for."""
+    needs = {part for mark in item.iter_markers("needs") for part in mark.args}
+    needs |= {"root"} if NEED_ROOT.intersection(getattr(item, "fixturenames", ())) else set()
+    given = getattr(item, "callspec", None)  # a test without parameters has none
+    return needs | ({"docker"} if given is not None and "docker" in given.params.values() else set())
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home() -> Iterator[Path]:
     """A home, state and runtime folder of this run's own; of the cache only what is costly to make is shared.

@@ -9,10 +9,10 @@ import threading
 import time
 from pathlib import Path
 
-import docker
 import psutil
 
-from nbagent.sandbox import cgroup, place, users
+from nbagent.errors import EngineUnavailable
+from nbagent.sandbox import cgroup, daemon, place, users
 from nbagent.sandbox.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.docker import LABEL
 from nbagent.sandbox.engine import Engine
@@ -94,8 +94,11 @@ def processes(runtime: str) -> list[int]:
 
 
 def containers(runtime: str) -> list[str]:
-    """Containers, running or not, that were started from this runtime folder."""
-    client = docker.APIClient()
+    """Containers, running or not, that were started from this runtime folder; none where no daemon answers."""
+    try:
+        client = daemon.connect()
+    except EngineUnavailable:
+        return []
     try:
         made = client.containers(all=True, filters={"label": LABEL})
         return [each["Id"] for each in made if any(runtime in at.get("Source", "") for at in each["Mounts"])]

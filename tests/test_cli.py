@@ -111,6 +111,7 @@ def test_replies_that_ran_out_lose_nothing(here: Path) -> None:
     assert [cell.source for cell in notebook.cells if cell.id == "cell-1"] == ["40 + 2"]
 
 
+@pytest.mark.needs("docker")
 def test_the_engines_give_equal_cells(here: Path) -> None:
     """The same replay through Docker and bubblewrap has equal sources, outputs and answers."""
     code = "print(df.describe()); df.group_by('species', maintain_order=True).agg(pl.col('mass').mean())"

@@ -53,6 +53,13 @@ def test_a_session_is_imported_without_a_model() -> None:
     assert found & set(unwanted.split()) == set()
 
 
+def test_the_agent_is_imported_in_silence() -> None:
+    """A person who asks a question sees no warning of the libraries that nbagent is made of."""
+    command = [sys.executable, "-c", "import nbagent.agent.build, nbagent.state.sqlite"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
+
+
 def test_every_public_name_is_there() -> None:
     """Each name of the public surface can be imported and is listed; another one is an AttributeError."""
     for name in nbagent.__all__:

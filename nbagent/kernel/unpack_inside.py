@@ -20,10 +20,14 @@ from collections.abc import Iterator
 from typing import Any
 
 CHUNK = 256 * 1024
+HEADER = 1024 * 1024
+"""Bytes that may stand before one member of a tar archive: they are read at once."""
 HEADERS = 8 * 1024 * 1024
-"""Bytes that a tar archive may have in headers that are read at once, whatever size they claim, and are kept."""
+"""Bytes of those in all, beyond `USUAL` for each member: the names in them are kept."""
+USUAL = 2048
+"""Bytes that stand before most members: its header, and one with its time to the microsecond."""
 GLOBAL_HEADERS = 1024
-"""Bytes of those that each member has a copy of; Git writes 52."""
+"""Characters of those that each member has a copy of; Git writes 52."""
 SLACK = 64 * 1024 * 1024
 """Bytes that any archive may come to, however well it is packed."""
 DEPTH = 40
@@ -39,45 +43,39 @@ class LimitError(Exception):
     """What an archive may not do, in a sentence."""
 
 
-class Timed:
-    """A stream that ends with an error when time is up, wherever its reader is; for archives that never end.
+class Bounded:
+    """What tarfile reads, and the bound on its memory: no version of it can hold more than it has been given.
+
+    Between two members it is given `HEADER` bytes and no more, whatever it reads them for.
 
     Args:
-        file: What is read.
-        seconds: From now on.
+        file: What is read, from its start to its end.
+        seconds: When time is up, from now on; for archives that never end.
     """
 
     def __init__(self, file: Any, seconds: float) -> None:
         self._file = file
         self._end = time.monotonic() + seconds
+        self._read = self._member = self._spent = 0
+        self._allowed = HEADER
 
     def read(self, size: int) -> bytes:
         """Read some bytes."""
         if time.monotonic() > self._end:
             raise LimitError("it takes too long to unpack")
+        if self._read > self._allowed:
+            raise LimitError("its headers are too large")
         data: bytes = self._file.read(size)
+        self._read += len(data)
         return data
 
-
-def bounded_header() -> type[tarfile.TarInfo]:
-    """What reads the headers of one tar archive; those of a kind that is read at once are bounded, one and all."""
-    claimed = {"all": 0, "global": 0}
-
-    class Header(tarfile.TarInfo):
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
-            info = super().frombuf(buf, encoding, errors)
-            if info.type == tarfile.GNUTYPE_SPARSE:
-                raise LimitError(f"its member {info.name[:100]!r} is sparse")
-            if info.type not in tarfile.REGULAR_TYPES:
-                claimed["all"] += info.size
-            if info.type == tarfile.XGLTYPE:
-                claimed["global"] += info.size
-            if claimed["all"] > HEADERS or claimed["global"] > GLOBAL_HEADERS:
-                raise LimitError("its headers are too large")
-            return info
-
-    return Header
+    def allow(self, info: tarfile.TarInfo, size: int) -> None:
+        """Give what comes up to the end of a member, whose size has been looked at, and the next one's headers."""
+        self._spent += max(info.offset_data - self._member - USUAL, 0)
+        if info.offset_data < self._member or self._spent > HEADERS:
+            raise LimitError("its headers are too large")
+        self._member = info.offset_data + size + -size % tarfile.BLOCKSIZE
+        self._allowed = self._member + HEADER
 
 
 def main(file: int, folder: int, name: str, bounds: dict[str, Any]) -> dict[str, Any]:
@@ -238,28 +236,36 @@ def check_directory(raw: Any, size: int, bounds: dict[str, Any]) -> None:
 def of_tar(unpacked: Any, raw: Any, bounds: dict[str, Any]) -> Iterator[Member]:
     """The members of a tar archive; it is read twice, the first time for the names."""
     raw.seek(0)
-    stream = Timed(unpacked(), bounds["seconds"])
-    with opened_tar(stream) as archive:
-        claimed = 0
-        for count, info in enumerate(archive, start=1):
-            claimed += info.size
-            if count > bounds["files"]:
-                raise LimitError(f"it has more than {bounds['files']:,} members")
-            if claimed > bounds["bytes"]:
-                raise LimitError(too_large(bounds["bytes"], bounds))
-            parts_of(info.name)
-            if not (info.isreg() or info.isdir()) or info.issparse():
-                raise LimitError(f"its member {info.name[:100]!r} is a link or a special file")
+    stream = Bounded(unpacked(), bounds["seconds"])
+    for _ in in_tar(stream, bounds):
+        pass
     # The checksum of what is packed stands at its very end.
     if len(stream.read(CHUNK)) == CHUNK:
         raise LimitError("it goes on behind its end")
     raw.seek(0)
-    with opened_tar(Timed(unpacked(), bounds["seconds"])) as archive:
-        for info in archive:
-            if parts := parts_of(info.name):
-                yield parts, info.isdir(), info.size, lambda info=info: archive.extractfile(info)
+    for info, archive in in_tar(Bounded(unpacked(), bounds["seconds"]), bounds):
+        if parts := parts_of(info.name):
+            yield parts, info.isdir(), info.size, lambda info=info, archive=archive: archive.extractfile(info)
 
 
-def opened_tar(stream: Any) -> tarfile.TarFile:
-    """The archive in a stream that is read once, from its start to its end."""
-    return tarfile.open(fileobj=stream, mode="r|", tarinfo=bounded_header())
+def in_tar(stream: Bounded, bounds: dict[str, Any]) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+    """The members of a tar archive that is read once, each checked; by `next`, since an iteration may keep them all."""
+    claimed = count = 0
+    with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
+        while (info := archive.next()) is not None:
+            count += 1
+            claimed += max(info.size, 0)
+            if count > bounds["files"]:
+                raise LimitError(f"it has more than {bounds['files']:,} members")
+            if claimed > bounds["bytes"]:
+                raise LimitError(too_large(bounds["bytes"], bounds))
+            if sum(len(key) + len(str(value)) for key, value in archive.pax_headers.items()) > GLOBAL_HEADERS:
+                raise LimitError("its headers are too large")
+            parts_of(info.name)
+            if info.issparse():
+                raise LimitError(f"its member {info.name[:100]!r} is sparse")
+            if not (info.isreg() or info.isdir()) or info.size < 0:
+                raise LimitError(f"its member {info.name[:100]!r} is a link or a special file")
+            stream.allow(info, info.size if info.isreg() else 0)
+            info.pax_headers = {}
+            yield info, archive

@@ -107,7 +107,7 @@ class Environment:
 
 
 def host_platform() -> str:
-    """This machine in the form that uv's `--python-platform` takes."""
+    """This machine and its glibc, as the names of wheels have it."""
     library, version = platform.libc_ver()
     if library != "glibc":
         raise EnvironmentMissing("The kernel environment needs a Linux with glibc.", mend="Use the docker engine.")

@@ -304,7 +304,7 @@ def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_byteco
         folder: Must not exist, or be empty. If somebody else fills it meanwhile, theirs stays.
         pins: A requirements file that names every package, dependencies included, with hashes.
         python: Version of the Python that will use it.
-        platform: A value for uv's `--python-platform`.
+        platform: Its machine and glibc, for example `x86_64-manylinux_2_41`.
         compile_bytecode: Also compile, with the host's Python: useful only where that is the same minor version.
 
     Raises:

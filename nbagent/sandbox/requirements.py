@@ -29,7 +29,7 @@ class Target:
 
     Attributes:
         python: Its version, `3.11` or `3.11.2`.
-        platform: A value for uv's `--python-platform`, for example `x86_64-manylinux_2_36`.
+        platform: Its machine and glibc, for example `x86_64-manylinux_2_41`.
         pins: A requirements file of what the sandbox already has: `name==version`, hashes and markers allowed.
     """
 

@@ -95,7 +95,8 @@ async def resolve(
     _write(work / "constraints.txt", (f"{name}=={version}" for name, version in have.items()))
     deadline = asyncio.get_running_loop().time() + RESOLVE_SECONDS
     aged = _age_arguments(have, min_age_days)
-    code, output, error = await run_uv(_compile(target, *aged), work=work, deadline=deadline)
+    arguments = await in_thread(_compile, target)
+    code, output, error = await run_uv([*arguments, *aged], work=work, deadline=deadline)
     if code == 0:
         return [wheel for wheel in read_lock(output) if wheel.name not in have]
     certain = explain(error, asked)
@@ -103,16 +104,16 @@ async def resolve(
         raise certain
     if aged:
         # Is it the age? Only a resolution without the limit can tell, and name the releases that are too young.
-        code, output, error = await run_uv(_compile(target), work=work, deadline=deadline)
+        code, output, error = await run_uv(arguments, work=work, deadline=deadline)
         if code == 0:
             added = [wheel for wheel in read_lock(output) if wheel.name not in have]
             raise too_young([wheel for wheel in added if not old_enough(wheel, min_age_days)], min_age_days)
     raise unsolved(error, target)
 
 
-def _compile(target: Target, *more: str) -> list[str]:
+def _compile(target: Target) -> list[str]:
     files = ["requirements.in", "--constraints", "constraints.txt", "--format", "pylock.toml", "--no-header"]
-    return ["pip", "compile", *files, "--only-binary", ":all:", *target_arguments(target), *more]
+    return ["pip", "compile", *files, "--only-binary", ":all:", *target_arguments(target)]
 
 
 def _age_arguments(have: Iterable[str], min_age_days: float) -> list[str]:
@@ -161,7 +162,7 @@ async def fetch(wheels: list[Wheel], *, target: Target, work: Path) -> None:
     """
     _write(work / "pylock.toml", render_lock(wheels))
     deadline = asyncio.get_running_loop().time() + FETCH_SECONDS
-    arguments = install_arguments(work / "site", "pylock.toml", target_arguments(target))
+    arguments = install_arguments(work / "site", "pylock.toml", await in_thread(target_arguments, target))
     code, _, error = await run_uv([*arguments, "--offline"], work=work, deadline=deadline)
     if code:
         await in_thread(shutil.rmtree, work / "site", True)
@@ -204,9 +205,32 @@ def environment() -> dict[str, str]:
 
 def target_arguments(target: Target) -> list[str]:
     """The options that say what the sandbox's Python is. The host's is named so that uv searches for none."""
-    return [
-        "--python", sys.executable, "--python-version", target.python, "--python-platform", target.platform, "--quiet",
-    ]  # fmt: skip
+    platform = newest_known(target.platform, _known_platforms(uv()))
+    return ["--python", sys.executable, "--python-version", target.python, "--python-platform", platform, "--quiet"]
+
+
+def newest_known(platform: str, known: frozenset[str]) -> str:
+    """The platform, or the newest older glibc of the same machine that uv knows: its wheels run on newer ones, too.
+
+    Args:
+        platform: Such as `x86_64-manylinux_2_41`.
+        known: What uv's `--python-platform` takes.
+    """
+    machine, _, version = platform.partition("-manylinux_2_")
+    older = [int(each.rpartition("_")[2]) for each in known if each.startswith(f"{machine}-manylinux_2_")]
+    fitting = [minor for minor in older if version.isdigit() and minor <= int(version)]
+    # Without one uv itself says what it doesn't know.
+    return f"{machine}-manylinux_2_{max(fitting)}" if fitting else platform
+
+
+@functools.cache
+def _known_platforms(program: str) -> frozenset[str]:
+    """The platforms with glibc that this uv knows, from its own help: no release of uv has all of glibc's versions."""
+    said = subprocess.run(
+        [program, "pip", "install", "--help"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False, timeout=RESOLVE_SECONDS,
+    )  # fmt: skip
+    return frozenset(re.findall(r"\b\w+-manylinux_2_\d+\b", said.stdout))
 
 
 def install_arguments(folder: Path, requirements: str, target: list[str]) -> list[str]:

@@ -202,7 +202,7 @@ class _Run:
         host: Host = self._host
         if probe.neighbour is not None:
             left = await neighbour.run(source(probe.neighbour, host))
-            with contextlib.suppress(ValueError, LookupError):
+            with contextlib.suppress(ValueError, LookupError, TypeError):
                 host = {**host, "left": said(left)["got"]}
             if "left" not in host:
                 return Finding(probe=probe, verdict=Verdict.UNCLEAR, seen=f"the other sandbox failed: {left.text}")

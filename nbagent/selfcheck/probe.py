@@ -146,13 +146,16 @@ except BaseException as error:
 
 
 def said(cell: Cell) -> dict[str, Any]:
-    """What the code of `source` printed in a cell, which may be the work of others in there.
+    """The last line that a cell printed, which may be the work of others in there.
+
+    What Python and its libraries warn of goes to standard error, and is not it.
 
     Raises:
-        ValueError: It is none of that.
-        LookupError: It printed nothing.
+        ValueError: It is no JSON object, or too large.
+        LookupError: The cell printed nothing.
     """
-    return parse(cell.text.splitlines()[-1], dict[str, Any], limit=MAX_SAID)
+    text = "".join(str(each["text"]) for each in cell.outputs if each.get("name") == "stdout")
+    return parse(text.splitlines()[-1], dict[str, Any], limit=MAX_SAID)
 
 
 def judge(probe: Probe, cell: Cell) -> Finding:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import jupyter_kernel_test
-import machine
+import pytest
+
+from nbagent.sandbox.registry import engines
 
 
 class Messages(jupyter_kernel_test.KernelTests):  # type: ignore[misc]
@@ -44,13 +46,14 @@ class Messages(jupyter_kernel_test.KernelTests):  # type: ignore[misc]
 class TestBubblewrap(Messages):
     """The kernel in bubblewrap."""
 
-    kernel_name = machine.works("bubblewrap").kernel_name
+    kernel_name = engines()["bubblewrap"].kernel_name
 
 
+@pytest.mark.needs("docker")
 class TestDocker(Messages):
     """The kernel in Docker."""
 
-    kernel_name = machine.works("docker").kernel_name
+    kernel_name = engines()["docker"].kernel_name
 
 
 del Messages

@@ -144,6 +144,7 @@ async def test_what_a_tool_imports_without_a_word_is_installed_too(tmp_path: Pat
     assert await forge.get("commas") == tool
 
 
+@pytest.mark.needs("docker")
 async def test_in_docker_where_nothing_is_trusted(tmp_path: Path, leftovers: Callable[[], list[str]]) -> None:
     """At the level that runs no programs and takes listed packages only, a tool is made like any other."""
     trust = trust_for(TrustLevel.UNTRUSTED, cpus=2.0)

@@ -414,7 +414,7 @@ def claiming(kind: bytes, size: int) -> bytes:
     """The header of a tar member that claims to be as large as that, and some of it."""
     info = tarfile.TarInfo("a")
     info.type, info.size = kind, size
-    return info.tobuf(tarfile.GNU_FORMAT) + bytes(100_000)
+    return info.tobuf(tarfile.GNU_FORMAT) + bytes(2 * MIB)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

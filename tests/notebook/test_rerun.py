@@ -83,6 +83,7 @@ async def test_a_rerun_gives_equal_outputs(tmp_path: Path, table: Path, engine: 
     assert outputs(second) == outputs(first)
 
 
+@pytest.mark.needs("docker")
 async def test_the_engines_write_equal_notebooks(tmp_path: Path, table: Path) -> None:
     """The same replay through both has equal sources and outputs."""
     one, two = [await exported(tmp_path / each / "n.ipynb", table, engine=each) for each in ("bubblewrap", "docker")]

@@ -175,10 +175,10 @@ def site(tmp_path: Path) -> Path:
 def make(tmp_path: Path, site: Path) -> Make:
     """Makes an installer for the site folder; keywords go to the policy."""
 
-    def installer(*, pins: str = PINS, folder: Path = site, **policy: Any) -> Installer:
+    def installer(*, pins: str = PINS, folder: Path = site, platform: str = PLATFORM, **policy: Any) -> Installer:
         file = tmp_path / "pins.txt"
         file.write_text(pins)
-        target = Target(python=PYTHON, platform=PLATFORM, pins=file)
+        target = Target(python=PYTHON, platform=platform, pins=file)
         return Installer(folder, target=target, policy=InstallPolicy(**policy))
 
     return installer

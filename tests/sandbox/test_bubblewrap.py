@@ -175,6 +175,7 @@ def ordinary(aims: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.needs("root")
 class TestOrdinaryUser:
     """Somebody who may not make control groups, which is most people."""
 
@@ -220,7 +221,7 @@ class TestOrdinaryUser:
     def test_what_can_be_bounded_is(self, ordinary: dict[str, Any]) -> None:
         """Processes are counted in the sandbox alone, and the memory of each is bounded."""
         found = ordinary["accepted"]
-        assert 10 < int(found["forks"][1]) < 60
+        assert 10 < int(found["forks"][1].splitlines()[-1]) < 60
         assert found["memory"][0] in ("error", "died")
         assert "MemoryError" in found["memory"][2]
 

@@ -24,6 +24,7 @@ from nbagent.sandbox.docker import _controls
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
+pytestmark = pytest.mark.needs("docker")
 OTHER_RUNC = "io.containerd.runc.v2"
 """Another name that every Docker daemon knows runc by."""
 

@@ -298,6 +298,7 @@ def test_a_long_runtime_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_
     assert runtime_root().parent == Path("/tmp")
 
 
+@pytest.mark.needs("root")
 def test_a_folder_of_somebody_elses_is_refused(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     """A runtime folder that another user made, or a link in its place, is an error with the mend."""
     for name, plant in {

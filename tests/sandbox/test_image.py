@@ -15,6 +15,7 @@ from nbagent.errors import EnvironmentMissing
 from nbagent.sandbox import environment, image, packages
 
 EMPTY = "nbagent-test-empty:1"
+pytestmark = pytest.mark.needs("docker")
 
 
 @pytest.fixture

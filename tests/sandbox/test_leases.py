@@ -252,6 +252,7 @@ except SandboxError as error:
 """
 
 
+@pytest.mark.needs("root")
 def test_a_full_disk_is_an_error() -> None:
     """It is told as one sentence with the mend, and nothing half made is left."""
     said = in_small_file_system(
@@ -262,6 +263,7 @@ def test_a_full_disk_is_an_error() -> None:
     assert "left []" in said
 
 
+@pytest.mark.needs("root")
 def test_a_read_only_disk_is_an_error() -> None:
     """The folder is named, and what to do."""
     said = in_small_file_system('mkdir -m 700 "$at/nbagent-$(id -u)"; mount -o remount,ro "$at"', ATTEMPT)

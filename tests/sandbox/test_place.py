@@ -43,6 +43,7 @@ def test_elsewhere_nothing_is_known_to_be_gone(tmp_path: Path, change: dict[str,
     assert not Place().lacks(tmp_path / "gone")
 
 
+@pytest.mark.needs("root")
 def test_another_mount_namespace_is_another_place() -> None:
     """A process in one, with a /tmp of its own, says so."""
     code = "from nbagent.sandbox.place import Place; print(Place.here())"

@@ -153,6 +153,7 @@ async def test_half_of_a_removal(engine: Engine) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.needs("docker")
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_a_container_whose_lease_is_gone(stopped: bool) -> None:
     """After a restart of the machine the runtime folder is gone: containers that are left go, running or not."""
@@ -176,6 +177,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.needs("docker")
 @pytest.mark.parametrize("whose", OTHERS)
 async def test_containers_of_others_stay(whose: str) -> None:
     """A daemon may serve other users, containers and machines, whose leases can't be seen from here."""

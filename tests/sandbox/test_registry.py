@@ -55,6 +55,7 @@ def dead_daemon(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[None]:
     path.unlink()
 
 
+@pytest.mark.needs("docker")
 async def test_docker_comes_first() -> None:
     """Where both work, the full engine is chosen."""
     assert (await choose(None)).name == "docker"
@@ -90,6 +91,7 @@ async def test_a_daemon_that_doesn_t_answer_is_named() -> None:
         await choose("docker")
 
 
+@pytest.mark.needs("docker")
 async def test_a_missing_image_is_named() -> None:
     """A daemon without the kernel's image says how to build it."""
     with pytest.raises(EngineUnavailable, match="nbagent-nothing:1 isn't there") as caught:

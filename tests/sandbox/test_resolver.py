@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from sandbox.index import Index, Make, children, refused
+from sandbox.index import PYTHON, Index, Make, children, refused
 
 from nbagent.errors import InstallRefused
 from nbagent.sandbox import resolver
+from nbagent.sandbox.packages import fill
 from nbagent.sandbox.resolver import IndexUnreachableError
 
 pytestmark = pytest.mark.usefixtures("own_uv")
@@ -52,6 +53,28 @@ async def test_a_wheel_in_the_cache_is_not_fetched_again(index: Index, make: Mak
     await make(folder=tmp_path / "other" / "site").install(["app"])
     assert [path for path in index.requests if path.startswith("/files/")] == []
     assert index.requests, "a cached resolution could hide that the index has withdrawn a release"
+
+
+@pytest.mark.parametrize(
+    ("has", "asked"),
+    [("2_41", "2_40"), ("2_99", "2_40"), ("2_40", "2_40"), ("2_36", "2_36"), ("2_30", "2_28"), ("2_16", "2_16")],
+)
+def test_uv_is_asked_for_a_glibc_that_it_knows(has: str, asked: str) -> None:
+    """A machine newer than uv, or one in a gap of uv's list, gets the wheels of the newest older glibc in it."""
+    listed = ["2014", "_2_17", "_2_28", "_2_31", "_2_36", "_2_40"]
+    known = frozenset({*(f"x86_64-manylinux{each}" for each in listed), "aarch64-manylinux_2_41", "linux"})
+    assert resolver.newest_known(f"x86_64-manylinux_{has}", known) == f"x86_64-manylinux_{asked}"
+
+
+@pytest.mark.parametrize("has", ["2_41", "2_99", "2_29", "2_36"])
+async def test_packages_come_whatever_glibc_there_is(has: str, index: Index, make: Make, tmp_path: Path) -> None:
+    """The installed uv takes what it is asked for: in a session, and for a kernel's environment or image."""
+    platform = f"x86_64-manylinux_{has}"
+    digest = index.add("app")
+    assert [package.name for package in await make(platform=platform).install(["app"])] == ["app"]
+    (tmp_path / "all.txt").write_text(f"app==1.0 --hash=sha256:{digest}\n")
+    fill(tmp_path / "all", pins=tmp_path / "all.txt", python=PYTHON, platform=platform)
+    assert (tmp_path / "all" / "app").is_dir()
 
 
 # -- the minimum age

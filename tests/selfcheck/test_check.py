@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from sandbox.test_bubblewrap import as_user
 
 from nbagent.selfcheck import aims
@@ -34,6 +35,7 @@ def test_nothing_of_the_aims_stays(tmp_path: Path) -> None:
     assert name not in Path("/proc/net/unix").read_text()
 
 
+@pytest.mark.needs("root")
 def test_an_ordinary_user_s_sandbox_holds() -> None:
     """What can't be bounded without control groups is known, with the reason; all else holds."""
     done = as_user(AS_USER)

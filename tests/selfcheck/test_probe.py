@@ -63,6 +63,18 @@ def test_a_cell_without_an_outcome_is_unclear(text: str) -> None:
     assert judge(PROBE, cell(text)).verdict is Verdict.UNCLEAR
 
 
+def test_warnings_do_not_blur_an_outcome() -> None:
+    """What goes to standard error is none of it, before or after; Python warns there of a fork beside threads."""
+    streams = [
+        ("stderr", "<cell>:3: DeprecationWarning: fork"),
+        ("stdout", '{"got":'),
+        ("stderr", "x"),
+        ("stdout", " 7}\n"),
+    ]
+    outputs = [{"output_type": "stream", "name": name, "text": text} for name, text in streams]
+    assert judge(PROBE, replace(cell(""), outputs=[*outputs, outputs[0]])).seen == "7"
+
+
 def test_only_an_attack_on_memory_may_end_the_kernel() -> None:
     """A kernel that ran out of memory has held its limit; one that is gone for another reason proves nothing."""
     at_limit = cell("", "died", "The kernel ran out of memory (limit 256 MB); raise it with --memory.")
