@@ -19,7 +19,7 @@ from evals.results import Results
 from evals.run import Options, Run
 from evals.tasks import Task, read
 from nbagent.errors import NbagentError
-from nbagent.terminal import complain
+from nbagent.faces.terminal.view import complain
 
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""

@@ -15,7 +15,6 @@ from evals.results import Result, Results
 from evals.scoring import score
 from evals.tasks import Task
 from nbagent import Session
-from nbagent.budget import Budget
 from nbagent.errors import (
     DataError,
     EngineUnavailable,
@@ -28,6 +27,7 @@ from nbagent.errors import (
     UsageError,
 )
 from nbagent.events import PackagesInstalled, Record, Usage
+from nbagent.safety.budget import Budget
 
 OUTAGE = 3
 """Tasks in a row in which the model failed, after which it is the provider that failed and not the tasks."""

@@ -13,15 +13,15 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nbagent.blocking import BlockingSession
-    from nbagent.conversation import Answer
     from nbagent.errors import NbagentError
     from nbagent.events import Event, Package, Record, Usage
+    from nbagent.faces.blocking import BlockingSession
     from nbagent.kernel.cell import Cell, CodeBoxOutput
     from nbagent.kernel.kernel import Kernel
-    from nbagent.kernel.pool import KernelConfig, KernelPool
+    from nbagent.kernel.pool.pool import KernelConfig, KernelPool
     from nbagent.policy import InstallPolicy, Limits, TrustLevel
-    from nbagent.session import Session
+    from nbagent.session.conversation import Answer
+    from nbagent.session.session import Session
 
 # LangChain's import says so to everybody on Python 3.14, where nbagent uses nothing of Pydantic V1.
 warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarning, module=r"langchain")
@@ -29,20 +29,20 @@ warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarni
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "nbagent.conversation",
-    "BlockingSession": "nbagent.blocking",
+    "Answer": "nbagent.session.conversation",
+    "BlockingSession": "nbagent.faces.blocking",
     "Cell": "nbagent.kernel.cell",
     "CodeBoxOutput": "nbagent.kernel.cell",
     "Event": "nbagent.events",
     "InstallPolicy": "nbagent.policy",
     "Kernel": "nbagent.kernel.kernel",
-    "KernelConfig": "nbagent.kernel.pool",
-    "KernelPool": "nbagent.kernel.pool",
+    "KernelConfig": "nbagent.kernel.pool.pool",
+    "KernelPool": "nbagent.kernel.pool.pool",
     "Limits": "nbagent.policy",
     "NbagentError": "nbagent.errors",
     "Package": "nbagent.events",
     "Record": "nbagent.events",
-    "Session": "nbagent.session",
+    "Session": "nbagent.session.session",
     "TrustLevel": "nbagent.policy",
     "Usage": "nbagent.events",
 }

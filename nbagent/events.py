@@ -321,7 +321,7 @@ class IndexAsked(Fact, frozen=True, kw_only=True):
     cell: int
     names: list[str]
     unknown: list[str] = []
-    """Of these, those that few people use: they count, see `sandbox/allowance.py`."""
+    """Of these, those that few people use: they count, see `packages/allowance.py`."""
 
 
 class PackagesInstalled(Fact, frozen=True, kw_only=True):

@@ -337,7 +337,7 @@ class InstallPolicy:
         min_age_days: A release younger than this is not taken: most hostile releases are found within days.
         listed_only: Whether an empty `allow` allows nothing instead of everything.
         unknown_names: How many packages that few people use the code of one sandbox may ask the index for, see
-            `sandbox/allowance.py`; None for any number.
+            `packages/allowance.py`; None for any number.
     """
 
     enabled: bool = True

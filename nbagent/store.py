@@ -42,7 +42,7 @@ from nbagent.events import (
     Record,
     WidgetState,
 )
-from nbagent.quota import Quota
+from nbagent.safety.quota import Quota
 
 Reader = Callable[[Record], None]
 LIMIT = 4096 * 1024 * 1024

@@ -12,10 +12,12 @@ from pathlib import Path
 import psutil
 
 from nbagent.errors import EngineUnavailable
-from nbagent.sandbox import cgroup, daemon, place, users
-from nbagent.sandbox.bubblewrap import LEASE_VARIABLE
-from nbagent.sandbox.docker import LABEL
 from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.engines import daemon
+from nbagent.sandbox.engines.bubblewrap import LEASE_VARIABLE
+from nbagent.sandbox.engines.docker import LABEL
+from nbagent.sandbox.leases import place
+from nbagent.sandbox.limits import cgroup, users
 from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")

@@ -18,15 +18,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel.shared import junk
 
-from nbagent import columns, excerpt, terminal
-from nbagent.agent import claims, generated, mistaken, prompts, script_cells, scripts, view
+from nbagent.agent import claims, generated, mistaken, prompts, view
+from nbagent.agent.tools import script_cells, scripts
 from nbagent.audit.entries import entries
 from nbagent.events import Answered, Asked, CellFinished, CellStarted, Event, Output, OutputAdded, Record, Usage
+from nbagent.faces.terminal import excerpt
+from nbagent.faces.terminal import view as terminal
 from nbagent.kernel.cell import Cell, text_of
-from nbagent.kernel.outputs import CellOutputs, Displays
+from nbagent.kernel.outputs.outputs import CellOutputs, Displays
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
-from nbagent.redaction import Redactor
+from nbagent.safety import columns
+from nbagent.safety.redaction import Redactor
 from nbagent.store import Journal
 
 LONG = 20_000

@@ -39,7 +39,7 @@ def test_importing_nbagent_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["run", "--help"], ["exec", "-h"]], ids=" ".join)
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     """Help and the version are there before anything that a session needs is imported."""
-    found = modules("from nbagent.cli import main; main()", *words)
+    found = modules("from nbagent.faces.cli.app import main; main()", *words)
     assert "typer" in found
     # Newer versions of Typer read a command's options with pydantic.
     own = {"asyncio", "pydantic"} if len(words) > 1 else {"asyncio"}
@@ -72,6 +72,9 @@ def test_every_public_name_is_there() -> None:
 def test_no_module_has_side_effects_on_the_disk(tmp_path: Path) -> None:
     """Importing the session and the command line writes nothing to the person's folders."""
     folders = {name: str(tmp_path / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
-    code = "import nbagent.cli, nbagent.commands, nbagent.session, nbagent.terminal, nbagent.notebook.export"
+    code = (
+        "import nbagent.faces.cli.app, nbagent.faces.cli.commands, nbagent.faces.terminal.view\n"
+        "import nbagent.session.session, nbagent.notebook.export"
+    )
     subprocess.run([sys.executable, "-B", "-c", code], check=True, env={"PATH": "/usr/bin:/bin", **folders})
     assert list(tmp_path.iterdir()) == []

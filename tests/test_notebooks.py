@@ -79,7 +79,7 @@ def test_the_demos_notebook_finds_its_data(tmp_path: Path, monkeypatch: pytest.M
     shutil.copy(NOTEBOOKS / "penguins.ipynb", folder)
     words = {
         "nbconvert": "-m nbconvert --to notebook --execute penguins.ipynb --output again.ipynb".split(),
-        "exec": ["-c", "from nbagent.cli import main; main()", *"exec penguins.ipynb -e bubblewrap".split()],
+        "exec": ["-c", "from nbagent.faces.cli.app import main; main()", *"exec penguins.ipynb -e bubblewrap".split()],
     }
     done = subprocess.run(
         [sys.executable, *words[way]], cwd=folder, capture_output=True, text=True, timeout=180, check=False

@@ -1,6 +1,7 @@
 """Every threat and every fault that nbagent must survive, and where that is tested.
 
-The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is tested
+The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is "
+"tested
 in another way. `LATER` is what no part that exists can meet yet, with the part that brings it.
 """
 
@@ -31,27 +32,27 @@ THREATS: dict[int, tuple[str, str]] = {
     8: ("the host's environment and open files", "sandbox/contract.py::test_the_environment_is_an_allow_list"),
     9: (
         "the terminal is typed into or steered",
-        "test_terminal.py::test_no_escape_but_colours_remains "
-        "test_terminal.py::test_output_of_a_sandbox_is_made_safe_wherever_it_shows "
-        "selfcheck/test_report.py::test_a_hostile_sandbox_can_t_steer_the_terminal",
+        "faces/test_view.py::test_no_escape_but_colours_remains "
+        "faces/test_view.py::test_output_of_a_sandbox_is_made_safe_wherever_it_shows "
+        "faces/test_selfcheck.py::test_a_hostile_sandbox_can_t_steer_the_terminal",
     ),
     10: (
         "files are planted that the host runs",
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
         "test_settings.py::test_nothing_is_read_from_the_current_folder "
-        "sandbox/test_resolver.py::test_a_projects_configuration_is_not_read",
+        "packages/test_resolver.py::test_a_projects_configuration_is_not_read",
     ),
     11: ("another sandbox is reached", "sandbox/test_handoff.py::test_folders_are_private"),
     12: (
         "no engine is there",
-        "test_cli.py::test_doctor_without_an_engine_fails selfcheck/test_report.py::test_no_engine_is_an_error "
+        "faces/test_cli.py::test_doctor_without_an_engine_fails faces/test_selfcheck.py::test_no_engine_is_an_error "
         "sandbox/test_local.py::test_it_needs_the_level_trusted",
     ),
     13: (
         "the network is off",
         "sandbox/contract.py::test_no_name_is_resolved kernel/test_installs.py::test_names_are_no_way_out "
         "clients/test_managers.py::test_names_of_packages_are_no_way_out "
-        "test_session_names.py::test_a_session_has_one_allowance",
+        "session/test_session_names.py::test_a_session_has_one_allowance",
     ),
     14: ("private and metadata addresses", "sandbox/contract.py::test_the_host_s_network_at_the_trusted_level_only"),
     15: ("the allow-list of hosts is confused", ""),
@@ -104,20 +105,20 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_unpack_inside.py::test_no_header_of_an_archive_takes_much_memory",
     ),
     26: ("scripts in outputs", ""),
-    27: ("output that gives orders", "sandbox/test_packages.py::test_policy_decides"),
+    27: ("output that gives orders", "packages/test_installer.py::test_policy_decides"),
     28: (
         "invented, young or odd packages",
-        "sandbox/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
-        "sandbox/test_resolver.py::test_a_release_that_is_too_young_is_refused "
-        "sandbox/test_resolver.py::test_source_distributions_are_not_built "
-        "sandbox/test_requirements.py::test_only_plain_requirements_are_accepted "
+        "packages/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
+        "packages/test_resolver.py::test_a_release_that_is_too_young_is_refused "
+        "packages/test_resolver.py::test_source_distributions_are_not_built "
+        "packages/test_requirements.py::test_only_plain_requirements_are_accepted "
         "kernel/test_installs.py::test_pip_takes_names_only",
     ),
     29: (
         "hostile wheels",
-        "sandbox/test_wheels.py::test_a_wheel_that_reaches_into_the_kernel_is_refused "
-        "sandbox/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
-        "sandbox/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
+        "packages/test_wheels.py::test_a_wheel_that_reaches_into_the_kernel_is_refused "
+        "packages/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
+        "packages/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
     30: (
         "links and hidden names in what a person gave",
@@ -143,16 +144,18 @@ THREATS: dict[int, tuple[str, str]] = {
     ),
     33: (
         "a notebook that is merely opened loads from elsewhere",
-        "sanitize/test_browser.py::test_jupyterlab_asks_nobody "
-        "sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
-        "sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
-        "sanitize/test_markup.py::test_nothing_that_loads_is_left",
+        "safety/sanitize/test_browser.py::test_jupyterlab_asks_nobody "
+        "safety/sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
+        "safety/sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left",
     ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",
-        "test_mcp_http.py::test_without_the_token_nobody_gets_in test_mcp_http.py::test_another_user_has_no_token "
-        "test_mcp_http.py::test_a_socket_is_of_one_user test_mcp_http.py::test_a_request_for_another_host_is_refused "
-        "test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused",
+        "faces/test_mcp_http.py::test_without_the_token_nobody_gets_in "
+        "faces/test_mcp_http.py::test_another_user_has_no_token "
+        "faces/test_mcp_http.py::test_a_socket_is_of_one_user "
+        "faces/test_mcp_http.py::test_a_request_for_another_host_is_refused "
+        "faces/test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused",
     ),
     35: (
         "output that pretends to be another cell's",
@@ -161,7 +164,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "audit/test_entries.py::test_late_output_is_told_once_for_each_moment "
         "notebook/test_shown.py::test_late_output_says_so",
     ),
-    36: ("one session fills the host's disk", "test_quota.py::test_the_hosts_disk_is_bounded"),
+    36: ("one session fills the host's disk", "session/test_quota.py::test_the_hosts_disk_is_bounded"),
     37: (
         "process 1 and the forwarder are slowed down, signalled or blinded",
         "sandbox/test_supervisor.py::test_code_can_t_get_at_process_1 "
@@ -172,7 +175,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "text that nbagent's own readers choke on",
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
-        "test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
+        "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
         "test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),
 }
@@ -220,24 +223,26 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     9: (
         "the controller is killed",
-        "test_session.py::test_a_killed_process_loses_at_most_the_running_cell "
+        "session/test_session.py::test_a_killed_process_loses_at_most_the_running_cell "
         "clients/test_managers.py::test_no_sandbox_outlives_its_client",
     ),
     10: (
         "Ctrl-C once and twice",
-        "test_cli.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told test_cli.py::test_ctrl_c_twice_ends_all",
+        "faces/test_cli.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told "
+        "faces/test_cli.py::test_ctrl_c_twice_ends_all",
     ),
     11: (
         "the package index fails",
-        "sandbox/test_resolver.py::test_an_index_that_is_gone_is_an_error "
-        "sandbox/test_resolver.py::test_a_truncated_wheel_is_an_error "
+        "packages/test_resolver.py::test_an_index_that_is_gone_is_an_error "
+        "packages/test_resolver.py::test_a_truncated_wheel_is_an_error "
         "kernel/test_runner.py::test_a_package_without_the_module "
-        "sandbox/test_packages.py::test_an_installed_version_is_not_replaced",
+        "packages/test_installer.py::test_an_installed_version_is_not_replaced",
     ),
     12: ("the clock jumps", "kernel/test_follow.py::test_a_clock_that_jumps_changes_no_limit"),
     13: (
         "the model's provider fails",
-        "agent/test_build.py::test_a_cut_stream_is_asked_for_again agent/test_build.py::test_retry_after_is_waited_for "
+        "agent/test_build.py::test_a_cut_stream_is_asked_for_again "
+        "agent/test_build.py::test_retry_after_is_waited_for "
         "agent/test_build.py::test_an_unknown_tool_is_told_to_the_model "
         "agent/test_build.py::test_parallel_calls_run_one_at_a_time_in_order "
         "agent/test_build.py::test_an_empty_reply_is_asked_for_again",

@@ -16,18 +16,18 @@ from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Command, Interrupt
 
-from nbagent.agent.approve import Approvals
-from nbagent.agent.attempts import Attempts, Failed
-from nbagent.agent.compact import compact
-from nbagent.agent.evaluate import Evaluation
 from nbagent.agent.memory import InProcess, Memory
-from nbagent.agent.models import Model
-from nbagent.agent.outgoing import Outgoing
-from nbagent.agent.replay import text_of
-from nbagent.agent.replies import ANSWERED, Replies, Wire, told
-from nbagent.agent.spending import BudgetUsedUp, Counted, Spending
-from nbagent.agent.stack import Stack
-from nbagent.agent.tools import InOrder, Runs, make_tools
+from nbagent.agent.middleware.approve import Approvals
+from nbagent.agent.middleware.attempts import Attempts, Failed
+from nbagent.agent.middleware.compact import compact
+from nbagent.agent.middleware.evaluate import Evaluation
+from nbagent.agent.middleware.outgoing import Outgoing
+from nbagent.agent.middleware.replies import ANSWERED, Replies, Wire, told
+from nbagent.agent.middleware.spending import BudgetUsedUp, Counted, Spending
+from nbagent.agent.middleware.stack import Stack
+from nbagent.agent.providers.models import Model
+from nbagent.agent.providers.replay import text_of
+from nbagent.agent.tools.python import InOrder, Runs, make_tools
 from nbagent.agent.view import clean_answer
 from nbagent.errors import ModelError, UsageError
 from nbagent.events import ModelFailed, ModelReplied, Usage

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from nbagent.sandbox.modules import DISTRIBUTIONS
+from nbagent.packages.modules import DISTRIBUTIONS
 
 MOST_DEPENDENCIES: Final = 20
 """Distributions of one reply."""

@@ -14,9 +14,9 @@ from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMe
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from nbagent.agent.asides import is_question, source_of_results
-from nbagent.agent.replay import text_of
+from nbagent.agent.providers.replay import text_of
 from nbagent.events import Piece
-from nbagent.redaction import Redacted
+from nbagent.safety.redaction import Redacted
 
 HIDDEN: Final = "[nbagent: {what} hidden here before this was sent to you.{where}]"
 """What the model is told in a text that something was hidden in."""

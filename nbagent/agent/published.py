@@ -23,7 +23,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.tools import CellView, InOrder, Runs, make_tools
+from nbagent.agent.tools.python import CellView, InOrder, Runs, make_tools
 from nbagent.events import Package
 
 

@@ -11,7 +11,7 @@
     porting     tools as files
     forge       all of it as one: `ToolForge`
 
-How a tool gets into a notebook is `agent/tool_cells.py`, and to a model `agent/forge_tools.py`.
+How a tool gets into a notebook is `agent/tools/tool_cells.py`, and to a model `agent/middleware/forge_tools.py`.
 """
 
 from nbagent.forge.forge import ToolForge

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nbagent.errors import ForgeError, InstallRefused
 from nbagent.forge.tool import FUNCTION, Draft
-from nbagent.sandbox.requirements import parse
+from nbagent.packages.requirements import parse
 
 MAX_FUNCTIONS = 10
 _CODE = '''\

@@ -14,11 +14,11 @@ from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage
 from nbagent.forge.tool import Draft, Tool, digest, encode
 from nbagent.forge.workshop import Progress, Workshop, isolating
+from nbagent.packages.allowance import Allowance
+from nbagent.packages.installer import Confirm, Exceed
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
-from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.packages import Confirm, Exceed
 from nbagent.sandbox.spec import SandboxSpec
 
 

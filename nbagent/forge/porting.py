@@ -23,7 +23,7 @@ import msgspec
 from nbagent.errors import ForgeError, StoreError
 from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
-from nbagent.sandbox.requirements import script_block
+from nbagent.packages.requirements import script_block
 from nbagent.sandbox.untrusted import parse
 from nbagent.store import cannot_write, write_atomically
 

@@ -17,8 +17,8 @@ import msgspec
 from nbagent.errors import ForgeError, InstallRefused
 from nbagent.events import Package
 from nbagent.forge import source
-from nbagent.sandbox.requirements import parse
-from nbagent.sandbox.wheels import KERNEL_MODULES
+from nbagent.packages.requirements import parse
+from nbagent.packages.wheels import KERNEL_MODULES
 
 MAX_SOURCE = 100_000
 """Bytes of the code, and of the tests."""

@@ -21,12 +21,12 @@ from nbagent.forge.tool import Draft, Tool, check
 from nbagent.kernel import probe
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.mime import clean
+from nbagent.kernel.outputs.mime import clean
 from nbagent.kernel.recovery import LOST
+from nbagent.packages.allowance import Allowance
+from nbagent.packages.installer import Confirm, Exceed
 from nbagent.policy import InstallPolicy
-from nbagent.sandbox.allowance import Allowance
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.packages import Confirm, Exceed
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.untrusted import UnreadableError, parse
 

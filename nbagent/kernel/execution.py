@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from nbagent.errors import UsageError
 from nbagent.events import CellStatus, Package
-from nbagent.kernel.outputs import CellOutputs
-from nbagent.kernel.streams import clean_text
+from nbagent.kernel.outputs.outputs import CellOutputs
+from nbagent.kernel.outputs.streams import clean_text
 
 _MISSING = re.compile(r"No module named '?([\w.]+)'?")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from nbagent.kernel.connection import TICK
+from nbagent.kernel.channels.connection import TICK
 from nbagent.kernel.execution import Execution, Job
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router

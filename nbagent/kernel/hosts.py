@@ -14,8 +14,8 @@ from nbagent.errors import NbagentError
 from nbagent.events import Event, HostAsked, HostDecided
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.gate import Verdict
-    from nbagent.sandbox.proxy import Closed, Decision
+    from nbagent.egress.gate import Verdict
+    from nbagent.egress.proxy import Closed, Decision
 
 MAX_TOLD = 1000
 """Answers that become events: code that asks for ever must not fill the log."""
@@ -64,7 +64,7 @@ class Hosts:
 
     def hear(self, told: Decision | Closed) -> None:
         """Take what the proxy tells: a decision, or the end of a connection."""
-        from nbagent.sandbox.proxy import Closed
+        from nbagent.egress.proxy import Closed
 
         if isinstance(told, Closed):
             self.sent += told.sent
@@ -109,7 +109,7 @@ class Hosts:
             allow: Whether the host may be reached.
             remember: Whether that holds for the session; a denial always does.
         """
-        from nbagent.sandbox.gate import Verdict
+        from nbagent.egress.gate import Verdict
 
         question = self._open.get(name)
         if question is None:

@@ -1,6 +1,6 @@
 """What is installed for a kernel: asked for by a person, missing in a cell, or by `%pip install` from inside.
 
-The packages are the host's business (`sandbox/packages.py`). Here each request becomes an event, and what was added
+The packages are the host's business (`packages/installer.py`). Here each request becomes an event, and what was added
 importable in the kernel that runs.
 """
 
@@ -17,9 +17,9 @@ from nbagent.events import IndexAsked, InstallFailed, Package, PackagesInstalled
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify
-from nbagent.sandbox.allowance import Allowance
+from nbagent.packages.allowance import Allowance
+from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.sandbox.handoff import InstallHook
-from nbagent.sandbox.packages import Confirm, Exceed, Installer
 
 SECONDS = 5.0
 """For a request to the kernel."""

@@ -22,21 +22,21 @@ from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.hosts import Hosts
 from nbagent.kernel.installs import Installs
-from nbagent.kernel.outputs import OutputLimits
+from nbagent.kernel.outputs.outputs import OutputLimits
+from nbagent.kernel.outputs.widgets import Widgets
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, Queries
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.replay import Replay
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
-from nbagent.kernel.widgets import Widgets
+from nbagent.packages.allowance import Allowance
+from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.policy import InstallPolicy
-from nbagent.quota import Quota
-from nbagent.sandbox.allowance import Allowance
+from nbagent.safety.quota import Quota
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.leases import Lease
-from nbagent.sandbox.packages import Confirm, Exceed, Installer
+from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
 
 Restore = Literal["nothing", "replay"]

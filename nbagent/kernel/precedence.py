@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from nbagent.sandbox.cgroup import Usage
+from nbagent.sandbox.limits.cgroup import Usage
 
 FULL: Final = 0.25
 """Seconds from the start of a cell for which its sandbox has its full weight."""

@@ -29,7 +29,7 @@ _KEPT: Final = "__import__('IPython').get_ipython().kernel.__dict__.setdefault('
 @functools.cache
 def source_of(name: str) -> str:
     """The source of a module of this folder that runs inside."""
-    return Path(__file__).with_name(name).read_text()
+    return (Path(__file__).parent / "inside" / name).read_text()
 
 
 @functools.lru_cache(maxsize=64)

@@ -12,14 +12,14 @@ from typing import cast
 from jupyter_client import AsyncKernelManager
 
 from nbagent.errors import KernelDied, SandboxError, UsageError
-from nbagent.kernel.connection import TICK, Connection
-from nbagent.kernel.context import shared_context
+from nbagent.kernel.channels.connection import TICK, Connection
+from nbagent.kernel.channels.context import shared_context
 from nbagent.kernel.precedence import Precedence
 from nbagent.policy import Limits
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import Engine, kernel_specs
 from nbagent.sandbox.exit import Exit, start_failed
-from nbagent.sandbox.leases import Lease
+from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
 
 

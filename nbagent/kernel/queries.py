@@ -12,7 +12,7 @@ from typing import Any
 
 from nbagent.errors import SandboxError
 from nbagent.kernel import probe
-from nbagent.kernel.connection import TICK
+from nbagent.kernel.channels.connection import TICK
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.replay import OUT_OF_TIME
 from nbagent.kernel.router import Router

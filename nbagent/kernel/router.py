@@ -13,8 +13,8 @@ from typing import Any
 
 from nbagent.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import Execution
-from nbagent.kernel.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
-from nbagent.kernel.widgets import Widgets
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
+from nbagent.kernel.outputs.widgets import Widgets
 
 RECENT = 120
 """Requests whose late output is still attributed to a cell."""

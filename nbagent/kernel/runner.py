@@ -13,12 +13,12 @@ from nbagent.kernel.cell import Cell
 from nbagent.kernel.execution import Execution, Job
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.installs import Installs
-from nbagent.kernel.outputs import within
+from nbagent.kernel.outputs.outputs import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.policy import MIB
-from nbagent.quota import Quota
+from nbagent.safety.quota import Quota
 
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""

@@ -23,7 +23,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from nbagent.errors import McpError
 from nbagent.mcp.bounds import FRAME_BYTES, Meter
-from nbagent.sandbox.bounds_inside import MAX_WEIGHT, weight
+from nbagent.sandbox.inside.bounds_inside import MAX_WEIGHT, weight
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

@@ -4,7 +4,7 @@ Its first code cell names the packages in PEP 723's form, with exact versions, w
 kernels act on. A cell that failed is marked `raises-exception`, so that a re-run goes on where the session went on. A
 cell that had to be stopped, or that took its kernel with it, would do so again, and stands as text.
 
-Whatever code, a model or a question put into it, the notebook loads nothing when it is opened (`nbagent.sanitize`), and
+Whatever code, a model or a question put into it, the notebook loads nothing when it is opened (`nbagent.safety.sanitize`), and
 what came to a cell after its end says when. Its code is as it ran: it runs only when somebody runs it.
 """
 
@@ -23,16 +23,17 @@ import nbformat
 from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
-from nbagent import __version__, needs, store
+from nbagent import __version__, store
 from nbagent.errors import InstallRefused
 from nbagent.events import Claim, Output
-from nbagent.kernel.widgets import STATE_MIME
+from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook import place
 from nbagent.notebook.record import RecordedCell, RecordedTurn, RecordedUpload, Recording, Remark
 from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import upload_cells
-from nbagent.sandbox.modules import distribution_for
-from nbagent.sanitize import clean_markdown, clean_output, clean_widgets
+from nbagent.packages.modules import distribution_for
+from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
+from nbagent.sandbox.data import needs
 
 KERNELS = {
     "docker": "Python (sandboxed, Docker)",

@@ -8,8 +8,8 @@ from typing import Any
 
 from nbagent.events import Output
 from nbagent.notebook.record import RecordedCell, Recording
-from nbagent.sanitize import clean_output
-from nbagent.sanitize.outputs import VIEW_MIME
+from nbagent.safety.sanitize import clean_output
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 _MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 

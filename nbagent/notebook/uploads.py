@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 
 from nbagent.events import FileUploaded
-from nbagent.sanitize import clean_markdown
+from nbagent.safety.sanitize import clean_markdown
 
 _AGAIN = """\
 def _upload(name, path, sha256, unpack):

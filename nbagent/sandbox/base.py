@@ -27,24 +27,28 @@ from jupyter_client.provisioning import KernelProvisionerBase
 
 from nbagent.errors import SandboxError
 from nbagent.events import DataLeftOut
+from nbagent.packages import installer as packages
 from nbagent.policy import MIB
-from nbagent.sandbox import cgroup, clients, environment, packages, reaper, seccomp, users
+from nbagent.sandbox import clients
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.data.shown import Shown
+from nbagent.sandbox.data.tree import LeftOut, Why, facts
 from nbagent.sandbox.engine import missing, unenforceable
+from nbagent.sandbox.environment import environment
 from nbagent.sandbox.exit import Exit, Kills
 from nbagent.sandbox.handoff import CommandHook, Handoff, InstallHook
 from nbagent.sandbox.layout import OUTPUT, PROXY, WORKSPACE, has_egress
-from nbagent.sandbox.leases import Lease
-from nbagent.sandbox.mounts import Mount
-from nbagent.sandbox.shown import Shown
+from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.limits import cgroup, seccomp, users
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
 from nbagent.sandbox.threads import in_thread, to_the_end
-from nbagent.sandbox.tree import LeftOut, Why, facts
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.egress import Egress
+    from nbagent.egress.gate import Decide
+    from nbagent.egress.listener import Egress
+    from nbagent.egress.proxy import Notify
     from nbagent.sandbox.engine import Control
-    from nbagent.sandbox.gate import Decide
-    from nbagent.sandbox.proxy import Notify
 
 
 class SandboxProvisioner(KernelProvisionerBase):
@@ -486,7 +490,7 @@ class SandboxProvisioner(KernelProvisionerBase):
         if not has_egress(trust):
             return None
         # Most sandboxes have no use for what this imports.
-        from nbagent.sandbox.egress import SOCKET, Egress
+        from nbagent.egress.listener import SOCKET, Egress
 
         egress = Egress(
             trust.allowed_hosts or (),

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, ClassVar
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
 from nbagent.errors import LimitUnenforceable
-from nbagent.sandbox import cgroup, environment, leases
+from nbagent.sandbox.environment import environment
 from nbagent.sandbox.layout import has_egress
+from nbagent.sandbox.leases import lease
+from nbagent.sandbox.limits import cgroup
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.leases import Terms
+    from nbagent.sandbox.leases.lease import Terms
     from nbagent.sandbox.spec import SandboxSpec
 
 LOGINS = Path("/run/user")
@@ -130,7 +132,7 @@ class Engine(abc.ABC):
     @property
     def lasting(self) -> bool:
         """Whether a kernel that is kept goes on when the person logs out, which takes their runtime folder with it."""
-        return not leases.runtime_root().is_relative_to(LOGINS) or cgroup.lingers()
+        return not lease.runtime_root().is_relative_to(LOGINS) or cgroup.lingers()
 
     @abc.abstractmethod
     def check(self, *, image: str | None = None) -> Report:

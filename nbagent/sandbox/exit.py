@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nbagent.errors import KernelStartError, SandboxError
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.cgroup import Usage
+    from nbagent.sandbox.limits.cgroup import Usage
 
 LOOK_SECONDS = 0.25
 """Between two looks at what Linux counts of a sandbox that runs."""

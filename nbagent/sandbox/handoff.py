@@ -25,7 +25,7 @@ from jupyter_client.connect import KernelConnectionInfo
 
 from nbagent.errors import NbagentError, SandboxError
 from nbagent.sandbox import supervisor
-from nbagent.sandbox.leases import Lease
+from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
@@ -92,7 +92,7 @@ class Handoff:
             self.shared.mkdir(mode=0o755)
             self.shared.chmod(0o755)
             for name in PROGRAMS:
-                shutil.copyfile(Path(__file__).with_name(name), self.shared / name)
+                shutil.copyfile(Path(__file__).parent / "inside" / name, self.shared / name)
                 (self.shared / name).chmod(0o644)
 
     @property

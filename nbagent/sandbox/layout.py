@@ -6,7 +6,7 @@ import math
 import os
 
 from nbagent.policy import Network, Trust
-from nbagent.sandbox import environment
+from nbagent.sandbox.environment import environment
 from nbagent.sandbox.handoff import INSIDE
 
 OUTPUT = "/tmp/output"  # noqa: S108

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
-from nbagent.sandbox import mounts
-from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.data import mounts
+from nbagent.sandbox.data.mounts import Mount
 
 if TYPE_CHECKING:
     from nbagent.settings import Settings

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, overload
 import msgspec
 
 from nbagent.policy import MIB
-from nbagent.sandbox.bounds_inside import weight
+from nbagent.sandbox.inside.bounds_inside import weight
 
 MAX_HEFT: Final = 32 * MIB
 """What one reply may weigh, see `weight`: twice the memory of what is no text, and a text takes up to four."""

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbagent.sandbox import seccomp
-from nbagent.sandbox.leases import runtime_root
-from nbagent.sandbox.mirror import SMALL
-from nbagent.sandbox.mounts import DATA, Mount, for_client
+from nbagent.sandbox.data.mirror import SMALL
+from nbagent.sandbox.data.mounts import DATA, Mount, for_client
+from nbagent.sandbox.leases.lease import runtime_root
+from nbagent.sandbox.limits import seccomp
 from nbagent.selfcheck.calls_inside import CALLS
 
 VARIABLE = "NBAGENT_SELF_CHECK_SECRET"

@@ -16,9 +16,9 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import export
 from nbagent.notebook.record import Recording
 from nbagent.policy import Trust, TrustLevel, trust_for
+from nbagent.sandbox.data.mounts import DATA
 from nbagent.sandbox.engine import Engine, Report
 from nbagent.sandbox.layout import HOME, WORKSPACE
-from nbagent.sandbox.mounts import DATA
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck import (
     aims,

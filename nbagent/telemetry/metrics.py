@@ -156,7 +156,7 @@ class Counts:
             install=spread("nbagent.install.duration"),
             model=spread("gen_ai.client.operation.duration"),
             turn=spread("nbagent.turn.duration"),
-            session=spread("nbagent.session.duration"),
+            session=spread("nbagent.session.session.duration"),
             session_cells=spread("nbagent.session.cells"),
             cells=by("nbagent.cell.duration", "status"),
             errors=by("nbagent.cell.errors", "error.type"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from nbagent.redaction import known_forms, own, secrets_of
+from nbagent.safety.redaction import known_forms, own, secrets_of
 
 _ADDRESS = re.compile(r"(\w://[^\s/:@]*):[^\s/@]+@")
 _NAMED = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from agent.stub import Kernel, Provider
 
-from nbagent.agent import failures
+from nbagent.agent.providers import failures
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from agent.stub import Kernel, Provider, Say, python
 
-from nbagent.agent.approve import Approvals, approver
 from nbagent.agent.build import Agent, answer, build_agent
-from nbagent.agent.models import open_model
-from nbagent.agent.spending import Spending
-from nbagent.budget import Budget
-from nbagent.consent import Consent, Mode
+from nbagent.agent.middleware.approve import Approvals, approver
+from nbagent.agent.middleware.spending import Spending
+from nbagent.agent.providers.models import open_model
 from nbagent.events import ApprovalAsked
+from nbagent.safety.budget import Budget
+from nbagent.safety.consent import Consent, Mode
 
 Decide = Callable[[Consent, ApprovalAsked], object]
 

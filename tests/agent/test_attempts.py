@@ -10,9 +10,9 @@ from agent.stub import PNG, Kernel
 from agent.stubs.cases import CASES
 from agent.stubs.transport import Say, Stub, python
 
-from nbagent.agent import failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent
-from nbagent.agent.models import Model, open_model
+from nbagent.agent.providers import failures
+from nbagent.agent.providers.models import Model, open_model
 from nbagent.errors import ModelCallError, ModelError
 from nbagent.events import ModelFailed, ModelReplied, Usage
 

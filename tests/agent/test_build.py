@@ -13,14 +13,14 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from nbagent.agent import failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent, mend
 from nbagent.agent.memory import THREAD
-from nbagent.agent.models import Model, open_model
-from nbagent.agent.spending import Spending
-from nbagent.budget import Budget
+from nbagent.agent.middleware.spending import Spending
+from nbagent.agent.providers import failures
+from nbagent.agent.providers.models import Model, open_model
 from nbagent.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
 from nbagent.events import ModelReplied, Usage
+from nbagent.safety.budget import Budget
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from agent.stubs.cases import CASES
 from agent.stubs.transport import Stub
 
-from nbagent.agent.catalogue import Listed, UnlistedError, default_of, models_of, some
+from nbagent.agent.providers.catalogue import Listed, UnlistedError, default_of, models_of, some
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from agent.stub import Kernel, Provider, Say, python
 
 from nbagent.agent.build import Agent, answer, build_agent
 from nbagent.agent.claims import claims
-from nbagent.agent.evaluate import Evaluation
-from nbagent.agent.models import open_model
-from nbagent.agent.replay import read_replies
-from nbagent.agent.spending import Spending
-from nbagent.budget import Budget
+from nbagent.agent.middleware.evaluate import Evaluation
+from nbagent.agent.middleware.spending import Spending
+from nbagent.agent.providers.models import open_model
+from nbagent.agent.providers.replay import read_replies
 from nbagent.events import Claim, ModelReplied
+from nbagent.safety.budget import Budget
 
 QUESTION = "How many rows?"
 

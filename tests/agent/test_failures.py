@@ -9,7 +9,7 @@ import time
 import pytest
 from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError
 
-from nbagent.agent.failures import (
+from nbagent.agent.providers.failures import (
     BROKEN_RETRIES,
     RETRIES,
     SILENT_RETRIES,

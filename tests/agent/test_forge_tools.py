@@ -12,15 +12,15 @@ import pytest
 from agent.stub import Kernel, Provider, Say
 from forge.shared import CODE, TESTS, made
 
-from nbagent.agent.approve import Approvals
 from nbagent.agent.build import Agent, answer, build_agent
-from nbagent.agent.forge_tools import OFFERED, ForgeTools
-from nbagent.agent.models import open_model
-from nbagent.consent import Consent, Mode
+from nbagent.agent.middleware.approve import Approvals
+from nbagent.agent.middleware.forge_tools import OFFERED, ForgeTools
+from nbagent.agent.providers.models import open_model
 from nbagent.errors import InstallRefused
 from nbagent.events import ApprovalAsked, Event, Package, ToolRefused
 from nbagent.forge import Draft, Tool, ToolForge
 from nbagent.forge.library import Library
+from nbagent.safety.consent import Consent, Mode
 
 
 class World:

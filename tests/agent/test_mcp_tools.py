@@ -12,8 +12,8 @@ import pytest
 from agent.stub import Kernel, Provider, Say, python
 
 from nbagent.agent.build import Agent, answer, build_agent
-from nbagent.agent.mcp_tools import McpTools
-from nbagent.agent.models import open_model
+from nbagent.agent.middleware.mcp_tools import McpTools
+from nbagent.agent.providers.models import open_model
 from nbagent.events import Event, McpServerChanged, McpToolCalled, McpToolsSelected
 from nbagent.mcp.client import McpClient
 from nbagent.mcp.servers import Server

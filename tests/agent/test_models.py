@@ -14,9 +14,9 @@ from agent.stub import Kernel, Provider, Say
 from agent.stubs import ollama as ollama_format
 from agent.stubs.transport import Stub
 
-from nbagent.agent import models
 from nbagent.agent.build import answer, build_agent
-from nbagent.agent.models import PROVIDERS, check_name, find_model, open_model
+from nbagent.agent.providers import models
+from nbagent.agent.providers.models import PROVIDERS, check_name, find_model, open_model
 from nbagent.errors import ModelError, ReplayError, StoreError
 
 
@@ -74,7 +74,7 @@ def test_an_address_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_checking_a_name_imports_no_langchain() -> None:
     """A face can check a name at once: LangChain takes a second to import."""
     code = (
-        "import sys; from nbagent.agent.models import check_name; check_name('replay:x'); check_name('openai:x');"
+        "import sys; from nbagent.agent.providers.models import check_name; check_name('replay:x'); check_name('openai:x');"
         "sys.exit(any(name.startswith(('langchain', 'langgraph', 'openai', 'pydantic')) for name in sys.modules))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"OPENAI_API_KEY": "k"})

@@ -12,12 +12,12 @@ from agent.stubs.cases import CASES, Case
 from agent.stubs.transport import Stub
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from nbagent.agent import failures
 from nbagent.agent.build import Agent, answer, build_agent
-from nbagent.agent.models import open_model
-from nbagent.agent.outgoing import Outgoing
+from nbagent.agent.middleware.outgoing import Outgoing
+from nbagent.agent.providers import failures
+from nbagent.agent.providers.models import open_model
 from nbagent.events import Piece, SentToModel
-from nbagent.redaction import Redactor
+from nbagent.safety.redaction import Redactor
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
 PAT = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"

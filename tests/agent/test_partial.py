@@ -8,8 +8,8 @@ from typing import Any
 from langchain_core.messages import AIMessageChunk, ai
 from langchain_core.messages.tool import tool_call_chunk
 
-from nbagent.agent.partial import LONG, install
-from nbagent.agent.watch import Attempt
+from nbagent.agent.providers.partial import LONG, install
+from nbagent.agent.providers.watch import Attempt
 
 
 def piece(args: str) -> AIMessageChunk:
@@ -33,4 +33,4 @@ async def test_long_pieces_are_left_alone() -> None:
     assert seconds < 5
     cut = '{"code": "' + "x" * LONG
     assert piece(cut).tool_calls[0]["args"] == {"code": "x" * LONG}
-    assert ai.parse_partial_json.__module__ == "nbagent.agent.partial"
+    assert ai.parse_partial_json.__module__ == "nbagent.agent.providers.partial"

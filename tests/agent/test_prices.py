@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from nbagent.agent import prices
-from nbagent.agent.models import Model
+from nbagent.agent.providers import prices
+from nbagent.agent.providers.models import Model
 from nbagent.errors import ModelError
 
 USED = {"input_tokens": 1_000_000, "output_tokens": 0}

@@ -12,14 +12,14 @@ from agent.stubs import google
 from agent.stubs.cases import CASES, CONTACTS, Case
 from agent.stubs.transport import Say, Stub, python
 
-from nbagent.agent import failures, providers
 from nbagent.agent.build import Agent, Answer, answer, build_agent
-from nbagent.agent.models import find_model, open_model
-from nbagent.agent.providers import PROVIDERS, ollama_address
-from nbagent.agent.spending import Spending
-from nbagent.budget import Budget
+from nbagent.agent.middleware.spending import Spending
+from nbagent.agent.providers import failures, known
+from nbagent.agent.providers.known import PROVIDERS, ollama_address
+from nbagent.agent.providers.models import find_model, open_model
 from nbagent.errors import ModelCallError, ModelError
 from nbagent.events import NO_USAGE, ModelFailed, Usage
+from nbagent.safety.budget import Budget
 
 
 @pytest.fixture(params=CASES)
@@ -163,7 +163,7 @@ async def test_silence(agent: Agent, stub: Stub, monkeypatch: pytest.MonkeyPatch
     """A reply that comes slowly is waited for; one that stops coming is given up, and asked for once more."""
     stub.say(Say(text="warm"))  # some clients import for a second at their first call
     await ask(agent)
-    monkeypatch.setattr(providers, "SILENCE", 1.2)
+    monkeypatch.setattr(known, "SILENCE", 1.2)
     stub.say(Say(text="late but whole", pause=0.7, hang=0.7))
     found, failed = await ask(agent)
     assert (found.text, failed) == ("late but whole", [])

@@ -7,11 +7,11 @@ from typing import Any
 from agent.stub import Kernel, Provider, Say, python
 
 from nbagent.agent.build import Agent, answer, build_agent
-from nbagent.agent.models import Model, open_model
-from nbagent.agent.reflexion import Reflexion
-from nbagent.agent.spending import Spending
-from nbagent.budget import Budget
+from nbagent.agent.middleware.reflexion import Reflexion
+from nbagent.agent.middleware.spending import Spending
+from nbagent.agent.providers.models import Model, open_model
 from nbagent.events import Reflected, Usage
+from nbagent.safety.budget import Budget
 
 WRONG = Say(calls=(python("open('users.json')"),))
 

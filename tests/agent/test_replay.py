@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
-from nbagent.agent.replay import Recorder, ReplayModel, read_replies, text_of
+from nbagent.agent.providers.replay import Recorder, ReplayModel, read_replies, text_of
 from nbagent.errors import ReplayError, StoreError
 
 

@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.tools import Runs, make_tools
+from nbagent.agent.tools.python import Runs, make_tools
 from nbagent.sandbox.engine import Engine
-from nbagent.session import Session
+from nbagent.session.session import Session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
-from nbagent.agent import script_cells
+from nbagent.agent.tools import script_cells
 
 
 class Shell:

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from agent.stub import Kernel, Provider, Say, python
 
-from nbagent.agent import failures
 from nbagent.agent.build import Agent, Answer, answer, build_agent
-from nbagent.agent.models import open_model
-from nbagent.agent.reflexion import Reflexion
-from nbagent.agent.spending import ENDED, Spending
-from nbagent.agent.structured import Structured
-from nbagent.budget import Budget
-from nbagent.consent import Consent, Mode
+from nbagent.agent.middleware.reflexion import Reflexion
+from nbagent.agent.middleware.spending import ENDED, Spending
+from nbagent.agent.middleware.structured import Structured
+from nbagent.agent.providers import failures
+from nbagent.agent.providers.models import open_model
 from nbagent.events import ApprovalAsked, ModelFailed, ModelReplied, Usage
+from nbagent.safety.budget import Budget
+from nbagent.safety.consent import Consent, Mode
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from nbagent.agent.stack import Stack
+from nbagent.agent.middleware.stack import Stack
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

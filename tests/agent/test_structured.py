@@ -14,11 +14,11 @@ from agent.stubs.transport import Stub
 
 from nbagent.agent.build import Agent, answer, build_agent
 from nbagent.agent.generated import SCHEMA
-from nbagent.agent.models import open_model
-from nbagent.agent.outgoing import Outgoing
-from nbagent.agent.reflexion import Reflexion
-from nbagent.agent.replay import read_replies
-from nbagent.agent.structured import Structured
+from nbagent.agent.middleware.outgoing import Outgoing
+from nbagent.agent.middleware.reflexion import Reflexion
+from nbagent.agent.middleware.structured import Structured
+from nbagent.agent.providers.models import open_model
+from nbagent.agent.providers.replay import read_replies
 from nbagent.errors import InstallRefused, ModelCallError, ModelError
 from nbagent.events import CodeGenerated, ModelFailed, ModelReplied, SentToModel, Usage
 

@@ -11,7 +11,7 @@ from forge.shared import made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.agent.tool_cells import call, define
+from nbagent.agent.tools.tool_cells import call, define
 from nbagent.errors import ForgeError
 from nbagent.forge import Tool
 

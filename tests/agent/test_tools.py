@@ -10,7 +10,7 @@ from agent.stub import PNG, Kernel
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.tools import make_tools, source_of
+from nbagent.agent.tools.python import make_tools, source_of
 from nbagent.errors import InstallError, InstallRefused, KernelDied
 
 

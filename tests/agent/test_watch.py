@@ -9,8 +9,8 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 
-from nbagent.agent import watch
-from nbagent.agent.watch import Attempt
+from nbagent.agent.providers import watch
+from nbagent.agent.providers.watch import Attempt
 from nbagent.errors import ModelCallError
 
 

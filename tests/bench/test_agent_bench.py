@@ -14,9 +14,9 @@ from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from nbagent.agent.replay import ReplayModel
-from nbagent.agent.tools import make_tools
-from nbagent.session import Session
+from nbagent.agent.providers.replay import ReplayModel
+from nbagent.agent.tools.python import make_tools
+from nbagent.session.session import Session
 
 STEPS = 20
 ROUNDS = 12

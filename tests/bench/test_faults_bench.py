@@ -59,7 +59,7 @@ def first_process(kernel: Kernel) -> int:
     provisioner: Any = kernel.provisioner
     if provisioner.engine == "bubblewrap":
         return int(provisioner._process.pid)
-    from nbagent.sandbox import daemon
+    from nbagent.sandbox.engines import daemon
 
     return int(daemon.shared().inspect_container(provisioner._container)["State"]["Pid"])
 

@@ -12,7 +12,7 @@ import pytest
 from bench.conftest import Pair, timed
 from kernel.hostile import FLOODS
 
-from nbagent.session import Session
+from nbagent.session.session import Session
 
 ENGINES = ("bubblewrap", "docker")
 SECONDS = 3.0

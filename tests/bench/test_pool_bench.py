@@ -15,10 +15,10 @@ import pytest
 from bench.conftest import Bare, Pair, at, timed
 
 from nbagent import Session
-from nbagent.kernel.pool import KernelConfig, KernelPool
-from nbagent.kernel.warm import EACH
+from nbagent.kernel.pool.pool import KernelConfig, KernelPool
+from nbagent.kernel.pool.warm import EACH
 from nbagent.policy import MIB
-from nbagent.sandbox import leases
+from nbagent.sandbox.leases import lease
 
 ENGINES = ("bubblewrap", "docker")
 LEVEL = KernelConfig(name="bench")
@@ -133,8 +133,8 @@ def test_session_start(engine: str, benchmark: Any, loop: asyncio.AbstractEventL
 def processes() -> list[psutil.Process]:
     """All processes of all sandboxes, by their control groups."""
     names = []
-    for folder in leases.all_folders():
-        terms = leases.read_terms(folder)
+    for folder in lease.all_folders():
+        terms = lease.read_terms(folder)
         assert terms is not None
         names.append(terms.parts.get("container") or folder.name)
     found = []

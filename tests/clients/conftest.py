@@ -9,7 +9,7 @@ from pathlib import Path
 
 import machine
 import pytest
-from sandbox.index import Index
+from packages.index import Index
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -26,10 +26,11 @@ from jupyter_client import (
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.manager import start_new_async_kernel, start_new_kernel
 from jupyter_core.utils import ensure_event_loop
-from sandbox.index import Index
+from packages.index import Index
 
 from nbagent.errors import LimitUnenforceable, UsageError
-from nbagent.sandbox import cgroup, reaper
+from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.limits import cgroup
 
 
 @pytest.fixture(autouse=True)

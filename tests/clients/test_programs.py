@@ -12,7 +12,7 @@ import nbformat
 import papermill
 import pytest
 from nbformat import NotebookNode
-from sandbox.index import Index
+from packages.index import Index
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 CODE = (

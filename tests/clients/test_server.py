@@ -72,7 +72,7 @@ def test_the_error_is_nbagent_s_own_and_the_server_s() -> None:
 
 def test_settings_accept_for_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a person accepted for good holds for the kernels of JupyterLab too, which has no other way to say it."""
-    monkeypatch.setattr("nbagent.sandbox.cgroup.find", lambda: None)
+    monkeypatch.setattr("nbagent.sandbox.limits.cgroup.find", lambda: None)
     manager = KernelManager(kernel_name="nbagent-bubblewrap")
     with pytest.raises(LimitUnenforceable, match="memory") as caught:
         manager.start_kernel()

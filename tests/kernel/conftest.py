@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from kernel.shared import Events
-from sandbox.index import Index
+from packages.index import Index
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import InstallPolicy, TrustLevel, trust_for

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from nbagent.kernel.channel import CHUNK, Channel
-from nbagent.kernel.zmtp import encode, hello
+from nbagent.kernel.channels.channel import CHUNK, Channel
+from nbagent.kernel.channels.zmtp import encode, hello
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from kernel.shared import Events, a_cell_takes
 
 from nbagent.events import StateLost
 from nbagent.kernel import probe
-from nbagent.kernel.connection import Connection
+from nbagent.kernel.channels.connection import Connection
+from nbagent.kernel.channels.messages import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.messages import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE
 from nbagent.sandbox.engine import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

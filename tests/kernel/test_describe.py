@@ -22,7 +22,7 @@ import pytest_asyncio
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
 
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nbagent.kernel.execution import Execution
-from nbagent.kernel.outputs import CellOutputs, Displays
+from nbagent.kernel.outputs.outputs import CellOutputs, Displays
 
 MISSING = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'google'"}
 

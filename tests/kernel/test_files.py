@@ -16,11 +16,11 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.kernel.files import Collected, Collector
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.paths import Place
-from nbagent.kernel.results import safe_name
-from nbagent.kernel.transfer import Carried
+from nbagent.kernel.transfer.collector import Collected, Collector
+from nbagent.kernel.transfer.paths import Place
+from nbagent.kernel.transfer.results import safe_name
+from nbagent.kernel.transfer.transfer import Carried
 from nbagent.policy import Limits
 
 MAX_FILES = Limits().result_files

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
+from nbagent.egress.gate import Verdict
+from nbagent.egress.proxy import Closed, Decision
 from nbagent.errors import StoreError
 from nbagent.events import Event, HostAsked, HostDecided
 from nbagent.kernel.hosts import MAX_TOLD, Hosts
-from nbagent.sandbox.gate import Verdict
-from nbagent.sandbox.proxy import Closed, Decision
 
 
 async def away(work: Callable[[], object]) -> None:

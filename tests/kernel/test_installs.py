@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kernel.shared import Events, errors
-from sandbox.index import Index
+from packages.index import Index
 
 from nbagent.errors import InstallRefused
 from nbagent.events import IndexAsked, InstallFailed, PackagesInstalled

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from nbagent.kernel import messages, probe
-from nbagent.sandbox.bounds_inside import MAX_REPLY
+from nbagent.kernel import probe
+from nbagent.kernel.channels import messages
+from nbagent.sandbox.inside.bounds_inside import MAX_REPLY
 
 HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel.shared import junk
 
-from nbagent.kernel.mime import clean, clean_within
+from nbagent.kernel.outputs.mime import clean, clean_within
 
 
 @pytest.mark.parametrize(

@@ -21,16 +21,8 @@ from nbclient import NotebookClient
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
 from nbagent.events import Output
-from nbagent.kernel.outputs import (
-    Added,
-    CellOutputs,
-    Change,
-    Cleared,
-    Displays,
-    OutputLimits,
-    Updated,
-)
-from nbagent.kernel.streams import LineFold, left_out
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared, Displays, OutputLimits, Updated
+from nbagent.kernel.outputs.streams import LineFold, left_out
 
 v4: Any = nbformat.v4
 coalesce: Any = cast("Any", CoalesceStreamsPreprocessor)()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.errors import TransferLimit
-from nbagent.kernel.paths import INVALID, Place, file_at, folder_at, shown
+from nbagent.kernel.transfer.paths import INVALID, Place, file_at, folder_at, shown
 
 
 class Isolating:

@@ -19,18 +19,20 @@ import machine
 import psutil
 import pytest
 from kernel.shared import Events
-from sandbox.index import Index
+from packages.index import Index
 
 from nbagent import Session, settings
 from nbagent.errors import SandboxError, UsageError
 from nbagent.events import CellStarted, HostDecided, PackagesInstalled
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.pool import KernelConfig, KernelPool
-from nbagent.kernel.warm import EACH, FILES, free_memory, shortage
+from nbagent.kernel.pool.pool import KernelConfig, KernelPool
+from nbagent.kernel.pool.warm import EACH, FILES, free_memory, shortage
 from nbagent.policy import TRUST_PRESETS, TrustLevel, trust_for
-from nbagent.sandbox import leases, mirror, reaper, supervisor
+from nbagent.sandbox import supervisor
+from nbagent.sandbox.data import mirror
 from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.leases import lease, reaper
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -105,11 +107,11 @@ async def test_what_is_dead_hung_or_too_old_is_replaced(caplog: pytest.LogCaptur
     """By a look now and then, and at the latest when somebody wants a kernel."""
     async with KernelPool({"isolated": 1}, engine="bubblewrap", imports=(), check=0.3) as pool:
         assert await pool.wait_until_full()
-        (folder,) = leases.all_folders()
+        (folder,) = lease.all_folders()
         supervisor.end(folder)
         await until(lambda: pool.figures.dropped == 1)
         await until(waiting(pool))
-        (other,) = leases.all_folders()
+        (other,) = lease.all_folders()
         assert other != folder
     async with KernelPool({"isolated": 1}, engine="bubblewrap", imports=()) as pool:
         assert await pool.wait_until_full()
@@ -151,7 +153,7 @@ async def test_a_pool_stays_within_half_of_the_free_memory(
         assert "ulimit" in shortage(0, each=EACH)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    monkeypatch.setattr("nbagent.kernel.stock.EACH", free_memory())
+    monkeypatch.setattr("nbagent.kernel.pool.stock.EACH", free_memory())
     async with KernelPool({"isolated": 3}, engine="bubblewrap", imports=(), check=0.05) as pool:
         assert not await pool.wait_until_full()
         kernel = await pool.get(LEVEL)
@@ -336,7 +338,7 @@ async def test_data_that_would_have_to_be_copied_is_mounted(
     data: list[Path], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of much data that can't be linked: a cold start, which is logged with its reason; the warm kernel stays."""
-    caplog.set_level(logging.INFO, "nbagent.kernel.pool")
+    caplog.set_level(logging.INFO, "nbagent.kernel.pool.pool")
     large = data[1].parent / "large"
     with large.open("wb") as file:
         file.truncate(2 * mirror.MAX_COPIED)
@@ -361,7 +363,7 @@ async def test_data_that_would_have_to_be_copied_is_mounted(
 PROGRAM = """
 import asyncio, os, signal, sys
 from nbagent import Session
-from nbagent.kernel.pool import KernelConfig, KernelPool
+from nbagent.kernel.pool.pool import KernelConfig, KernelPool
 
 async def main(engine, end):
     pool = KernelPool({"isolated": 1}, engine=engine, imports=())
@@ -440,7 +442,7 @@ async def test_a_session_with_a_warm_kernel_survives_its_process(engine: Engine)
     try:
         assert (await session.run("x + 1")).text == "42"
         reaper.sweep()
-        await until(lambda: len(list(leases.all_folders())) == 1)
+        await until(lambda: len(list(lease.all_folders())) == 1)
         lost = await session.run("import os; os._exit(1)")
         assert lost.status == "died"
         assert (await session.run("1 + 1")).text == "2"

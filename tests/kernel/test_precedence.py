@@ -9,7 +9,7 @@ import pytest
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.precedence import Precedence
-from nbagent.sandbox.cgroup.usage import WEIGHTS, Usage
+from nbagent.sandbox.limits.cgroup.usage import WEIGHTS, Usage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

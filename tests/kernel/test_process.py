@@ -22,7 +22,7 @@ async def test_a_start_that_hangs_is_an_error(engine: Engine) -> None:
 
 async def test_a_start_that_dies_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that ends while it starts is an error with the end of what it said."""
-    monkeypatch.setattr("nbagent.sandbox.seccomp.inner_program", lambda **_: b"\xff" * 8)
+    monkeypatch.setattr("nbagent.sandbox.limits.seccomp.inner_program", lambda **_: b"\xff" * 8)
     with pytest.raises(NbagentError, match="the system call filter was refused"):
         await Kernel(engine).start()
 

@@ -99,7 +99,7 @@ async def test_a_restart_that_fails_can_be_tried_again(engine: Engine, monkeypat
     async with Kernel(engine, short()) as kernel:
         site = kernel.provisioner.site
         with monkeypatch.context() as patch:
-            patch.setattr("nbagent.sandbox.seccomp.inner_program", lambda **_: b"\xff" * 8)
+            patch.setattr("nbagent.sandbox.limits.seccomp.inner_program", lambda **_: b"\xff" * 8)
             with pytest.raises(NbagentError):
                 await kernel.run("import os; os._exit(1)")
             with pytest.raises(KernelDied):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from kernel.shared import Events
-from sandbox.index import Index
+from packages.index import Index
 
 from nbagent.events import (
     CellFinished,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nbagent.events import FileSaved
-from nbagent.kernel.results import DEPTH, Landed, Results
+from nbagent.kernel.transfer.results import DEPTH, Landed, Results
 
 
 def put(results: Results, source: str, content: str) -> Landed:

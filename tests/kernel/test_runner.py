@@ -7,7 +7,7 @@ import time
 
 import pytest
 from kernel.shared import SWALLOW, Events, errors, short
-from sandbox.index import Index
+from packages.index import Index
 
 from nbagent.errors import NbagentError
 from nbagent.events import InstallFailed, OutputsCleared, PackagesInstalled

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from nbagent.kernel import turns
-from nbagent.kernel.turns import BURST, HEAVY, HEAVY_COST, SHARE, SLICE, Turns
+from nbagent.kernel.channels import turns
+from nbagent.kernel.channels.turns import BURST, HEAVY, HEAVY_COST, SHARE, SLICE, Turns
 
 
 @pytest.fixture

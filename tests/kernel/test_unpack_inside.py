@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.kernel import unpack_inside
+from nbagent.kernel.inside import unpack_inside
 
 MIB = 1024 * 1024
 ROOM = 64 * MIB

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.paths import file_at
-from nbagent.kernel.watch import CHANGED, Watch
+from nbagent.kernel.transfer.paths import file_at
+from nbagent.kernel.transfer.watch import CHANGED, Watch
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -110,7 +110,7 @@ async def test_of_thousands_a_write_in_place_is_noticed_in_time(
     kernel: Kernel, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once after a cell that took its time; a little later after one that took none."""
-    monkeypatch.setattr("nbagent.kernel.watch.MOST", 5.0)
+    monkeypatch.setattr("nbagent.kernel.transfer.watch.MOST", 5.0)
     await kernel.run("os.mkdir('d')\nfor i in range(6000): open(f'd/{i}', 'w').close()")
     await kernel.run("time.sleep(0.1)")
     await watch.look()

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbclient import NotebookClient
 
-from nbagent.kernel.outputs import CellOutputs, Displays
-from nbagent.kernel.widgets import STATE_MIME, Widgets
+from nbagent.kernel.outputs.outputs import CellOutputs, Displays
+from nbagent.kernel.outputs.widgets import STATE_MIME, Widgets
 
 v4: Any = nbformat.v4
 

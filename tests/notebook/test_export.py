@@ -30,7 +30,7 @@ from nbagent.events import (
 )
 from nbagent.notebook.export import build, export, imports
 from nbagent.notebook.record import Recording, record
-from nbagent.sanitize import clean_markdown
+from nbagent.safety.sanitize import clean_markdown
 
 STARTED = SessionStarted(
     session="s1",

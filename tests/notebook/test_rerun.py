@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 from program import TABLE, call, replies
 
 from nbagent import Session
-from nbagent.sanitize import clean_output
+from nbagent.safety.sanitize import clean_output
 
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.group_by('species').len().sort('species')"
 CELLS = [

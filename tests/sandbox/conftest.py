@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from sandbox.callers import start  # noqa: F401 - fixtures
-from sandbox.index import index, make, own_uv, site  # noqa: F401
-from sandbox.world import whole_world, world  # noqa: F401
+from egress.callers import start  # noqa: F401 - fixtures
+from egress.world import whole_world, world  # noqa: F401
+from packages.index import index, make, own_uv, site  # noqa: F401
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for

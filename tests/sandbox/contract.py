@@ -15,11 +15,11 @@ from sandbox.conftest import Attacked
 from nbagent.errors import DataError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import MIB, TrustLevel, trust_for
+from nbagent.sandbox.data.mirror import SMALL
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.data.tree import Why
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.mirror import SMALL
-from nbagent.sandbox.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.tree import Why
 from nbagent.selfcheck import files_inside, network_inside, programs_inside
 from nbagent.selfcheck.aims import SAME_EVERYWHERE
 from nbagent.selfcheck.check import PROBES

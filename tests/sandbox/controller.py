@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbagent.sandbox import leases
+from nbagent.sandbox.leases import lease
 
 SCRIPT = """
 import asyncio, json, sys
@@ -45,5 +45,5 @@ def abandoned_sandbox(engine: str, *, keep: float, code: str = "x = 42") -> Path
     """The folder of a sandbox whose controller was killed."""
     with controller(engine, keep=keep, code=code) as (_, folder):
         pass
-    assert leases.abandoned(folder)
+    assert lease.abandoned(folder)
     return folder

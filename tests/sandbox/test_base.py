@@ -7,7 +7,7 @@ import pytest
 from nbagent.errors import LimitUnenforceable
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import cgroup
+from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 

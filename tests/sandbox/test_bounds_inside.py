@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_client.session import Session
 
-from nbagent.sandbox import bounds_inside
-from nbagent.sandbox.bounds_inside import MAX_BUFFERS, MAX_CONTENT, MAX_WEIGHT, bounded, shorten, weight
+from nbagent.sandbox.inside import bounds_inside
+from nbagent.sandbox.inside.bounds_inside import MAX_BUFFERS, MAX_CONTENT, MAX_WEIGHT, bounded, shorten, weight
 
 BIG = "x" * (bounds_inside.MAX_VALUE + 1)
 

@@ -20,9 +20,9 @@ import nbagent
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import environment
-from nbagent.sandbox.bwrap_arguments import HIDDEN
 from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.engines.bwrap_arguments import HIDDEN
+from nbagent.sandbox.environment import environment
 from nbagent.sandbox.spec import SandboxSpec
 
 
@@ -228,7 +228,7 @@ class TestOrdinaryUser:
 
 async def test_a_limit_that_linux_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux's reason is told, and no group stays."""
-    monkeypatch.setattr("nbagent.sandbox.cgroup.tree.PERIOD", 50)  # microseconds: too short
+    monkeypatch.setattr("nbagent.sandbox.limits.cgroup.tree.PERIOD", 50)  # microseconds: too short
     with pytest.raises(SandboxError, match="limits can't be set"):
         await Kernel(works("bubblewrap"), SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.5))).start()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.sandbox.bwrap_process import STATUS, Monitor, end, start_time
+from nbagent.sandbox.engines.bwrap_process import STATUS, Monitor, end, start_time
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
 

@@ -15,10 +15,11 @@ from nbagent.errors import LimitUnenforceable
 from nbagent.events import CommandRun
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import seccomp, supervisor
-from nbagent.sandbox.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND
-from nbagent.sandbox.commands_inside import UNREADABLE as HIDDEN
+from nbagent.sandbox import supervisor
 from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.inside.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND
+from nbagent.sandbox.inside.commands_inside import UNREADABLE as HIDDEN
+from nbagent.sandbox.limits import seccomp
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 

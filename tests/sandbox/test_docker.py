@@ -19,9 +19,9 @@ from sandbox.contract import Holds
 from nbagent.errors import EngineUnavailable, EnvironmentMissing, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import daemon
-from nbagent.sandbox.docker import _controls
 from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.engines import daemon
+from nbagent.sandbox.engines.docker import _controls
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.needs("docker")

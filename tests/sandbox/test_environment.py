@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nbagent.errors import EnvironmentMissing
-from nbagent.sandbox import environment
-from nbagent.sandbox.environment import Environment
+from nbagent.sandbox.environment import environment
+from nbagent.sandbox.environment.environment import Environment
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sandbox.callers import reachable, wait_for
+from egress.callers import reachable, wait_for
 
-from nbagent.sandbox import forward
-from nbagent.sandbox.forward import CONNECTIONS
+from nbagent.sandbox.inside import forward
+from nbagent.sandbox.inside.forward import CONNECTIONS
 
 
 class Forwarder:

@@ -20,7 +20,7 @@ from nbagent.errors import InstallRefused, SandboxError
 from nbagent.sandbox import handoff as module
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.handoff import CHANNELS, PROGRAMS, TAIL, Handoff, InstallHook, open_output
-from nbagent.sandbox.leases import Lease, runtime_root
+from nbagent.sandbox.leases.lease import Lease, runtime_root
 from nbagent.sandbox.spec import SandboxSpec
 
 

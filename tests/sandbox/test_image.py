@@ -12,7 +12,9 @@ import docker
 import pytest
 
 from nbagent.errors import EnvironmentMissing
-from nbagent.sandbox import environment, image, packages
+from nbagent.packages import installer
+from nbagent.sandbox.engines import image
+from nbagent.sandbox.environment import environment
 
 EMPTY = "nbagent-test-empty:1"
 pytestmark = pytest.mark.needs("docker")
@@ -88,7 +90,7 @@ async def test_a_build_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, clien
     def fill(site: Path, **_: Any) -> None:
         (site / "empty").mkdir()
 
-    monkeypatch.setattr(packages, "fill", fill)
+    monkeypatch.setattr(installer, "fill", fill)
     before = {each["Id"] for each in client.containers(all=True)}
     said: list[str] = []
     with pytest.raises(EnvironmentMissing, match="could not be built"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import environment, layout
+from nbagent.sandbox import layout
+from nbagent.sandbox.environment import environment
 
 
 def test_proxies_are_for_the_network_only(monkeypatch: pytest.MonkeyPatch) -> None:

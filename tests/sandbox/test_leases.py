@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from nbagent.errors import SandboxError
-from nbagent.sandbox import leases
-from nbagent.sandbox.leases import Lease, abandoned, all_folders, find, read_terms, runtime_root
-from nbagent.sandbox.locks import lock, unlock
-from nbagent.sandbox.mounts import Mount
-from nbagent.sandbox.place import Place
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.leases import lease as leases
+from nbagent.sandbox.leases.lease import Lease, abandoned, all_folders, find, read_terms, runtime_root
+from nbagent.sandbox.leases.locks import lock, unlock
+from nbagent.sandbox.leases.place import Place
 from nbagent.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(owner="somebody", keep=60, data=(Mount(Path("/data/größe.csv"), "/tmp/data/größe.csv"),))
@@ -116,7 +116,7 @@ def test_who_only_looks_is_waited_for(lease: Lease) -> None:
 
 HOLD = """
 import os, sys, time
-from nbagent.sandbox.leases import Lease
+from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
 lease = Lease.take("local", SandboxSpec(keep=1), key="secret")
 child = os.fork() if "fork" in sys.argv else 1
@@ -241,7 +241,7 @@ def in_small_file_system(prepare: str, code: str) -> str:
 ATTEMPT = """
 import os
 from nbagent.errors import SandboxError
-from nbagent.sandbox.leases import Lease, runtime_root
+from nbagent.sandbox.leases.lease import Lease, runtime_root
 from nbagent.sandbox.spec import SandboxSpec
 try:
     print("root", sorted(os.listdir(runtime_root())))

@@ -11,10 +11,10 @@ import pytest
 
 from nbagent.errors import DataError
 from nbagent.policy import MIB
-from nbagent.sandbox import mirror
-from nbagent.sandbox.mirror import SMALL, Mirror, obstacle
-from nbagent.sandbox.mounts import DATA, Mount
-from nbagent.sandbox.tree import Why
+from nbagent.sandbox.data import mirror
+from nbagent.sandbox.data.mirror import SMALL, Mirror, obstacle
+from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.tree import Why
 
 NOBODY = 64420
 

@@ -177,7 +177,7 @@ async def test_command_lines_on_the_host_name_no_data(tmp_path: Path) -> None:
     import psutil
     from machine import works
 
-    from nbagent.sandbox.mounts import Mount
+    from nbagent.sandbox.data.mounts import Mount
 
     secret = tmp_path / "secret-project.csv"
     secret.write_text("a\n1\n")

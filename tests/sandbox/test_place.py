@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.sandbox.place import Place
+from nbagent.sandbox.leases.place import Place
 
 
 def test_a_place_can_be_written_down() -> None:
@@ -46,7 +46,7 @@ def test_elsewhere_nothing_is_known_to_be_gone(tmp_path: Path, change: dict[str,
 @pytest.mark.needs("root")
 def test_another_mount_namespace_is_another_place() -> None:
     """A process in one, with a /tmp of its own, says so."""
-    code = "from nbagent.sandbox.place import Place; print(Place.here())"
+    code = "from nbagent.sandbox.leases.place import Place; print(Place.here())"
     said = subprocess.run(
         ["unshare", "--mount", sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout

@@ -21,13 +21,17 @@ from sandbox.test_supervisor import ended, run, take_over
 
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox import bubblewrap, cgroup, environment, leases, reaper, supervisor
-from nbagent.sandbox.cgroup.tree import Tree
-from nbagent.sandbox.docker import LABEL, LEASE_LABEL, PLACE_LABEL, USER_LABEL
+from nbagent.sandbox import supervisor
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.image import default_tag
-from nbagent.sandbox.place import Place
-from nbagent.sandbox.reaper import sweep
+from nbagent.sandbox.engines import bubblewrap
+from nbagent.sandbox.engines.docker import LABEL, LEASE_LABEL, PLACE_LABEL, USER_LABEL
+from nbagent.sandbox.engines.image import default_tag
+from nbagent.sandbox.environment import environment
+from nbagent.sandbox.leases import lease, reaper
+from nbagent.sandbox.leases.place import Place
+from nbagent.sandbox.leases.reaper import sweep
+from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.limits.cgroup.tree import Tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -148,7 +152,7 @@ async def test_half_of_a_removal(engine: Engine) -> None:
     folder = abandoned_sandbox(engine.name, keep=300)
     (folder / "lock").unlink()
     with pytest.raises(SandboxError, match="is gone"):
-        leases.Lease.take_over(folder)
+        lease.Lease.take_over(folder)
     await asyncio.to_thread(sweep)
     assert not folder.exists()
 
@@ -235,7 +239,7 @@ async def test_a_runtime_folder_that_goes_under_us(engine: Engine) -> None:
         await kernel.run("x = 1")
         site = kernel.provisioner.site
         (site / "kept.py").write_text("y = 5")
-        shutil.rmtree(leases.runtime_root())
+        shutil.rmtree(lease.runtime_root())
         assert (await kernel.run("x")).text == "1"
         assert (await kernel.run("import os; os._exit(1)")).status == "died"
         assert (await kernel.run("import kept; kept.y")).text == "5"

@@ -14,7 +14,9 @@ import pytest
 from nbagent.errors import EngineUnavailable, LimitUnenforceable
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import cgroup, daemon, registry
+from nbagent.sandbox import registry
+from nbagent.sandbox.engines import daemon
+from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.registry import candidate, choose, engines
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -10,7 +10,7 @@ import pyseccomp
 import pytest
 
 from nbagent.errors import EngineUnavailable
-from nbagent.sandbox import seccomp
+from nbagent.sandbox.limits import seccomp
 
 
 def test_what_leaves_sandboxes_is_not_allowed() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from nbagent.errors import UsageError
 from nbagent.policy import TrustLevel
-from nbagent.sandbox.mounts import Mount
+from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import spec_for_client
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.streams_inside import PIECE, in_order
+from nbagent.sandbox.inside.streams_inside import PIECE, in_order
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

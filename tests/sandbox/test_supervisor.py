@@ -23,9 +23,10 @@ from sandbox.controller import abandoned_sandbox, controller
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import leases, supervisor
+from nbagent.sandbox import supervisor
 from nbagent.sandbox.base import SandboxProvisioner
 from nbagent.sandbox.engine import Engine, kernel_specs
+from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -344,7 +345,7 @@ async def test_a_take_over_that_fails_leaves_the_sandbox(engine: Engine, monkeyp
     """What can't be taken over now, for a reason outside of it, can be taken over later."""
     folder = abandoned_sandbox(engine.name, keep=60)
     with monkeypatch.context() as patch:
-        patch.setattr("nbagent.sandbox.environment.name_lease", _no_room)
+        patch.setattr("nbagent.sandbox.environment.environment.name_lease", _no_room)
         with pytest.raises(SandboxError, match="No space left"):
             await take_over(engine, folder)
     manager, provisioner = await take_over(engine, folder)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.sandbox import tree
-from nbagent.sandbox.mounts import DATA, Mount
-from nbagent.sandbox.tree import Tree, Why, facts, read
+from nbagent.sandbox.data import tree
+from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.tree import Tree, Why, facts, read
 
 
 @pytest.fixture

@@ -18,9 +18,11 @@ from sandbox.controller import abandoned_sandbox
 
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox import leases, place, users
 from nbagent.sandbox.engine import Engine
-from nbagent.sandbox.reaper import sweep
+from nbagent.sandbox.leases import lease as leases
+from nbagent.sandbox.leases import place
+from nbagent.sandbox.leases.reaper import sweep
+from nbagent.sandbox.limits import users
 
 WHO = """
 import getpass, grp, json, os, pwd

@@ -16,10 +16,10 @@ from sandbox.contract import value
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox import watch_inside
 from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.inside import watch_inside
+from nbagent.sandbox.inside.watch_inside import BOUNDS, Watch
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.watch_inside import BOUNDS, Watch
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,10 +12,10 @@ import machine
 import pytest
 import watchfiles
 
-from nbagent.sandbox.mirror import Mirror
-from nbagent.sandbox.mounts import DATA, Mount
-from nbagent.sandbox.tree import LeftOut, Why
-from nbagent.sandbox.watcher import Watcher
+from nbagent.sandbox.data.mirror import Mirror
+from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.tree import LeftOut, Why
+from nbagent.sandbox.data.watcher import Watcher
 
 
 @pytest.fixture

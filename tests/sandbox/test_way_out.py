@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from egress.callers import wait_for
+from egress.world import EVIL, HOST, NAME_SERVER, PRIVATE, PRIVATE_6, PUBLIC, PUBLIC_6, World
 from jupyter_client import AsyncKernelManager
-from sandbox.callers import wait_for
-from sandbox.world import EVIL, HOST, NAME_SERVER, PRIVATE, PRIVATE_6, PUBLIC, PUBLIC_6, World
 
 from nbagent.events import Event, HostAsked, HostDecided
 from nbagent.kernel.cell import text_of

@@ -11,7 +11,7 @@ import pytest
 from agent.stubs import anthropic, google, groq, ollama, openai_chat, openai_responses, openrouter
 from agent.stubs.transport import Stub
 
-from nbagent.agent import providers
+from nbagent.agent.providers import known
 from nbagent.events import NO_USAGE, Usage
 
 
@@ -39,7 +39,7 @@ class Case:
         patch.setenv(self.key, "sk-secret")
         if self.wire is openai_responses:
             # The stub stands for OpenAI itself: a compatible server is never spoken to in this format.
-            patch.setattr(providers, "OPENAIS_OWN", ("127.0.0.1", ".api.openai.com"))
+            patch.setattr(known, "OPENAIS_OWN", ("127.0.0.1", ".api.openai.com"))
         stub.models = [self.model.partition(":")[2], "acme-large"]
         return self.model
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nbagent.policy import Limits
-from nbagent.sandbox.cgroup import CONTROLLERS, scopes
-from nbagent.sandbox.cgroup.scopes import KEEPER, Scopes
+from nbagent.sandbox.limits.cgroup import CONTROLLERS, scopes
+from nbagent.sandbox.limits.cgroup.scopes import KEEPER, Scopes
 
 
 def keep(folder: Path, *command: str) -> int:
@@ -69,7 +69,7 @@ def test_the_names_of_scopes_are_those_of_sandboxes(tmp_path: Path) -> None:
 
 def test_without_a_service_manager_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is missing is named: control groups of version 2, or a login."""
-    monkeypatch.setattr("nbagent.sandbox.cgroup.usage.ROOT", tmp_path)
+    monkeypatch.setattr("nbagent.sandbox.limits.cgroup.usage.ROOT", tmp_path)
     assert scopes.find() is None
     assert "cgroup v2" in scopes.why_not()
     (tmp_path / "cgroup.controllers").touch()

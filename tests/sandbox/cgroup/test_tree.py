@@ -13,9 +13,9 @@ import pytest
 
 from nbagent.errors import SandboxError
 from nbagent.policy import MIB, Limits
-from nbagent.sandbox import cgroup
-from nbagent.sandbox.cgroup import tree, usage
-from nbagent.sandbox.cgroup.tree import LEAF, Tree, TreeGroup
+from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.limits.cgroup import tree, usage
+from nbagent.sandbox.limits.cgroup.tree import LEAF, Tree, TreeGroup
 
 NAME = Path("test-of-cgroup")
 
@@ -97,7 +97,7 @@ QUOTA = """
 import sys
 from pathlib import Path
 from nbagent.policy import Limits
-from nbagent.sandbox.cgroup import tree
+from nbagent.sandbox.limits.cgroup import tree
 Path(sys.argv[1], "cgroup.procs").write_text("0")
 found = tree.find()
 group = found.make(Path("below-a-quota"), Limits(cpus=2.0))

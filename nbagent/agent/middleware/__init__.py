@@ -1,0 +1,1 @@
+"""What surrounds a call of the model, one middleware a file."""

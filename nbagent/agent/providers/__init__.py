@@ -1,0 +1,1 @@
+"""Models and their providers: how one is chosen, opened, watched, priced, recorded."""

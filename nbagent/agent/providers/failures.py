@@ -1,0 +1,265 @@
+"""How a provider fails: what is worth another try and when, and what a person is told, whatever its client raises."""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from langchain_core.exceptions import ContextOverflowError, ModelConnectionError, ModelTimeoutError
+from langchain_core.exceptions import ModelError as LangChainModelError
+
+from nbagent.agent.providers.known import PROVIDERS
+from nbagent.errors import ModelCallError
+
+RETRIES = 4
+"""Of what may pass by itself: a rate limit, a server's error, a refused connection."""
+BROKEN_RETRIES = 2
+"""Of a reply that had begun, since each attempt may have been paid for."""
+SILENT_RETRIES = 1
+"""Of an attempt in which nothing came, since each takes minutes."""
+FIRST_DELAY = 0.5
+"""Seconds before the first retry; doubled for each further one."""
+PATIENCE = 60.0
+"""Seconds that are waited at most when a provider says how long."""
+
+# No two providers say it alike, and most say it with a plain 400.
+_TOO_LONG = re.compile(
+    r"context.{0,20}(length|window|size)|(prompt|input) is too long|input token count|too many (input )?tokens"
+    r"|maximum number of tokens|request too large|request_too_large|reduce the length",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(r"model.{0,120}(not found|not exist|not a valid|not supported|unknown)|not a valid model", re.I)
+_BAD_KEY = re.compile(r"api key (not valid|expired|not found)|API_KEY_INVALID|invalid api key", re.IGNORECASE)
+_PAID_UP = re.compile(r"insufficient_quota|exceeded your current quota|billing|insufficient credits|per day", re.I)
+_GARBLED = frozenset({"JSONDecodeError", "UnknownApiResponseError", "ResponseValidationError", "NoResponseError"})
+# What langchain-openrouter and langchain-openai make of an error in a stream: a ValueError with these words.
+_STREAMED = re.compile(r"returned an error during streaming|\b(server_error|rate_limit_exceeded)\b")
+_STREAMED_CODE = re.compile(r"returned an error during streaming.*\(code: (\d{3})\)$", re.DOTALL)
+_DELAY = re.compile(r"""['"]retryDelay['"]: ?['"]([\d.]+)s['"]""")
+
+
+class BrokenReplyError(ConnectionError):
+    """A streamed reply that ended without its end."""
+
+
+def retries_of(error: BaseException) -> int:
+    """How often the same call is worth another try; 0 if it will fail again."""
+    status = status_of(error)
+    said = _said(error)
+    if isinstance(error, ContextOverflowError) or (status == 429 and _PAID_UP.search(said)):
+        return 0
+    if status is not None:
+        return RETRIES if status in (408, 409, 425, 429) or status >= 500 else 0
+    if isinstance(error, ModelTimeoutError | TimeoutError):
+        return SILENT_RETRIES
+    if isinstance(error, BrokenReplyError) or _is_garbled(error):
+        return BROKEN_RETRIES
+    if _is_connection(error):
+        return RETRIES if _is_unreachable(error) else BROKEN_RETRIES
+    if isinstance(error, LangChainModelError):
+        return RETRIES if error.is_retryable else 0
+    return BROKEN_RETRIES if _is_streamed(error) else 0
+
+
+def wait_of(error: BaseException, *, attempt: int) -> float | None:
+    """Seconds until the call is made again; None if it is not.
+
+    Args:
+        error: What the chat model raised.
+        attempt: How often it has failed so far, from 1.
+    """
+    if attempt > retries_of(error):
+        return None
+    asked = retry_after(error)
+    if asked is not None:
+        return asked if asked <= PATIENCE else None
+    return float(FIRST_DELAY * 2 ** (attempt - 1))
+
+
+def retry_after(error: BaseException) -> float | None:
+    """How many seconds the provider asks to wait; None if it doesn't say.
+
+    Sources: RFC 9110, 10.2.3, in seconds or as a date; OpenAI's `retry-after-ms`; Google's `google.rpc.RetryInfo`.
+    """
+    for cause in _causes(error):
+        answer = getattr(cause, "response", None)
+        headers: Any = getattr(answer, "headers", None) or getattr(cause, "headers", None) or {}
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            if milliseconds := headers.get("retry-after-ms"):
+                return max(0.0, float(milliseconds) / 1000)
+            if value := headers.get("retry-after"):
+                return max(0.0, _seconds(value))
+        if found := _DELAY.search(str(getattr(cause, "details", ""))):
+            return float(found[1])
+    return None
+
+
+def is_missing_model(error: BaseException) -> bool:
+    """Whether the provider hasn't got the model."""
+    status = status_of(error)
+    return status == 404 or (status == 400 and not _is_too_long(error) and bool(_NO_MODEL.search(_said(error))))
+
+
+def failure(error: BaseException, *, model: str, has: str = "") -> ModelCallError:
+    """What a provider's exception means, in one sentence with its mend.
+
+    Args:
+        error: What the chat model raised.
+        model: The model's name.
+        has: Models that the provider has, for whoever named one that it hasn't.
+    """
+    provider, _, name = model.partition(":")
+    status, said = status_of(error), _said(error)
+    known = PROVIDERS.get(provider)
+    keys = " or ".join(known.keys) if known else ""
+    if _is_too_long(error):
+        return ModelCallError(f"The conversation is too long for {model}.", mend="Start a new session.")
+    if status in (401, 403) or (status == 400 and _BAD_KEY.search(said)):
+        # What the provider says here can repeat a part of the key.
+        return ModelCallError(f"{provider} refused the key ({status}).", mend=f"Check {keys or 'it'}.")
+    if is_missing_model(error):
+        mend = f"It has: {has}." if has else _check_address(provider)
+        return ModelCallError(f"{_where(error, provider)} has no model {name!r} ({status}).", mend=mend)
+    if status == 429:
+        return _limited(error, provider, said)
+    if status is not None and status >= 500:
+        return ModelCallError(f"{_where(error, provider)} failed ({status}).", mend="Try again later.")
+    if status is not None:
+        return ModelCallError(f"{provider} refused the request ({status}): {said}")
+    if _is_streamed(error):
+        return ModelCallError(
+            f"{_where(error, provider)} failed in the middle of the reply: {said}", mend="Try again later."
+        )
+    if isinstance(error, BrokenReplyError):
+        return ModelCallError(f"The reply of {model} broke off.", mend="Try again later.")
+    if _is_garbled(error):
+        return ModelCallError(f"What {_where(error, provider)} sent is no reply: it can't be read.", mend="Try again.")
+    if _is_silent(error):
+        return ModelCallError(f"{_where(error, provider)} did not answer in time.", mend="Try again later.")
+    if _is_unreachable(error):
+        return ModelCallError(
+            f"The connection to {_where(error, provider)} failed.", mend="Check the address and the network."
+        )
+    if _is_connection(error):
+        return ModelCallError(f"The connection to {_where(error, provider)} broke off.", mend="Try again later.")
+    return ModelCallError(f"The call of {model} failed: {type(error).__name__}: {said}")
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that a provider answered with, or that it put into a stream."""
+    for cause in _causes(error):
+        for name in ("status_code", "code"):
+            if isinstance(status := getattr(cause, name, None), int) and 400 <= status < 600:
+                return status
+    streamed = _STREAMED_CODE.search(str(error))
+    return int(streamed[1]) if streamed else None
+
+
+def _limited(error: BaseException, provider: str, said: str) -> ModelCallError:
+    seconds = retry_after(error)
+    mend = "Try later."
+    if seconds is not None and seconds > PATIENCE:
+        mend = f"It asks to wait for {_duration(seconds)}: try then, or with another model."
+    return ModelCallError(f"{provider} limits the rate, or the quota is used up (429): {said}", mend=mend)
+
+
+def _check_address(provider: str) -> str:
+    known = PROVIDERS.get(provider)
+    variable = next((name for name in known.urls if known.url), "") if known else ""
+    return f"Check the name, and the address in {variable}." if variable else "Check the name."
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+
+
+def _seconds(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+
+
+def _said(error: BaseException) -> str:
+    """What the provider said, as a sentence on one line: its own words where the exception has them apart."""
+    own = (_message_in(getattr(cause, name, None)) for cause in _causes(error) for name in ("body", "details"))
+    said = next((each for each in own if each), "") or str(getattr(error, "message", "") or error)
+    line = " ".join(said.split())[:300]
+    return line if line.endswith((".", "!", "?", "…")) or not line else f"{line}."
+
+
+def _message_in(body: Any) -> str:
+    """The message in an error's body, which most providers put into an object named `error`."""
+    if not isinstance(body, dict):
+        return ""
+    inner = body.get("error", body)
+    return str(inner.get("message") or "") if isinstance(inner, dict) else str(inner)
+
+
+def _is_too_long(error: BaseException) -> bool:
+    return isinstance(error, ContextOverflowError) or (
+        status_of(error) in (400, 413, 422) and bool(_TOO_LONG.search(_said(error)))
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(10):  # a bound, since a chain of causes may be a ring
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _is_connection(error: BaseException) -> bool:
+    """Whether the connection failed, or broke in the middle of a reply."""
+    kinds = (ModelConnectionError, ModelTimeoutError, ConnectionError, TimeoutError)
+    # httpx is not imported by name: the providers' clients bring it, in more than one major version.
+    return any(
+        isinstance(cause, kinds) or any(base.__name__ == "TransportError" for base in type(cause).__mro__)
+        for cause in _causes(error)
+    )
+
+
+def _is_garbled(error: BaseException) -> bool:
+    """Whether what came can't be read: each client has its own error for it, or JSON's."""
+    return any(base.__name__ in _GARBLED for cause in _causes(error) for base in type(cause).__mro__)
+
+
+def _is_streamed(error: BaseException) -> bool:
+    """Whether it is an error that came inside of a stream, where it has no status of its own."""
+    kinds = {base.__name__ for base in type(error).__mro__}
+    return status_of(error) is None and (
+        bool({"APIStatusError", "APIError", "ResponseError"} & kinds and not _is_connection(error))
+        or (isinstance(error, ValueError) and bool(_STREAMED.search(str(error))) and not _is_garbled(error))
+    )
+
+
+def _is_silent(error: BaseException) -> bool:
+    kinds = (ModelTimeoutError, TimeoutError)
+    return any(
+        isinstance(cause, kinds) or any(base.__name__ == "TimeoutException" for base in type(cause).__mro__)
+        for cause in _causes(error)
+    )
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    """Whether there was no connection to begin with."""
+    return any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in _causes(error))
+
+
+def _where(error: BaseException, provider: str) -> str:
+    """The host that was asked, if the exception tells, or else the provider."""
+    for cause in _causes(error):
+        try:
+            request: Any = getattr(cause, "request", None)
+        except RuntimeError:  # httpx raises it when the request was never set
+            continue
+        if host := getattr(getattr(request, "url", None), "netloc", b""):
+            return host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+    return provider

@@ -1,0 +1,227 @@
+"""What must be known of each provider: its package, its variables, how its client is set up and closed.
+
+Everything else about a provider is its LangChain integration's business. Nothing here imports one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import urllib.parse
+from typing import Any, NamedTuple
+
+SILENCE = 600.0
+"""Seconds without a byte after which a reply is given up: a model that thinks first, or is loaded first, sends none."""
+CONNECT = 10.0
+"""Seconds for a connection to come about."""
+OLLAMA = "http://127.0.0.1:11434"
+OPENAIS_OWN = ("api.openai.com", ".api.openai.com")
+"""Hosts, or ends of hosts, that take OpenAI's Responses API; a compatible server is spoken to in chat completions."""
+
+
+_UNIQUE = itertools.count(1)
+
+
+class Provider(NamedTuple):
+    """One provider. The variables are listed in the order in which they are looked at."""
+
+    module: str
+    keys: tuple[str, ...] = ()
+    """Environment variables of which one holds the key."""
+    urls: tuple[str, ...] = ()
+    """Environment variables of a base URL that makes a key needless."""
+    home: str = ""
+    """The base URL without them."""
+    extra: str = ""
+    """The extra of nbagent that brings the module; without one, its own distribution is named."""
+    close: str = ""
+    """The chat model's coroutine function that closes its connections, as attributes from it on."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether the integration can be imported."""
+        return importlib.util.find_spec(self.module) is not None
+
+    @property
+    def install(self) -> str:
+        """The command that makes it so."""
+        return f"pip install 'nbagent[{self.extra}]'" if self.extra else f"pip install {self.module.replace('_', '-')}"
+
+    @property
+    def key(self) -> str:
+        """The name of the variable that holds a key now, or an empty string."""
+        return next((name for name in self.keys if os.environ.get(name)), "")
+
+    @property
+    def url(self) -> str:
+        """The base URL from the environment, or an empty string."""
+        return next((os.environ[name] for name in self.urls if os.environ.get(name)), "")
+
+    @property
+    def address(self) -> str:
+        """Where it is asked, without a slash at the end."""
+        return (self.url or self.home).rstrip("/")
+
+
+# In the order in which a key in the environment is taken. The others that LangChain knows are looked up there.
+PROVIDERS = {
+    "anthropic": Provider(
+        "langchain_anthropic",
+        keys=("ANTHROPIC_API_KEY",),
+        urls=("ANTHROPIC_BASE_URL",),
+        home="https://api.anthropic.com",
+        extra="anthropic",
+        close="_async_client.close",
+    ),
+    "openai": Provider(
+        "langchain_openai",
+        keys=("OPENAI_API_KEY",),
+        urls=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        home="https://api.openai.com/v1",
+        close="root_async_client.close",
+    ),
+    "google_genai": Provider(
+        "langchain_google_genai",
+        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        urls=("GOOGLE_GEMINI_BASE_URL",),
+        home="https://generativelanguage.googleapis.com",
+        extra="google",
+        close="client.aio.aclose",
+    ),
+    "groq": Provider(
+        "langchain_groq",
+        keys=("GROQ_API_KEY",),
+        urls=("GROQ_BASE_URL", "GROQ_API_BASE"),
+        home="https://api.groq.com",
+        extra="groq",
+        close="async_client._client.close",
+    ),
+    "openrouter": Provider(
+        "langchain_openrouter",
+        keys=("OPENROUTER_API_KEY",),
+        urls=("OPENROUTER_BASE_URL", "OPENROUTER_API_BASE"),
+        home="https://openrouter.ai/api/v1",
+        extra="openrouter",
+        close="client.sdk_configuration.async_client.aclose",
+    ),
+    "ollama": Provider(
+        "langchain_ollama",
+        keys=("OLLAMA_API_KEY",),  # of its cloud; a local one wants none
+        urls=("OLLAMA_HOST",),
+        home=OLLAMA,
+        extra="ollama",
+        close="_async_client.close",
+    ),
+}
+
+
+def options(name: str) -> dict[str, Any]:
+    """Settings of a provider's chat model that don't depend on the model.
+
+    The client tries nothing again by itself: `attempts.Attempts` does, in one way for all of them.
+
+    Args:
+        name: A provider of `PROVIDERS`; any other gets no settings.
+    """
+    if name not in PROVIDERS:
+        return {}
+    known = PROVIDERS[name]
+    if name == "ollama":
+        return _ollama(known)
+    # A reply may take minutes: streamed, no proxy between takes the silence for a dead connection.
+    common: dict[str, Any] = {"max_retries": 0, "streaming": True, "timeout": SILENCE}
+    if known.url:
+        common["base_url"] = known.url
+        if known.keys and not known.key:
+            common["api_key"] = "none"  # the client insists on one, the server doesn't
+    return {**common, **_SPECIAL[name](known)}
+
+
+def _anthropic(_: Provider) -> dict[str, Any]:
+    # langchain-anthropic shares one HTTP client among all models of the same address and timeout, across event loops,
+    # which breaks the second loop. A timeout that nobody else has keeps this model's client its own.
+    return {"timeout": SILENCE + next(_UNIQUE) / 1000, "stream_usage": True}
+
+
+def _openai(known: Provider) -> dict[str, Any]:
+    from openai import Timeout
+
+    # Given as an object, it also keeps langchain-openai from sharing one HTTP client between event loops.
+    special: dict[str, Any] = {"timeout": Timeout(SILENCE, connect=CONNECT), "stream_usage": True}
+    host = urllib.parse.urlsplit(known.address).hostname or ""
+    if host != OPENAIS_OWN[0] and not host.endswith(OPENAIS_OWN[1:]):
+        special["use_responses_api"] = False
+    return special
+
+
+def _google(_: Provider) -> dict[str, Any]:
+    return {"max_retries": 1}  # counts the first attempt; 0 means the client's own default
+
+
+def _groq(known: Provider) -> dict[str, Any]:
+    # Its client puts `openai/v1` behind the address itself, and people write it with and without.
+    return {"base_url": known.url.rstrip("/").removesuffix("/openai/v1")} if known.url else {}
+
+
+def _openrouter(_: Provider) -> dict[str, Any]:
+    # By itself it says that LangChain's documentation asks. Its timeout is in milliseconds.
+    return {"timeout": int(SILENCE * 1000), "app_title": "nbagent", "app_url": ""}
+
+
+def _ollama(known: Provider) -> dict[str, Any]:
+    from httpx import Timeout
+
+    return {"base_url": ollama_address(known.address), "client_kwargs": {"timeout": Timeout(SILENCE, connect=CONNECT)}}
+
+
+_SPECIAL = {
+    "anthropic": _anthropic,
+    "openai": _openai,
+    "google_genai": _google,
+    "groq": _groq,
+    "openrouter": _openrouter,
+}
+
+
+_ANTHROPIC_EVENT = "_make_message_chunk_from_anthropic_event"
+
+
+def settle(name: str, chat: Any) -> None:
+    """Set up what a chat model has no option for.
+
+    OpenRouter's client would try again for an hour, silently. Anthropic tells at the beginning of a stream what was
+    read, which langchain-anthropic passes on only with its end: for a reply that is cut, it is watched for.
+
+    Args:
+        name: Its provider.
+        chat: It, just opened.
+    """
+    if name == "openrouter":
+        from openrouter.utils import BackoffStrategy, RetryConfig
+
+        none = BackoffStrategy(initial_interval=0, max_interval=0, exponent=0, max_elapsed_time=0)
+        chat.client.sdk_configuration.retry_config = RetryConfig("none", none, retry_connection_errors=False)
+    if name == "anthropic" and hasattr(chat, _ANTHROPIC_EVENT):
+        from nbagent.agent.providers.watch import started
+
+        read = getattr(chat, _ANTHROPIC_EVENT)
+
+        def watched(event: Any, *args: Any, **kwargs: Any) -> Any:
+            if event.type == "message_start":
+                started(getattr(event.message, "usage", None))
+            return read(event, *args, **kwargs)
+
+        chat.__dict__[_ANTHROPIC_EVENT] = watched  # a model of pydantic's takes no attributes
+
+
+def ollama_address(host: str) -> str:
+    """`OLLAMA_HOST` as a URL: a client may be given what a server listens on, such as `0.0.0.0` or `:11434`."""
+    parts = urllib.parse.urlsplit(host if "://" in host else f"http://{host}")
+    name = parts.hostname or ""
+    name = f"[{name}]" if ":" in name else name
+    name = "127.0.0.1" if name in ("", "0.0.0.0", "[::]") else name  # noqa: S104 - nothing listens there
+    port = parts.port or {"https": 443}.get(parts.scheme, 11434)
+    if "://" in host and parts.port is None:
+        port = {"https": 443, "http": 80}[parts.scheme]
+    return f"{parts.scheme}://{name}:{port}{parts.path.rstrip('/')}"

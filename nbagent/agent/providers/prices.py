@@ -1,0 +1,94 @@
+"""What a reply of a model costs, by the price list in `genai-prices`, which needs no network.
+
+It is an estimate: prices change, contracts differ. What isn't listed has no price, and is never counted as nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from nbagent.agent.providers.known import PROVIDERS
+from nbagent.agent.providers.models import Model
+from nbagent.errors import ModelError
+from nbagent.safety.ledger import is_local
+
+IDS: Final = {"google_genai": "google"}
+"""Names of providers in the price list, where they aren't LangChain's."""
+CLOUD: Final = "-cloud"
+"""How Ollama names the models that it only passes on to its cloud."""
+
+
+def is_free(model: Model) -> bool:
+    """Whether its replies cost nothing: a recording, or a model on this machine's own Ollama."""
+    if model.is_replay:
+        return True
+    return model.provider == "ollama" and is_local(model.host) and not model.name.endswith(CLOUD)
+
+
+def cost(model: Model, usage: Mapping[str, Any] | None) -> float | None:
+    """What a reply has cost.
+
+    Args:
+        model: Whose reply it is.
+        usage: LangChain's `UsageMetadata` of it; None if the provider told nothing.
+
+    Returns:
+        US dollars; None if that isn't known.
+    """
+    if is_free(model):
+        return 0.0
+    if usage is None:
+        return None
+    details = usage.get("input_token_details") or {}
+    read = min(details.get("cache_read") or 0, usage["input_tokens"])
+    written = min(details.get("cache_creation") or 0, usage["input_tokens"] - read)
+    return _price(
+        model,
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+def demand(models: Iterable[Model]) -> None:
+    """Complain of models whose replies have no price, before any is asked.
+
+    Raises:
+        ModelError: A budget in money can't be kept with them.
+    """
+    unknown = [each.name for each in models if cost(each, {"input_tokens": 1, "output_tokens": 1}) is None]
+    if unknown:
+        raise ModelError(
+            f"A budget in money can't be kept: the price list has no price for {' and '.join(dict.fromkeys(unknown))}.",
+            mend="Give the budget in tokens, or name another model.",
+        )
+
+
+@functools.cache
+def load() -> None:
+    """Read the price list, which takes some tenths of a second the first time."""
+    _price_of({}, "gpt-4o", provider_id="openai")
+
+
+def _price(model: Model, **usage: int) -> float | None:
+    """By the address, which may be another provider's that speaks the same language, else by the provider's name."""
+    name = model.name.partition(":")[2]
+    home = PROVIDERS[model.provider].home if model.provider in PROVIDERS else ""
+    if model.host and model.host != urllib.parse.urlsplit(home).netloc:
+        found = _price_of(usage, name, provider_api_url=f"https://{model.host}")
+        if found is not None:
+            return found
+    return _price_of(usage, name, provider_id=IDS.get(model.provider, model.provider))
+
+
+def _price_of(usage: Mapping[str, int], model: str, **provider: str) -> float | None:
+    from genai_prices import Usage, calc_price
+
+    try:
+        return float(calc_price(Usage(**usage), model, **provider).total_price)  # type: ignore[call-overload]
+    except LookupError:
+        return None

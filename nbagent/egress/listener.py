@@ -1,0 +1,155 @@
+"""The way out of a sandbox that has no route: a proxy on the host that opens the hosts that are allowed.
+
+It listens on a Unix socket in the folder that the sandbox sees read-only. Inside, `forward.py` listens on a loopback
+port, which the usual proxy variables name, and passes bytes to that socket. A program that ignores the variables has no
+network at all.
+
+The proxy runs in a thread and an event loop of its own, so that it works for any client of the kernel, and a busy
+controller doesn't hold it up. What one sandbox can take of it is bounded: connections, how fast new ones come, bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from nbagent.egress.dial import Dialer
+from nbagent.egress.gate import ASK_SECONDS, Decide, Gate
+from nbagent.egress.hosts import Rules
+from nbagent.egress.proxy import Closed, Decision, Exchange, Notify
+from nbagent.egress.relay import Budget
+from nbagent.errors import SandboxError
+from nbagent.policy import MIB
+
+SOCKET = "egress.sock"
+"""Its name in the folder of the hand-over."""
+CONNECTIONS = 64
+"""At a time; further ones wait to be taken."""
+PACE = 0.005
+"""Seconds between two connections: one sandbox must not keep the controller from the others."""
+
+
+class Egress:
+    """The proxy of one sandbox.
+
+    Args:
+        allowed: Entries of the list: `HOST`, `HOST:PORT`, `*.DOMAIN`.
+        decide: Asks a person about a host that isn't listed; None denies it at once.
+        notify: Is told each decision and each connection's end, on this proxy's thread.
+        upload: Bytes that may be sent in all.
+        download: Bytes that may be received in all.
+        ask_seconds: That a person has to answer.
+
+    Raises:
+        UsageError: An entry is in another form.
+    """
+
+    def __init__(
+        self,
+        allowed: Iterable[str],
+        *,
+        decide: Decide | None = None,
+        notify: Notify | None = None,
+        upload: int = 256 * MIB,
+        download: int = 4096 * MIB,
+        ask_seconds: float = ASK_SECONDS,
+    ) -> None:
+        self._gate = Gate(Rules(allowed), decide, ask_seconds=ask_seconds)
+        self._dialer = Dialer()
+        self._budget = Budget(upload=upload, download=download)
+        self._tell = notify
+        self._path: Path | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    def start(self, path: Path) -> None:
+        """Listen at a path, and serve until `close`; the folder above says who gets to it.
+
+        Raises:
+            SandboxError: The socket can't be made.
+        """
+        path.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(str(path))
+            # The sandbox's own user, which is nobody's here, must get through.
+            path.chmod(0o666)
+            listening.listen(CONNECTIONS)
+            listening.setblocking(False)
+        except OSError as error:
+            listening.close()
+            raise SandboxError(f"The proxy's socket can't be made: {error}.", mend="Set XDG_RUNTIME_DIR.") from error
+        self._path = path
+        self._loop = asyncio.new_event_loop()
+        self._serving = self._loop.create_task(self._serve(listening))
+        arguments = (self._loop, self._serving, listening)
+        self._thread = threading.Thread(target=self._run, args=arguments, name="nbagent-egress", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Cut what is open, and stop; done again, it does nothing."""
+        if self._loop is None or self._thread is None or self._path is None or self._serving is None:
+            return
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._serving.cancel)
+        self._thread.join(timeout=5)
+        self._thread = None
+        self._path.unlink(missing_ok=True)
+
+    def allow(self, entry: str) -> None:
+        """Add an entry to the list, whatever was decided before.
+
+        Raises:
+            UsageError: It is in another form.
+        """
+        Rules([entry])  # in this thread, so that the complaint reaches whoever wrote it
+        if self._loop is None:
+            self._gate.allow(entry)
+        else:
+            self._loop.call_soon_threadsafe(self._gate.allow, entry)
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop, serving: asyncio.Task[None], listening: socket.socket) -> None:
+        asyncio.set_event_loop(loop)
+        with contextlib.closing(loop), listening, contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(serving)
+
+    async def _serve(self, listening: socket.socket) -> None:
+        slots = asyncio.Semaphore(CONNECTIONS)
+        try:
+            async with asyncio.TaskGroup() as callers:
+                while True:
+                    await slots.acquire()
+                    caller = await self._accept(listening)
+                    callers.create_task(self._exchange(caller)).add_done_callback(lambda _: slots.release())
+                    await asyncio.sleep(PACE)
+        finally:
+            # Questions that are open, which are no caller's.
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for each in others:
+                each.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+    async def _accept(self, listening: socket.socket) -> socket.socket:
+        while True:
+            try:
+                caller, _ = await asyncio.get_running_loop().sock_accept(listening)
+            except OSError:
+                await asyncio.sleep(0.1)  # this process has no descriptors left; some will be closed
+            else:
+                caller.setblocking(False)
+                return caller
+
+    async def _exchange(self, caller: socket.socket) -> None:
+        exchange = Exchange(caller, gate=self._gate, dialer=self._dialer, budget=self._budget, notify=self._notify)
+        await exchange.run()
+
+    def _notify(self, told: Decision | Closed) -> None:
+        if self._tell is not None:
+            with contextlib.suppress(Exception):
+                self._tell(told)

@@ -1,0 +1,241 @@
+"""One caller of the egress proxy: what it asks for, and whether it is allowed.
+
+Two kinds of request are taken, one a connection:
+
+- `CONNECT HOST:PORT` opens a tunnel, in which the caller must begin TLS and ask for the certificate of that very host.
+  Nothing goes up before that was seen. A tunnel for anything but TLS is not to be had, at any port.
+- `GET http://HOST/…`, or any other method, is taken apart and put together anew, so that what the server reads is what
+  was checked here. It leads to one host, and so does its connection.
+
+What this leaves open: inside TLS nothing is seen. A server that holds several names may serve another one than the one
+it was asked for by (domain fronting), and an allowed host takes whatever is sent to it, up to the budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import h11
+
+from nbagent.egress.dial import Dialer
+from nbagent.egress.gate import Gate
+from nbagent.egress.hosts import By, Denied, authority, shown
+from nbagent.egress.relay import CHUNK, MAX_HEAD, Budget, Relay, end_to_end, next_event
+from nbagent.egress.tls import UNRECOGNIZED_NAME, Handshake, HelloReader, NotTls
+
+HEAD_SECONDS = 15.0
+"""From the connection to the end of the request's head."""
+HELLO_SECONDS = 5.0
+"""From the tunnel's opening to the end of the ClientHello."""
+LINGER_SECONDS = 1.0
+"""For the caller to read why it was turned down, while it may still be sending."""
+_URL = re.compile(r"http://(?P<authority>[^/?#]*)(?P<path>/[^#]*|\?[^#]*|)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What was decided of one request.
+
+    Attributes:
+        host: Its host, in lower case; what it says instead of one, quoted, if that is no host's name.
+        port: Its port, 0 if there is none.
+        allowed: Whether it goes through.
+        reason: Why not, one sentence.
+        by: Who decided.
+        address: Where the connection leads, or would lead.
+    """
+
+    host: str
+    port: int
+    allowed: bool
+    by: By
+    reason: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closed:
+    """The end of a connection that was allowed, with the bytes that went to the host and came from it."""
+
+    host: str
+    port: int
+    address: str
+    sent: int
+    received: int
+
+
+Notify = Callable[[Decision | Closed], None]
+"""Called on the proxy's own thread: it must not block, and what it raises is dropped."""
+
+
+class Exchange:
+    """One caller, from its request to the last byte.
+
+    Args:
+        caller: A connected socket that doesn't block; closed here.
+        gate: Decides.
+        dialer: Connects.
+        budget: The session's.
+        notify: Is told what is decided, and how it ended.
+    """
+
+    def __init__(self, caller: socket.socket, *, gate: Gate, dialer: Dialer, budget: Budget, notify: Notify) -> None:
+        self._caller = caller
+        self._gate = gate
+        self._dialer = dialer
+        self._budget = budget
+        self._notify = notify
+        self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+        self._relay: Relay | None = None
+        self._tunnel = False
+        self._host, self._port, self._address = "", 0, ""
+
+    async def run(self) -> None:
+        """Serve it; whatever it sends, this returns."""
+        try:
+            with contextlib.suppress(OSError, h11.ProtocolError):
+                await self._serve()
+        except Denied as denied:
+            self._address = self._address or denied.address
+            self._decided(allowed=False, by=denied.by, reason=denied.reason)
+            with contextlib.suppress(OSError):
+                await self._refuse(denied)
+        except Exception as error:  # what goes wrong for one caller must not end the others
+            self._decided(allowed=False, by="policy", reason=f"The proxy failed: {type(error).__name__}: {error}")
+        finally:
+            self._caller.close()
+            if self._relay is not None:
+                self._relay.close()
+                where = {"host": self._host, "address": self._address}
+                self._notify(Closed(**where, port=self._port, sent=self._relay.sent, received=self._relay.received))
+
+    async def _serve(self) -> None:
+        try:
+            async with asyncio.timeout(HEAD_SECONDS):
+                request = await next_event(self._client, self._receive)
+        except h11.RemoteProtocolError as error:
+            raise Denied(f"That is no HTTP request: {error}.", status=400) from error
+        if not isinstance(request, h11.Request):
+            return
+        self._host = shown(request.target.decode("ascii"))
+        if request.http_version not in (b"1.0", b"1.1"):
+            raise Denied("Only HTTP/1.0 and HTTP/1.1 are spoken here.", status=400)
+        _check_framing(request)
+        if request.method == b"CONNECT":
+            await self._serve_tunnel(request)
+        else:
+            await self._serve_request(request)
+
+    async def _serve_tunnel(self, request: h11.Request) -> None:
+        self._host, self._port = authority(request.target.decode("ascii"))
+        self._check_host(request, default_port=self._port)
+        by, relay = await self._open()
+        await asyncio.get_running_loop().sock_sendall(self._caller, b"HTTP/1.1 200 Connection established\r\n\r\n")
+        self._tunnel = True
+        self._client.next_event()  # the end of the request; what follows is the tunnel's
+        hello, more = await self._read_hello(self._client.trailing_data[0])
+        self._decided(allowed=True, by=by)
+        try:
+            await relay.tunnel(hello, Handshake(self._host, more))
+        except NotTls as error:
+            raise Denied(f"The tunnel to {self._host} was closed: {error}.") from error
+
+    async def _read_hello(self, data: bytes) -> tuple[bytes, bytes]:
+        """The tunnel's first bytes, once they are a ClientHello for this host, and what came with it.
+
+        Raises:
+            Denied: They are not.
+        """
+        reader = HelloReader()
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                while (name := reader.feed(data)) is None:
+                    if not (data := await self._receive()):
+                        raise NotTls("it ended before TLS began")
+        except TimeoutError:
+            raise Denied(f"The tunnel to {self._host} was closed: TLS did not begin in time.") from None
+        except NotTls as error:
+            raise Denied(f"The tunnel to {self._host} was closed: {error}.") from error
+        if name != self._host:
+            raise Denied(f"The tunnel to {self._host} was closed: in it, {shown(name)} is asked for.")
+        return reader.hello, reader.more
+
+    async def _serve_request(self, request: h11.Request) -> None:
+        target = request.target.decode("ascii")
+        url = _URL.fullmatch(target)
+        if url is None:
+            raise Denied(f"{shown(target)} is not a URL that begins with http://, without a fragment.", status=400)
+        self._host, self._port = authority(url["authority"], default_port=80)
+        self._check_host(request, default_port=80)
+        by, relay = await self._open()
+        self._decided(allowed=True, by=by)
+        named = self._host if self._port == 80 else f"{self._host}:{self._port}"
+        headers = [(name, value) for name, value in end_to_end(request.headers) if name != b"host"]
+        headers = [(b"Host", named.encode()), *headers, (b"Connection", b"close")]
+        path = url["path"] if url["path"].startswith("/") else f"/{url['path']}"
+        await relay.exchange(self._client, h11.Request(method=request.method, target=path, headers=headers))
+
+    def _check_host(self, request: h11.Request, *, default_port: int) -> None:
+        """A Host header must name what the URL names: programs differ in which of the two they believe.
+
+        Raises:
+            Denied: It names another one.
+        """
+        for name, value in request.headers:
+            if name == b"host":
+                text = value.decode("latin-1")
+                if authority(text, default_port=default_port) != (self._host, self._port):
+                    raise Denied(f"The Host header {shown(text)} is not the URL's host.", status=400)
+
+    async def _open(self) -> tuple[By, Relay]:
+        """Decide, and connect.
+
+        Raises:
+            Denied: It is not allowed, or can't be reached.
+        """
+        self._budget.check()
+        by = await self._gate.admit(self._host, self._port)
+        # The name itself leaves, for the name server of the domain, whether there is such a host or not.
+        self._budget.take("upload", len(self._host))
+        server, self._address = await self._dialer.connect(self._host, self._port)
+        self._relay = Relay(self._caller, server, budget=self._budget)
+        return by, self._relay
+
+    async def _receive(self) -> bytes:
+        return await asyncio.get_running_loop().sock_recv(self._caller, CHUNK)
+
+    def _decided(self, *, allowed: bool, by: By, reason: str = "") -> None:
+        where = {"host": self._host, "address": self._address}
+        self._notify(Decision(**where, port=self._port, allowed=allowed, by=by, reason=reason))
+
+    async def _refuse(self, denied: Denied) -> None:
+        """Tell the caller why, in the reason phrase too: of a tunnel that is turned down clients show nothing else."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(LINGER_SECONDS):
+            if self._tunnel and self._relay is not None and not self._relay.sent:
+                await loop.sock_sendall(self._caller, UNRECOGNIZED_NAME)
+            elif not self._tunnel and self._client.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                reason = denied.reason.encode("ascii", "backslashreplace")
+                head = b"HTTP/1.1 %d %b\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+                await loop.sock_sendall(self._caller, head % (denied.status, reason, len(reason) + 1) + reason + b"\n")
+            self._caller.shutdown(socket.SHUT_WR)
+            while await loop.sock_recv(self._caller, CHUNK):
+                pass
+
+
+def _check_framing(request: h11.Request) -> None:
+    """Two statements of where a request ends are an attempt to hide a second request in the first.
+
+    Raises:
+        Denied: It makes two, or one that it can't make.
+    """
+    names = [name for name, _ in request.headers]
+    lengths, encodings = names.count(b"content-length"), names.count(b"transfer-encoding")
+    allowed = 0 if request.method == b"CONNECT" else 1
+    if lengths + encodings > allowed or (encodings and request.http_version < b"1.1"):
+        raise Denied("The request says twice where it ends, or in a way that it can't.", status=400)

@@ -1,0 +1,234 @@
+"""Bytes both ways between a caller in the sandbox and a host, counted against the session's budget."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any
+
+import h11
+
+from nbagent.egress.hosts import Denied
+from nbagent.egress.tls import Handshake
+
+IDLE_SECONDS = 300.0
+"""Without a byte in either direction."""
+CHUNK = 64 * 1024
+MAX_HEAD = 64 * 1024
+"""Bytes of a request's or response's head."""
+HOP_BY_HOP = {b"connection", b"keep-alive", b"te", b"trailer", b"upgrade"}
+"""Headers that are for the next hop only, beside `Proxy-…` and what `Connection` names (RFC 9110, section 7.6.1)."""
+FRAMING = {b"host", b"content-length", b"transfer-encoding"}
+"""Headers that `Connection` can't take away: they say where the request goes and where it ends."""
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Budget:
+    """Bytes that a session may still send and receive."""
+
+    def __init__(self, *, upload: int, download: int) -> None:
+        self._granted = {"upload": upload, "download": download}
+        self._left = dict(self._granted)
+
+    def take(self, direction: str, count: int) -> None:
+        """Use some of it up.
+
+        Raises:
+            Denied: There isn't enough left.
+        """
+        self._left[direction] -= count
+        self.check()
+
+    def check(self) -> None:
+        """See that it isn't used up.
+
+        Raises:
+            Denied: It is.
+        """
+        for direction, left in self._left.items():
+            if left < 0:
+                granted = f"{self._granted[direction]:,} bytes"
+                raise Denied(f"The session's {direction} budget of {granted} is used up; --{direction}-mb raises it.")
+
+
+class Relay:
+    """One connection to a host, and the caller it was opened for.
+
+    Args:
+        caller: A connected socket that doesn't block.
+        server: The host's, likewise; closed by `close`.
+        budget: The session's.
+
+    Attributes:
+        sent: Bytes that went to the host.
+        received: Bytes that came from it.
+    """
+
+    def __init__(self, caller: socket.socket, server: socket.socket, *, budget: Budget) -> None:
+        self._caller = caller
+        self._server = server
+        self._budget = budget
+        self._loop = asyncio.get_running_loop()
+        self._idle: asyncio.Timeout | None = None
+        self.sent = self.received = 0
+
+    def close(self) -> None:
+        """Let go of the host."""
+        self._server.close()
+
+    async def tunnel(self, first: bytes, handshake: Handshake) -> None:
+        """Send the first bytes, then pass on whatever comes until both sides have ended.
+
+        Args:
+            first: The caller's ClientHello, and nothing else.
+            handshake: Says what may follow it, and has what came with it.
+
+        Raises:
+            Denied: The budget is used up.
+            NotTls: What follows may not.
+            OSError: One side broke off.
+            TimeoutError: Neither says anything.
+        """
+        async with asyncio.timeout(IDLE_SECONDS) as self._idle:
+            await self._send_up(first)
+            answered = asyncio.Event()
+
+            async def receive_up() -> bytes:
+                data = b""  # at first, what came right behind the ClientHello
+                while not (passing := handshake.up(data)):
+                    if handshake.waits:
+                        await answered.wait()
+                        data = b""
+                    elif not (data := await self._receive_up()):
+                        return b""
+                return passing
+
+            async def receive_down() -> bytes:
+                data = await self._receive_down()
+                handshake.down(data)
+                if handshake.answered:
+                    answered.set()
+                return data
+
+            await _together(
+                self._pump(receive_up, self._send_up, self._server),
+                self._pump(receive_down, self._send_down, self._caller),
+            )
+
+    async def exchange(self, client: h11.Connection, request: h11.Request) -> None:
+        """Send one request, and pass on the body that `client` still has and the response.
+
+        Raises:
+            Denied: The budget is used up.
+            h11.ProtocolError: One side doesn't keep to the protocol.
+            OSError: One side broke off.
+            TimeoutError: Neither says anything.
+        """
+        server = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+        async with asyncio.timeout(IDLE_SECONDS) as self._idle:
+            await _until_first(self._respond(client, server), self._request(client, server, request))
+
+    async def _pump(
+        self,
+        receive: Callable[[], Awaitable[bytes]],
+        send: Callable[[bytes], Awaitable[None]],
+        target: socket.socket,
+    ) -> None:
+        """Pass bytes on until their source ends, and then end the target; the other direction may go on."""
+        while data := await receive():
+            await send(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    async def _request(self, client: h11.Connection, server: h11.Connection, request: h11.Request) -> None:
+        event: Any = request
+        while True:
+            await self._send_up(server.send(event) or b"")
+            if isinstance(event, h11.EndOfMessage):
+                return
+            event = await next_event(client, self._receive_up)
+            if isinstance(event, h11.EndOfMessage):
+                event = h11.EndOfMessage()  # without trailers, which nothing has looked at
+            elif not isinstance(event, h11.Data):
+                raise ConnectionError("The caller left.")
+
+    async def _respond(self, client: h11.Connection, server: h11.Connection) -> None:
+        """Pass the response on, framed as the caller understands it; its connection ends with it."""
+        event: Any = None
+        while not isinstance(event, h11.EndOfMessage):
+            event = await next_event(server, self._receive_down)
+            if isinstance(event, h11.Response):
+                headers = [*end_to_end(event.headers), (b"Connection", b"close")]
+                event = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
+            elif isinstance(event, h11.EndOfMessage):
+                event = h11.EndOfMessage()
+            elif not isinstance(event, h11.Data | h11.InformationalResponse):
+                raise ConnectionError("The server left.")
+            await self._send_down(client.send(event) or b"")
+
+    async def _receive_up(self) -> bytes:
+        return await self._loop.sock_recv(self._caller, CHUNK)
+
+    async def _receive_down(self) -> bytes:
+        data = await self._loop.sock_recv(self._server, CHUNK)
+        self.received += len(data)
+        self._budget.take("download", len(data))
+        return data
+
+    async def _send_up(self, data: bytes) -> None:
+        self._budget.take("upload", len(data))
+        self.sent += len(data)
+        await self._send(self._server, data)
+
+    async def _send_down(self, data: bytes) -> None:
+        await self._send(self._caller, data)
+
+    async def _send(self, target: socket.socket, data: bytes) -> None:
+        await self._loop.sock_sendall(target, data)
+        if self._idle is not None:
+            self._idle.reschedule(self._loop.time() + IDLE_SECONDS)
+
+
+async def next_event(connection: h11.Connection, receive: Callable[[], Awaitable[bytes]]) -> Any:
+    """The next event of one side of a connection, for which more may have to be received."""
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await receive())
+    return event
+
+
+def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Those of the headers that go beyond this hop."""
+    words = {word.strip().lower() for name, value in headers if name == b"connection" for word in value.split(b",")}
+    drop = HOP_BY_HOP | (words - FRAMING)
+    return [(name, value) for name, value in headers if name not in drop and not name.startswith(b"proxy-")]
+
+
+async def _together(*works: Coroutine[Any, Any, None]) -> None:
+    """Wait for all; when one fails, the others end with it."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await _end(tasks)
+
+
+async def _until_first(first: Coroutine[Any, Any, None], beside: Coroutine[Any, Any, None]) -> None:
+    """Wait for the first; what goes on beside it may end before, but not fail."""
+    tasks = [asyncio.create_task(first), asyncio.create_task(beside)]
+    try:
+        waiting = set(tasks)
+        while not tasks[0].done():
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+    finally:
+        await _end(tasks)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""What people and other programs use: the command line, the terminal, scripts, MCP clients."""

@@ -1,0 +1,527 @@
+"""The command line. It holds no logic of its own: each command makes a session, shows its events, and ends with a code.
+
+Exit codes: 0 done, 1 the code failed (or the model came to no end), 2 wrong use, 3 the sandbox failed,
+4 done, but not all files that the code saved arrived, 130 stopped.
+Imports of what a command needs stand in the command: `nbagent --help` must not wait for them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from nbagent import __version__
+from nbagent.errors import NbagentError, StoreError, UsageError
+from nbagent.faces.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from nbagent.session.session import Session
+
+T = TypeVar("T")
+
+# Click's own error, which newer versions of Typer bring with them under another name.
+_WrongUse: Any = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    help="Ask questions of data. The code runs in a sandboxed kernel, and every answer is a notebook.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+image_app = typer.Typer(help="The Docker image of the kernel.", no_args_is_help=True)
+env_app = typer.Typer(help="The kernel environment of the bubblewrap engine.", no_args_is_help=True)
+app.add_typer(image_app, name="image")
+app.add_typer(env_app, name="env")
+audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody changed it.", no_args_is_help=True)
+app.add_typer(audit_app, name="audit")
+tools_app = typer.Typer(help="The library of tools that the tool forge has made.", no_args_is_help=True)
+app.add_typer(tools_app, name="tools")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def everywhere(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """What holds for all commands."""
+
+
+@app.command()
+def run(
+    question: Annotated[str, typer.Argument(help="The question, in words.")],
+    data: options.Data = None,
+    model: options.Model = None,
+    out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
+    accept: options.Accept = None,
+    image: options.Image = None,
+    allow_host: options.Hosts = None,
+    ask_hosts: options.AskHosts = False,
+    upload_mb: options.UploadMb = None,
+    download_mb: options.DownloadMb = None,
+    unknown_names: options.UnknownNames = None,
+    approvals: options.Approvals = None,
+    allow: options.Allow = None,
+    unattended: options.Unattended = None,
+    budget: options.Budget = None,
+    redact: options.Redact = None,
+    fallback: options.Fallback = None,
+    critic: options.Critic = None,
+    structured: options.Structured = False,
+    mcp: options.McpFile = None,
+    no_mcp: options.NoMcp = False,
+    forge: options.Forge = None,
+    restore: options.Restore = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
+    ] = None,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
+) -> None:
+    """Ask a question; the answer is text and a notebook."""
+    from nbagent.faces.cli import commands
+
+    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
+    arguments |= options.results(output_dir)
+    arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
+    arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic}
+    arguments |= {"mcp": mcp or not no_mcp, "forge": forge, "replies": "structured" if structured else None}
+    asking = commands.ask(
+        question,
+        lambda: _session(**arguments, model=model, record=record),
+        out=out,
+        as_json=as_json,
+        quiet=quiet,
+        keep=keep,
+        force=force,
+    )
+    raise typer.Exit(_finish(asking))
+
+
+@app.command("exec")
+def execute(
+    source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
+    code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
+    data: options.Data = None,
+    out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
+    accept: options.Accept = None,
+    image: options.Image = None,
+    allow_host: options.Hosts = None,
+    ask_hosts: options.AskHosts = False,
+    upload_mb: options.UploadMb = None,
+    download_mb: options.DownloadMb = None,
+    unknown_names: options.UnknownNames = None,
+    restore: options.Restore = None,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
+) -> None:
+    """Run code in the sandbox, without a model."""
+    from nbagent.faces.cli import commands
+
+    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
+    arguments |= options.results(output_dir) | {"data": commands.data_for(source, data)}
+    running = commands.execute(
+        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
+    )
+    raise typer.Exit(_finish(running))
+
+
+@app.command(short_help="See it work, without a key.")
+@options.as_in(run, but=("question", "data", "model", "fallback", "critic", "structured", "record"))
+def demo(**given: Any) -> None:
+    """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
+    from nbagent.faces.cli import commands
+
+    with commands.demo(quiet=given["as_json"] or given["quiet"]) as (question, data, model):
+        out = given.pop("out") or Path("nbagent-demo.ipynb")
+        run(question, data=[data], model=model, out=out, **given)
+
+
+@app.command(short_help="List the sessions, and which can be gone on with.")
+def sessions(as_json: options.Json = False) -> None:
+    """List the sessions on this machine, and which can be gone on with."""
+    from nbagent.faces.cli import manage
+
+    raise typer.Exit(manage.show_sessions(as_json=as_json))
+
+
+@app.command(short_help="Go on with a session.")
+def resume(
+    session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")],
+    question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
+    code: Annotated[
+        str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
+    ] = None,
+    model: options.Model = None,
+    structured: options.Structured = False,
+    ask_hosts: options.AskHosts = False,
+    approvals: options.Approvals = None,
+    allow: options.Allow = None,
+    unattended: options.Unattended = None,
+    budget: options.Budget = None,
+    redact: options.Redact = None,
+    forge: options.Forge = None,
+    restore: options.Restore = None,
+    out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
+) -> None:
+    """Go on with a session, its variables kept if its kernel still lives."""
+    from nbagent.faces.cli import manage
+
+    def make() -> Session:
+        from nbagent.session.session import Session
+
+        own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "forge": forge}
+        own |= {"budget": budget, "redact": redact, "replies": "structured" if structured else None}
+        own |= options.consent(approvals, allow, unattended, as_json=as_json) | options.results(output_dir)
+        return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
+
+    raise typer.Exit(
+        _finish(
+            manage.resume(
+                make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
+            )
+        )
+    )
+
+
+@app.command(short_help="Serve the sandboxed kernel to any MCP client.")
+def mcp(
+    data: options.Data = None,
+    out: options.Out = None,
+    output_dir: options.OutputDir = None,
+    force: options.Force = False,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
+    accept: options.Accept = None,
+    image: options.Image = None,
+    allow_host: options.Hosts = None,
+    unknown_names: options.UnknownNames = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="WHERE", help="HTTP instead of stdio: a port of 127.0.0.1, or the PATH.sock of a socket."
+        ),
+    ] = None,
+    http_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--http-origin", metavar="ORIGIN", help="A page of this machine that may use it over HTTP. Repeatable."
+        ),
+    ] = None,
+    verbose: options.Verbose = 0,
+) -> None:
+    """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here.
+
+    Over HTTP a client needs the token that is shown at the start, or chosen in NBAGENT_MCP_TOKEN.
+    """
+    from nbagent.faces.mcp_server import serve
+
+    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
+    arguments |= options.reach(allow_host, False, None, None, unknown_names) | {"mcp": False, "output_dir": output_dir}
+
+    async def run() -> int:
+        session = _session(**arguments)
+        say = lambda text: typer.echo(text, err=True)  # noqa: E731
+        await serve(session, out=out, http=http, origins=http_origin or (), say=say, force=force)
+        return 0
+
+    raise typer.Exit(_finish(run()))
+
+
+@app.command(short_help="Open a terminal inside a sandbox.")
+def shell(session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")]) -> None:
+    """Open a terminal inside a session's sandbox, where its trust level permits a shell."""
+    from nbagent.faces.cli import manage
+
+    raise typer.Exit(manage.shell(session))
+
+
+@app.command(short_help="Remove what killed processes left behind.")
+def clean(
+    max_age: Annotated[
+        str | None, typer.Option("--max-age", metavar="AGE", help="Only what is older: 90, 30m, 12h, 2d.")
+    ] = None,
+    sessions: Annotated[
+        str | None,
+        typer.Option(
+            "--sessions", metavar="AGE", help="Also sessions that have ended and were not used for so long: 90d."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Remove the sandboxes, folders and containers that processes left behind which were killed.
+
+    With --sessions also old sessions: their logs, their files, and what the model was told in them.
+    """
+    from nbagent.faces.cli import manage
+
+    raise typer.Exit(_finish(manage.clean(max_age=max_age, unused=sessions, as_json=as_json)))
+
+
+@app.command(short_help="What each engine enforces here; --self-check tries it.")
+def doctor(
+    self_check: Annotated[
+        bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
+    ] = False,
+    engine: options.Engine = None,
+    trust: options.Trust = None,
+    as_json: options.Json = False,
+) -> None:
+    """What each engine can and cannot enforce on this machine."""
+    from nbagent.faces.cli import commands
+
+    if self_check:
+        from nbagent.faces.cli import selfcheck
+
+        raise typer.Exit(_finish(selfcheck.self_check(engine=engine, trust=trust, as_json=as_json)))
+    if engine:
+        raise UsageError("--engine is for the attacks.", mend="Add --self-check.")
+    raise typer.Exit(commands.doctor(trust=trust, as_json=as_json))
+
+
+@image_app.command("build")
+def image_build(
+    base: Annotated[str | None, typer.Option("--base", help="An image with Python 3.11 or newer.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="The image's name; nbagent's own by default.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Build it even if it is there.")] = False,
+) -> None:
+    """Build the kernel's image, with no network in the build."""
+    from nbagent.sandbox.engines import image
+
+    _finish(image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force))
+
+
+@audit_app.command("verify")
+def audit_verify(
+    session: options.AuditLog,
+    key_file: options.KeyFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check that an audit log is what was written: exit code 0 if so, 1 if not."""
+    from nbagent.faces.cli import audit
+
+    raise typer.Exit(audit.verify(session, key_file=key_file, as_json=as_json))
+
+
+@audit_app.command("show")
+def audit_show(
+    session: options.AuditLog,
+    key_file: options.KeyFile = None,
+) -> None:
+    """Show an audit log as text."""
+    from nbagent.faces.cli import audit
+
+    raise typer.Exit(audit.show(session, key_file=key_file))
+
+
+@audit_app.command("sent")
+def audit_sent(
+    session: options.AuditLog,
+    key_file: options.KeyFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what left for models: which bytes of which outputs, to whom."""
+    from nbagent.faces.cli import audit
+
+    raise typer.Exit(audit.sent(session, key_file=key_file, as_json=as_json))
+
+
+@tools_app.command("list")
+def tools_list(as_json: options.Json = False) -> None:
+    """List the tools that there are."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(_finish(tools.show_all(as_json=as_json)))
+
+
+@tools_app.command("show")
+def tools_show(name: options.ToolName, version: options.ToolVersion = None, as_json: options.Json = False) -> None:
+    """Show a tool: what is known of it, its code and its tests."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(_finish(tools.show(name, version=version, as_json=as_json)))
+
+
+@tools_app.command("add")
+def tools_add(
+    path: Annotated[Path, typer.Argument(help="An exported folder or zip, or NAME.py with test_NAME.py beside it.")],
+    engine: options.Engine = None,
+) -> None:
+    """Make a tool from files: it is installed and tested in a sandbox of its own first."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(_finish(tools.add(path, engine=engine)))
+
+
+@tools_app.command("export")
+def tools_export(
+    name: options.ToolName,
+    to: Annotated[Path, typer.Argument(help="A new folder, or a zip archive if its name ends so.")],
+    version: options.ToolVersion = None,
+) -> None:
+    """Write a tool into files that others can add."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(_finish(tools.export(name, to, version=version)))
+
+
+@tools_app.command("remove")
+def tools_remove(name: options.ToolName) -> None:
+    """Remove a tool, all its versions."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(_finish(tools.remove(name)))
+
+
+@tools_app.command("clean")
+def tools_clean(
+    max_age: Annotated[
+        str, typer.Option("--max-age", metavar="AGE", help="Only what was not used for so long: 12h, 90d.")
+    ] = "90d",
+) -> None:
+    """Remove the tools that were not used for long."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(_finish(tools.clean(max_age=max_age)))
+
+
+@env_app.command("build")
+def env_build() -> None:
+    """Make the kernel's environment if it isn't there."""
+    from nbagent.sandbox.environment import environment
+
+    made = _finish(environment.build())
+    print(f"The kernel environment is in {made.folder}.")
+
+
+def _session(**arguments: Any) -> Session:
+    from nbagent.session.session import Session
+
+    return Session(**arguments)
+
+
+def _finish(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
+    return asyncio.run(work)
+
+
+def main() -> None:
+    """The program `nbagent`: errors of ours become a sentence and an exit code, with --json an object besides."""
+    _open_standard_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # By default these end a program at once, and its sandbox would stay behind.
+        signal.signal(number, _end)
+    debug = "--debug" in sys.argv
+    arguments = [each for each in sys.argv[1:] if each != "--debug"]
+    try:
+        code = app(args=arguments, prog_name="nbagent", standalone_mode=False)
+        sys.stdout.flush()
+        # All is done and told: a late Ctrl-C must not change the exit code.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.exit(code)
+    except _WrongUse as error:
+        error.show()
+        _refused(arguments, UsageError(error.format_message()))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away, as `| head` does; there is nobody left to tell.
+        _drop_output()
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        from nbagent.faces.terminal.view import complain
+
+        told = error if isinstance(error, NbagentError) else _unforeseen(error)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _drop_output()
+        _refused(arguments, told)
+        complain(told)
+        sys.exit(told.exit_code)
+
+
+def _end(number: int, _frame: object) -> None:
+    """Unwind, so that what runs is put away; with the code that shells give to a signal."""
+    sys.exit(128 + number)
+
+
+def _refused(arguments: list[str], error: NbagentError) -> None:
+    if "--json" in arguments:
+        from nbagent.faces.cli import commands
+
+        commands.refused(arguments[0], error)
+
+
+def _open_standard_streams() -> None:
+    """Have a standard input, output and error also where the caller closed them, as `<&-` does.
+
+    The next file or socket would take their numbers, and get what is meant for a person.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, mode))
+
+
+def _drop_output() -> None:
+    """Throw away what of the output is still to be written, which would fail again at the end of Python."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What comes of output that can't be written: what has a name is a `StoreError` long before."""
+
+
+def _unforeseen(error: Exception) -> NbagentError:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return StoreError(f"The output can't be written: {error.strerror}.", mend="Send it elsewhere, or make room.")
+    return NbagentError(
+        f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
+    )

@@ -1,0 +1,129 @@
+"""A kernel's messages, from their parts to what the controller reads of them, within bounds. Pure.
+
+Most of a message is never parsed: of its header and its parent's there is a type and an id, of its metadata nothing, of
+a reply what `Execution` and `probe` look at, and of what is published the kinds that make outputs and widgets.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from nbagent.kernel import probe
+from nbagent.policy import MIB
+from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, weight
+from nbagent.sandbox.untrusted import UnreadableError, parse
+
+ChannelName = Literal["iopub", "shell"]
+MAX_SIGNATURE: Final = 128
+MAX_HEADER: Final = 64 * 1024
+MAX_METADATA: Final = MIB
+MAX_SHELL: Final = MAX_REPLY + 2 * MIB
+"""Bytes of one message on the shell channel, all its parts together."""
+MAX_FIELD: Final = 64 * 1024
+"""Bytes of one field of a reply."""
+_PARSED: Final = frozenset(
+    {
+        *("status", "stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"),
+        *("comm_open", "comm_msg", "comm_close"),
+    }
+)
+"""What is published and read; the content of other kinds, such as the code that the kernel repeats, is not."""
+
+
+class _Header(msgspec.Struct):
+    msg_type: str
+    msg_id: str = ""
+
+
+class _Parent(msgspec.Struct):
+    msg_id: str = ""
+
+
+_NONE: Final = msgspec.Raw(b"null")
+
+
+class _Shown(msgspec.Struct):
+    result: str = msgspec.field(name=probe.MIME)
+
+
+class _Value(msgspec.Struct):
+    data: _Shown
+
+
+class _Values(msgspec.Struct):
+    value: _Value
+
+
+class _Reply(msgspec.Struct):
+    """A reply, of which each field is parsed by itself: one that makes no sense is missing and does not hide others."""
+
+    status: msgspec.Raw = _NONE
+    ename: msgspec.Raw = _NONE
+    evalue: msgspec.Raw = _NONE
+    execution_count: msgspec.Raw = _NONE
+    user_expressions: msgspec.Raw = _NONE
+
+
+def check(channel: ChannelName, parts: list[bytes]) -> None:
+    """Hold the parts of a message against their bounds, before any work is spent on them.
+
+    Args:
+        channel: From which it comes.
+        parts: The signature, the header, the parent's header, the metadata, the content, and buffers.
+
+    Raises:
+        ValueError: One is out of bounds, or missing.
+    """
+    signature, header, parent, metadata, content, *_ = parts
+    # The last 65,536 signatures are remembered, right or wrong.
+    if len(signature) > MAX_SIGNATURE or max(len(header), len(parent)) > MAX_HEADER or len(metadata) > MAX_METADATA:
+        raise ValueError("a part of the message is too large")
+    if len(content) > (MAX_CONTENT if channel == "iopub" else MAX_REPLY) or weight(content) > MAX_WEIGHT:
+        raise ValueError("the message's content is too large")
+
+
+def parsed(channel: ChannelName, parts: list[bytes]) -> dict[str, Any]:
+    """A message as it is read: header, parent_header, content and buffers.
+
+    Raises:
+        ValueError: It has not the form of one.
+    """
+    _, header, parent, _, content, *buffers = parts
+    head = parse(header, _Header, limit=MAX_HEADER)
+    return {
+        "header": {"msg_type": head.msg_type, "msg_id": head.msg_id},
+        "parent_header": {"msg_id": parse(parent, _Parent, limit=MAX_HEADER).msg_id},
+        "content": _reply(content) if channel == "shell" else _published(head.msg_type, content),
+        "buffers": [memoryview(each) for each in buffers],
+    }
+
+
+def _published(kind: str, content: bytes) -> dict[str, Any]:
+    if kind not in _PARSED:
+        return {}
+    found = parse(content, limit=MAX_CONTENT, heft=MAX_WEIGHT)
+    if not isinstance(found, dict):
+        raise UnreadableError("the content is no object")
+    return found
+
+
+def _reply(content: bytes) -> dict[str, Any]:
+    """What is read of a reply; beside its own fields, `user_expressions` with nbagent's own result."""
+    reply = parse(content, _Reply, limit=MAX_REPLY, heft=MAX_WEIGHT)
+    found = {name: _field(getattr(reply, name)) for name in ("status", "ename", "evalue", "execution_count")}
+    try:
+        shown = parse(bytes(reply.user_expressions), _Values, limit=MAX_REPLY).value.data.result
+    except UnreadableError:
+        return found
+    return {**found, "user_expressions": {"value": {"data": {probe.MIME: shown}}}}
+
+
+def _field(raw: msgspec.Raw) -> str | int | None:
+    """A field that is a text or a whole number; None if it is anything else."""
+    try:
+        value = parse(bytes(raw), limit=MAX_FIELD)
+    except UnreadableError:
+        return None
+    return value if isinstance(value, str | int) else None

@@ -1,0 +1,1 @@
+"""Messages in, nbformat outputs out. Pure."""

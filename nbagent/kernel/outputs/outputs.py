@@ -1,0 +1,468 @@
+"""IOPub messages in, nbformat 4 outputs out. Pure: no I/O, no clock, nothing but its arguments.
+
+A kernel's messages may come from hostile code, so every one is repaired or ignored, never trusted and never an
+exception, and everything that is kept is bounded. Sizes are characters; of JSON, what `mime` counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from nbagent.events import Output
+from nbagent.kernel.outputs.mime import MIB, Bundle, clean_within, repair
+from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text, cut
+from nbagent.safety.quota import Quota
+from nbagent.sandbox.inside.bounds_inside import marker
+
+Message = Mapping[str, Any]
+"""A message as `jupyter_client.session.Session.deserialize` returns it."""
+
+_LAST_WORDS: Final = 16
+"""Results and errors that are kept of a cell. An honest one has one of each; displays must not crowd them out."""
+_ERROR_END: Final = 128 * 1024
+"""Characters that are kept of the start, and of the end, of each text of an error."""
+_LINES: Final = 1_000
+"""Entries of a traceback, each a frame, that are kept."""
+_NOTES: Final = 5
+"""Representations left out that `truncated` names one by one."""
+_PLENTY: Final = 512 * MIB
+"""Bytes that no cell's outputs come to."""
+_SMALL: Final = 16 * 1024
+"""Bytes of outputs that a cell may show even if there is no room."""
+_ENVELOPE: Final = 128
+"""Characters that a live change costs besides its data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLimits:
+    """What is kept of one cell's outputs. Sizes in characters."""
+
+    stream_head: int = MIB
+    """The start of each stream output; live display of it ends there too."""
+    stream_tail: int = MIB
+    """The end of each stream output."""
+    stream_total: int = 8 * MIB
+    """All stream outputs together; at most two tails come on top."""
+    streams: int = 1_000
+    """Stream outputs. A cell that switches between stdout and stderr more often gets one more of each."""
+    edits: int = 2_000_000
+    """Carriage returns and backspaces that are obeyed, see `LineFold`."""
+    displays: int = 1_000
+    """Outputs of type display_data."""
+    mime: int = 32 * MIB
+    """One representation in a MIME bundle."""
+    display_total: int = 48 * MIB
+    """All MIME bundles together; at the end of the cell they are written down at once, while nothing else runs."""
+    live: int = 128 * MIB
+    """Live changes, so that a log of them stays bounded even where outputs replace each other for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """An output to show after those before it. Of a stream it is only the new text, as it came.
+
+    Attributes:
+        output: One nbformat output; nobody changes it later.
+        display_id: The name by which updates will come for it, or empty.
+    """
+
+    output: Output
+    display_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """Every output that shows this display_id, in any cell, now has this data."""
+
+    display_id: str
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+    cells: tuple[int, ...] = ()
+    """The cells in which it is shown, each once, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What the cell showed so far is gone."""
+
+
+Change = Added | Updated | Cleared
+
+
+class CellOutputs:
+    """The outputs of one cell, from its first message to its last.
+
+    Args:
+        displays: The session's; updates of a display_id reach earlier cells through it.
+        cell: The cell's number; 0 for what is no cell.
+        limits: What is kept.
+        spill: Gets the stream text that is left out between a kept head and tail. What it raises passes through.
+
+    Attributes:
+        ignored: Messages that were no outputs, or beyond repair.
+        untold: Messages whose changes were not, or not wholly, returned because live display was used up.
+    """
+
+    def __init__(
+        self, *, displays: Displays, cell: int = 0, limits: OutputLimits | None = None, spill: Spill | None = None
+    ) -> None:
+        self.ignored = 0
+        self.untold = 0
+        self._cell = cell
+        self._displays = displays
+        self._limits = limits = limits or OutputLimits()
+        self._streams = CellStreams(
+            head=limits.stream_head,
+            tail=limits.stream_tail,
+            total=limits.stream_total,
+            count=limits.streams,
+            edits=limits.edits,
+            spill=spill,
+        )
+        self._kept = _Kept(limits.display_total)
+        self._clear_next = False
+        self._live = limits.live
+        self._withheld: dict[str, Updated] = {}
+
+    def add(self, message: Message) -> list[Change]:
+        """Take a message in; return what to change in a live display, in order.
+
+        Never raises for a message, however broken.
+        """
+        kind, content = parts(message)
+        if kind == "stream":
+            return self._add_stream(content)
+        if kind in {"display_data", "execute_result"}:
+            return self._add_bundle(kind, content)
+        if kind == "update_display_data":
+            return self._add_update(content)
+        if kind == "error":
+            return self._add_error(content)
+        if kind == "clear_output":
+            self._clear_next = bool(content.get("wait"))
+            return [] if self._clear_next else self._clear()
+        self.ignored += 1
+        return []
+
+    def outputs(self) -> list[Output]:
+        r"""The outputs, whole within the limits, valid in nbformat 4. Ask when the cell has ended.
+
+        All but streams are the very dicts that later updates of their display_id will change. The open lines of
+        streams become final: `\r` and backspace in text that comes after all do not reach into them.
+        """
+        self._streams.close()
+        return [item.output() if isinstance(item, Stream) else item for item in self._kept.items]
+
+    def display_ids(self) -> list[str]:
+        """For each of `outputs()` its display_id, or an empty string."""
+        return [self._kept.display_ids.get(id(item), "") for item in self._kept.items]
+
+    def withheld(self) -> list[Updated]:
+        """The last update of each display_id that `add` did not return because live display was used up.
+
+        Tell them when the cell has ended: outputs of earlier cells changed.
+        """
+        return list(self._withheld.values())
+
+    @property
+    def truncated(self) -> str:
+        """What the outputs lack, a sentence each; empty if they are whole."""
+        kept = self._kept
+        notes = [f"{name}: {count:,} characters left out." for name, count in sorted(self._streams.left_out.items())]
+        if self._streams.apart:
+            notes.append("The order of stdout and stderr was given up: they alternated too often, or were too long.")
+        if kept.surplus:
+            notes.append(f"{kept.surplus:,} outputs left out, there were too many.")
+        if kept.notes:
+            more = f" and {kept.more_notes:,} more" if kept.more_notes else ""
+            notes.append(f"Left out: {', '.join(kept.notes)}{more}.")
+        return " ".join(notes)
+
+    def _add_stream(self, content: dict[str, Any]) -> list[Change]:
+        text = content.get("text")
+        if isinstance(text, list) and all(isinstance(line, str) for line in text):
+            text = "".join(text)
+        if not isinstance(text, str) or not text:
+            self.ignored += 1
+            return []
+        changes = self._settle()
+        name = "stderr" if content.get("name") == "stderr" else "stdout"
+        stream, new = self._streams.pick(name, self._kept.items[-1] if self._kept.items else None)
+        if new:
+            self._kept.items.append(stream)
+        live = stream.add(text)
+        if len(live) < len(text):
+            self.untold += 1
+        if live:
+            self._tell(changes, Added({"output_type": "stream", "name": name, "text": live}), size=len(live))
+        return changes
+
+    def _add_bundle(self, kind: str, content: dict[str, Any]) -> list[Change]:
+        if not isinstance(content.get("data"), dict):
+            self.ignored += 1
+            return []
+        changes = self._settle()
+        display_id = _display_id(content)
+        kept = self._has_room(kind)
+        if not kept and not display_id:
+            return changes
+        bundle = repair(content, limit=self._limits.mime, total=self._kept.room)
+        if display_id:
+            # A display that is shown again changes where it was shown before, as in JupyterLab and nbclient.
+            self._update(changes, display_id, bundle)
+        if not kept:
+            return changes
+        output: Output = {"output_type": kind, "data": bundle.data, "metadata": bundle.metadata}
+        if kind == "execute_result":
+            output["execution_count"] = _execution_count(content.get("execution_count"))
+        self._keep(changes, output, size=bundle.size, display_id=display_id)
+        self._kept.note(bundle.left_out)
+        return changes
+
+    def _add_update(self, content: dict[str, Any]) -> list[Change]:
+        changes: list[Change] = []
+        display_id = _display_id(content)
+        if not isinstance(content.get("data"), dict) or display_id not in self._displays:
+            self.ignored += 1
+            return changes
+        bundle = repair(content, limit=self._limits.mime, total=self._limits.display_total)
+        self._update(changes, display_id, bundle)
+        self._kept.note(bundle.left_out)
+        return changes
+
+    def _add_error(self, content: dict[str, Any]) -> list[Change]:
+        changes = self._settle()
+        if not self._has_room("error"):
+            return changes
+        output: Output = {
+            "output_type": "error",
+            "ename": self._text(content.get("ename")),
+            "evalue": self._text(content.get("evalue")),
+            "traceback": self._traceback(content.get("traceback")),
+        }
+        size = sum(map(len, output["traceback"])) + len(output["ename"]) + len(output["evalue"])
+        self._keep(changes, output, size=size)
+        return changes
+
+    def _traceback(self, value: object) -> list[str]:
+        given = value if isinstance(value, list) else [value]
+        lines = [self._text(line) for line in (given if len(given) <= _LINES else given[: _LINES // 2])]
+        if len(given) > _LINES:
+            lines += [marker(f"{len(given) - _LINES:,} frames"), *map(self._text, given[-_LINES // 2 :])]
+            self._kept.note((f"{len(given) - _LINES:,} frames of an error",))
+        text = "\n".join(lines)
+        short = self._text(text)
+        return lines if len(short) == len(text) else short.split("\n")
+
+    def _text(self, value: object) -> str:
+        """A field of an error as text, cut as a stream is, and shorter."""
+        head, tail = (min(_ERROR_END, each) for each in (self._limits.stream_head, self._limits.stream_tail))
+        if not isinstance(value, str):
+            kept = clean_within(value, head + tail)
+            value = "" if value is None else json.dumps(kept[0]) if kept else marker("an error's text that is none")
+        short = clean_text(cut(value, head=head, tail=tail))
+        if len(short) != len(value):
+            self._kept.note((f"the middle of an error of {len(value):,} characters",))
+        return short
+
+    def _has_room(self, kind: str) -> bool:
+        limit = self._limits.displays if kind == "display_data" else _LAST_WORDS
+        group = "display_data" if kind == "display_data" else "last words"
+        count = self._kept.counts.get(group, 0)
+        if count >= limit:
+            self._kept.surplus += 1
+            return False
+        self._kept.counts[group] = count + 1
+        return True
+
+    def _keep(self, changes: list[Change], output: Output, *, size: int, display_id: str = "") -> None:
+        self._kept.items.append(output)
+        self._kept.room = max(0, self._kept.room - size)
+        if display_id:
+            self._kept.display_ids[id(output)] = display_id
+            self._displays.show(display_id, output, size=size, cell=self._cell)
+        # A copy, because updates put other data into the dict that is kept.
+        self._tell(changes, Added(dict(output), display_id), size=size)
+
+    def _update(self, changes: list[Change], display_id: str, bundle: Bundle) -> None:
+        updated = self._displays.update(display_id, bundle)
+        if updated is not None:
+            self._tell(changes, updated, size=bundle.size)
+
+    def _settle(self) -> list[Change]:
+        """Carry out a clear that waited for the next output."""
+        if not self._clear_next:
+            return []
+        self._clear_next = False
+        return self._clear()
+
+    def _clear(self) -> list[Change]:
+        if not self._kept.items:
+            return []
+        for item in self._kept.items:
+            display_id = self._kept.display_ids.get(id(item))
+            if display_id and isinstance(item, dict):
+                self._displays.forget(display_id, item)
+        self._streams.clear()
+        self._kept = _Kept(self._limits.display_total)
+        changes: list[Change] = []
+        self._tell(changes, Cleared(), size=0)
+        return changes
+
+    def _tell(self, changes: list[Change], change: Change, *, size: int) -> None:
+        if size + _ENVELOPE <= self._live:
+            self._live -= size + _ENVELOPE
+            changes.append(change)
+            return
+        self._live = 0
+        self.untold += 1
+        if isinstance(change, Updated):
+            self._withheld[change.display_id] = change
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What a cell shows now; a clear begins a new one."""
+
+    room: int
+    items: list[Stream | Output] = field(default_factory=list)
+    display_ids: dict[int, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    surplus: int = 0
+    notes: list[str] = field(default_factory=list)
+    more_notes: int = 0
+
+    def note(self, left_out: tuple[str, ...]) -> None:
+        names = left_out[: _NOTES - len(self.notes)]
+        self.notes += names
+        self.more_notes += len(left_out) - len(names)
+
+
+class Displays:
+    """Which outputs show which display_id, across the cells of a session, so that an update reaches them all.
+
+    The outputs are changed in place: their data is replaced, never written into. Beyond the bounds, those that were
+    shown or updated longest ago are let go: they stay as they are.
+
+    Args:
+        limit: Characters of all outputs together.
+        count: Outputs.
+    """
+
+    def __init__(self, *, limit: int = 256 * MIB, count: int = 10_000) -> None:
+        self._limit = limit
+        self._count = count
+        self._shown: dict[str, _Shown] = {}
+        self._outputs = 0
+        self._size = 0
+
+    def __contains__(self, display_id: str) -> bool:
+        return display_id in self._shown
+
+    def show(self, display_id: str, output: Output, *, size: int, cell: int = 0) -> None:
+        """Remember that `output` of a cell shows `display_id`; its data has `size` characters."""
+        shown = self._shown.pop(display_id, None) or _Shown(size)
+        self._shown[display_id] = shown
+        shown.outputs[id(output)] = output
+        shown.cells[id(output)] = cell
+        self._outputs += 1
+        self._size += shown.size
+        while self._outputs > self._count or self._size > self._limit:
+            oldest = next(iter(self._shown))
+            self.forget(oldest, next(iter(self._shown[oldest].outputs.values())))
+
+    def forget(self, display_id: str, output: Output) -> None:
+        """Let an output go; nothing happens if it went already."""
+        shown = self._shown.get(display_id)
+        if shown is None or shown.outputs.pop(id(output), None) is None:
+            return
+        del shown.cells[id(output)]
+        self._outputs -= 1
+        self._size -= shown.size
+        if not shown.outputs:
+            del self._shown[display_id]
+
+    def update(self, display_id: str, bundle: Bundle) -> Updated | None:
+        """Change every output that shows `display_id`; return what they show now, None if there is none."""
+        shown = self._shown.pop(display_id, None)
+        if shown is None:
+            return None
+        self._shown[display_id] = shown
+        count = len(shown.outputs)
+        others = self._size - shown.size * count
+        if others + bundle.size * count > self._limit:
+            note = f"[left out: an update of {bundle.size:,} characters for {count:,} outputs]"
+            bundle = Bundle({"text/plain": note}, {}, size=len(note))
+        shown.size = bundle.size
+        self._size = others + bundle.size * count
+        for output in shown.outputs.values():
+            output["data"], output["metadata"] = bundle.data, bundle.metadata
+        return Updated(display_id, bundle.data, bundle.metadata, tuple(sorted(set(shown.cells.values()) - {0})))
+
+
+def within(outputs: list[Output], quota: Quota) -> list[Output]:
+    """The outputs that may be kept, each other one as a line that says so; a few small ones always are.
+
+    What is kept is written twice: into the log and into the notebook.
+    """
+    if quota.left > _PLENTY:
+        return outputs
+    kept: list[Output] = []
+    room, small = quota.left // 2, _SMALL
+    for output in outputs:
+        size = len(msgspec.json.encode(output))
+        if size <= room:
+            room -= size
+        elif size <= small:
+            small -= size
+        else:
+            quota.refused += size
+            output = _left_out(output, size)
+        kept.append(output)
+    return kept
+
+
+def _left_out(output: Output, size: int) -> Output:
+    """What stands for an output; a display stays one, since updates of it may come."""
+    text = marker(f"{size:,} bytes of output")
+    if "data" in output:
+        return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+    return {"output_type": "stream", "name": "stderr", "text": f"{text}\n"}
+
+
+@dataclass(slots=True)
+class _Shown:
+    """The outputs that show one display_id, by identity; the data that they share has `size` characters."""
+
+    size: int
+    outputs: dict[int, Output] = field(default_factory=dict)
+    cells: dict[int, int] = field(default_factory=dict)
+
+
+def _execution_count(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53:
+        return value
+    return None
+
+
+def _display_id(content: dict[str, Any]) -> str:
+    """The display_id in a message's content, or an empty string."""
+    transient = content.get("transient")
+    display_id = transient.get("display_id") if isinstance(transient, dict) else None
+    return clean_text(display_id) if isinstance(display_id, str) and len(display_id) <= 1_000 else ""
+
+
+def parts(message: object) -> tuple[str, dict[str, Any]]:
+    """The type and the content of a message; an empty type if it is none."""
+    if isinstance(message, dict):
+        header, content = message.get("header"), message.get("content")
+        if isinstance(header, dict) and isinstance(content, dict):
+            kind = header.get("msg_type")
+            if isinstance(kind, str):
+                return kind, content
+    return "", {}

@@ -1,0 +1,286 @@
+"""Keeps kernels warm: started ahead, with their imports done, each to be used once.
+
+    async with KernelPool({"isolated": 2}) as pool:
+        kernel = await pool.get(KernelConfig(name="agent-task"))
+        cell = await pool.execute(kernel.id, "1 + 1")
+        await pool.release(kernel.id)
+
+Where other systems have a container manager, this is it. A kernel is handed out in milliseconds if one of the wanted
+kind is there, else it is started while the caller waits. It is never used twice: what one task left in it is not for
+the next one to find. A sandbox that waits has no lease on life beyond this process's own: however that ends, it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from nbagent import settings
+from nbagent.errors import DataError, UsageError
+from nbagent.kernel.cell import Cell
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.pool.shelf import kind_of
+from nbagent.kernel.pool.stock import Stock
+from nbagent.kernel.router import Notify
+from nbagent.policy import Trust, TrustLevel, trust_for
+from nbagent.sandbox import registry
+from nbagent.sandbox.data import mirror
+from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.environment import environment
+from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.threads import in_thread
+
+log = logging.getLogger(__name__)
+
+Sizes = int | Mapping[str, int] | Mapping[TrustLevel, int] | Mapping[SandboxSpec, int] | Mapping[str | SandboxSpec, int]
+CHECK = 60.0
+"""Seconds between two looks at the kernels that wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelConfig:
+    """What a kernel is wanted for.
+
+    Attributes:
+        name: Of the task, for whoever looks at the pool.
+        security: What is permitted: a level, or a whole row of the table.
+        capabilities: What the task is said to need, for whoever looks at the pool; nothing is enforced by it.
+    """
+
+    name: str = ""
+    security: Trust | TrustLevel | str = TrustLevel.ISOLATED
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolFigures:
+    """What a pool has and has done.
+
+    Attributes:
+        wanted: Kernels that it is to keep warm.
+        waiting: Those that are there.
+        lent: Kernels that `get` gave out and that were not released.
+        warm_starts: Kernels that were there when they were wanted.
+        cold_starts: Those that were not.
+        dropped: Warm ones that were ended unused: too old, dead, or without an answer.
+        failures: Starts of warm ones that failed.
+    """
+
+    wanted: int = 0
+    waiting: int = 0
+    lent: int = 0
+    warm_starts: int = 0
+    cold_starts: int = 0
+    dropped: int = 0
+    failures: int = 0
+
+
+class KernelPool:
+    """Warm kernels of one engine, by trust level.
+
+    Use it as an asynchronous context manager, or call `initialize` and `shutdown`. All of it belongs to the event loop
+    it was initialized on. What is None is taken from the person's settings.
+
+    Args:
+        sizes: How many kernels to keep warm: for a trust level by name, or for whatever a spec describes; a number is
+            for the level in the settings.
+        engine: `docker` or `bubblewrap`; the best that works here by default.
+        ttl: Seconds after which a kernel that was not used is replaced.
+        imports: Modules that a kernel has imported when it is handed out.
+        check: Seconds between two looks at the kernels that wait.
+
+    Raises:
+        UsageError: Something of this is wrong.
+    """
+
+    def __init__(
+        self,
+        sizes: Sizes | None = None,
+        *,
+        engine: str | None = None,
+        ttl: float | None = None,
+        imports: Sequence[str] | None = None,
+        check: float = CHECK,
+    ) -> None:
+        self._chosen = settings.load()
+        self.ttl = 60 * self._chosen.pool_minutes if ttl is None else ttl
+        self.imports = tuple(self._chosen.pool_imports if imports is None else imports)
+        self.check = check
+        self._engine_name = engine or self._chosen.engine
+        self._engine: Engine | None = None
+        self._sizes = _sizes(self._chosen.pool_size if sizes is None else sizes, self._chosen)
+        self._stock: Stock | None = None
+        self._lent: dict[str, tuple[Kernel, KernelConfig | SandboxSpec]] = {}
+        self._warm_starts = self._cold_starts = 0
+
+    async def __aenter__(self) -> KernelPool:
+        await self.initialize()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.shutdown()
+
+    # -- its life -----------------------------------------------------------------------------------------------
+
+    async def initialize(self) -> None:
+        """Choose the engine, and begin to start kernels in the background.
+
+        Raises:
+            UsageError: It was initialized before, or the engine doesn't isolate.
+            EngineUnavailable: The engine doesn't work here, or none does.
+        """
+        if self._engine is not None:
+            raise UsageError("This pool was initialized before.", mend="Make a new one.")
+        engine = await registry.choose(self._engine_name, image=self._chosen.image, specs=self._sizes)
+        if not engine.isolates:
+            raise UsageError(
+                f"The {engine.name} engine keeps no kernels warm.", mend="Use the docker or the bubblewrap engine."
+            )
+        self._engine = engine
+        sizes = {kind_of(engine, spec): size for spec, size in self._sizes.items()}
+        self._stock = Stock(engine, sizes, ttl=self.ttl, imports=self.imports, check=self.check)
+
+    async def wait_until_full(self) -> bool:
+        """Wait until every kernel is there, or can't be for now; returns whether all are."""
+        return self._stock is not None and await self._stock.wait_until_full()
+
+    async def shutdown(self) -> None:
+        """End every kernel, those that are lent too. May be called at any time."""
+        stock, self._stock = self._stock, None
+        if stock is not None:
+            lent = [self.release(each) for each in list(self._lent)]
+            await asyncio.gather(stock.close(), *lent, return_exceptions=True)
+
+    @property
+    def figures(self) -> PoolFigures:
+        """What it has and has done so far."""
+        stock = self._stock
+        return PoolFigures(
+            wanted=stock.wanted if stock else 0,
+            waiting=stock.waiting if stock else 0,
+            lent=len(self._lent),
+            warm_starts=self._warm_starts,
+            cold_starts=self._cold_starts,
+            dropped=stock.dropped if stock else 0,
+            failures=stock.failures if stock else 0,
+        )
+
+    @property
+    def lent(self) -> dict[str, KernelConfig | SandboxSpec]:
+        """What each kernel is wanted for that was got and not released, by id."""
+        return {name: config for name, (_, config) in self._lent.items()}
+
+    # -- kernels that are lent ----------------------------------------------------------------------------------
+
+    async def get(self, config: KernelConfig | SandboxSpec, *, notify: Notify = lambda _: None) -> Kernel:
+        """Get a running kernel, to be released by its `id`: a warm one, or, if none is there, one from cold.
+
+        Args:
+            config: What it is wanted for, or what its sandbox is to be.
+            notify: Gets each event as it happens.
+
+        Raises:
+            UsageError: The pool isn't running.
+            SandboxError: It can't be started.
+        """
+        self._running_stock()
+        assert self._engine is not None  # noqa: S101 - a pool that runs has chosen one
+        spec = config if isinstance(config, SandboxSpec) else _spec(config.security, self._chosen)
+        kernel = Kernel(self._engine, spec, notify=notify)
+        await self.start(kernel)
+        if self._stock is None:
+            await kernel.stop()
+            self._running_stock()
+        self._lent[kernel.id] = (kernel, config)
+        return kernel
+
+    async def execute(self, kernel_id: str, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109
+        """Run a cell in a kernel that was got.
+
+        Raises:
+            UsageError: There is none of that id, or the code can't be run at all.
+            SandboxError: The kernel died and could not be replaced.
+        """
+        if kernel_id not in self._lent:
+            raise UsageError(f"No kernel {kernel_id[:80]!r} is lent.", mend="Get one; a released one is gone.")
+        return await self._lent[kernel_id][0].run(code, timeout=timeout)
+
+    async def release(self, kernel_id: str) -> None:
+        """End a kernel that was got; never is it used again. Nothing happens if it was released before."""
+        kernel, _ = self._lent.pop(kernel_id, (None, None))
+        if kernel is not None:
+            await kernel.stop()
+
+    # -- starting kernels ---------------------------------------------------------------------------------------
+
+    async def start(self, kernel: Kernel) -> bool:
+        """Start a kernel that the caller made, in place of its own `start`; it is the caller's to stop.
+
+        Args:
+            kernel: One that was not started.
+
+        Returns:
+            Whether it was there: a warm one whose sandbox is of the same kind, and can be given the data.
+
+        Raises:
+            SandboxError: It can't be started.
+        """
+        stock = self._stock
+        # What waits in a stock can be used on the stock's own event loop only.
+        if stock is not None and stock.loop is not asyncio.get_running_loop():
+            stock = None
+        with stock.serving() if stock else contextlib.nullcontext():
+            if stock is not None and await self._start_warm(stock, kernel):
+                self._warm_starts += 1
+                return True
+            await kernel.start()
+            self._cold_starts += 1
+            return False
+
+    @staticmethod
+    async def _start_warm(stock: Stock, kernel: Kernel) -> bool:
+        if not stock.has(kernel):
+            return False
+        data = kernel.spec.data
+        look = partial(mirror.obstacle, scratch=environment.scratch_root())
+        if data and (why := await in_thread(look, data)):
+            log.info("A cold start: the data can't be shown to a warm kernel, since %s.", why)
+            return False
+        try:
+            return await stock.give(kernel)
+        except DataError as error:
+            log.warning("A cold start: %s", error)
+            return False
+
+    def _running_stock(self) -> Stock:
+        if self._stock is None:
+            state = "was not initialized" if self._engine is None else "was shut down"
+            raise UsageError(f"This pool {state}.", mend="Use it in `async with`, or call initialize() first.")
+        return self._stock
+
+
+def _spec(security: Trust | TrustLevel | str, chosen: settings.Settings) -> SandboxSpec:
+    """The sandbox of a session without options of its own at that level."""
+    if not isinstance(security, Trust):
+        security = trust_for(TrustLevel.parse(security), security=chosen.security_options)
+    install = security.narrow(chosen.install_policy)
+    return SandboxSpec(trust=security, accept=frozenset(chosen.accept), install=install, image=chosen.image)
+
+
+def _sizes(sizes: Sizes, chosen: settings.Settings) -> dict[SandboxSpec, int]:
+    """How many kernels of which sandbox are to be kept.
+
+    Raises:
+        UsageError: A level is unknown, or a size below zero.
+    """
+    found = {}
+    for what, size in (sizes if isinstance(sizes, Mapping) else {chosen.trust: sizes}).items():
+        if size < 0:
+            raise UsageError(f"A pool can't have {size} kernels.")
+        if size:
+            found[what if isinstance(what, SandboxSpec) else _spec(what, chosen)] = size
+    return found

@@ -1,0 +1,211 @@
+"""The kernels that a pool has in stock: started one at a time in the background, looked after, replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from nbagent.errors import NbagentError, SandboxError
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.pool.shelf import Kind, Shelf, Warm, kind_of
+from nbagent.kernel.pool.warm import EACH, memory_held, shortage, warm
+from nbagent.sandbox.engine import Engine
+
+log = logging.getLogger(__name__)
+
+ANSWER = 1.0
+"""Seconds in which a kernel that is well answers an empty request."""
+SETTLE = 0.5
+"""Seconds after a start that somebody waited for in which no kernel is warmed: their first cell comes first."""
+
+
+class Stock:
+    """Warm kernels by kind, of one engine, on one event loop.
+
+    Args:
+        engine: What isolates them.
+        sizes: How many there are to be of each kind.
+        ttl: Seconds after which one that was not used is replaced.
+        imports: Modules that they have imported.
+        check: Seconds between two looks at those that wait.
+
+    Attributes:
+        loop: The event loop that all of it belongs to.
+        dropped: Kernels that were ended unused: too old, dead, or without an answer.
+        failures: Starts that failed.
+    """
+
+    def __init__(
+        self, engine: Engine, sizes: Mapping[Kind, int], *, ttl: float, imports: Sequence[str], check: float
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.dropped = self.failures = 0
+        self._engine = engine
+        self._shelves = {kind: Shelf(kind, size) for kind, size in sizes.items()}
+        self._ttl, self._imports, self._check = ttl, imports, check
+        self._each = EACH
+        self._is_short = False
+        self._callers = 0
+        self._served = self._checked = -float("inf")
+        self._ending: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._tried = asyncio.Event()
+        self._tender = asyncio.create_task(self._tend(), name="nbagent-pool")
+
+    @property
+    def waiting(self) -> int:
+        """Kernels that are there."""
+        return sum(len(shelf.kernels) for shelf in self._shelves.values())
+
+    @property
+    def wanted(self) -> int:
+        """Kernels that there are to be."""
+        return sum(shelf.size for shelf in self._shelves.values())
+
+    def has(self, kernel: Kernel) -> bool:
+        """Whether kernels of this one's kind are kept at all."""
+        return kind_of(kernel.engine, kernel.spec) in self._shelves
+
+    async def give(self, kernel: Kernel) -> bool:
+        """Give a kernel that was not started the sandbox of one that is there; False if there is none for it.
+
+        Raises:
+            DataError: The data can't be copied into it.
+        """
+        shelf = self._shelves[kind_of(kernel.engine, kernel.spec)]
+        while (found := shelf.take(ttl=self._ttl)) is not None:
+            try:
+                await kernel.adopt(found.kernel, patience=ANSWER)
+                return True
+            except SandboxError as error:
+                log.warning("A warm kernel is dropped: %s", error)
+                self.dropped += 1
+            finally:
+                # Of one that was adopted there is nothing left to end.
+                self._end(found.kernel)
+        return False
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[None]:
+        """While somebody waits for a kernel, none is started ahead."""
+        self._callers += 1
+        try:
+            yield
+        finally:
+            self._callers -= 1
+            self._served = time.monotonic()
+            self._wake.set()
+
+    def _end(self, kernel: Kernel) -> None:
+        """End a kernel without making anybody wait."""
+        task = asyncio.create_task(kernel.stop())
+        self._ending.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._ending.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("A warm kernel could not be ended: %s", error)
+
+    async def wait_until_full(self) -> bool:
+        """Wait until every kernel is there, or can't be for now; returns whether all are."""
+        while not self._tender.done():
+            missing = [shelf for shelf in self._shelves.values() if not shelf.is_full]
+            if not missing or all(shelf.not_before > time.monotonic() for shelf in missing):
+                return not missing
+            self._tried.clear()
+            await self._tried.wait()
+        return False
+
+    async def close(self) -> None:
+        """End all of it, and what is still ending."""
+        self._tender.cancel()
+        await asyncio.wait([self._tender])
+        self._tried.set()
+        for shelf in self._shelves.values():
+            while shelf.kernels:
+                self._end(shelf.kernels.popleft().kernel)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    # -- in the background --------------------------------------------------------------------------------------
+
+    async def _tend(self) -> None:
+        """Replace what is too old or not well, and fill up, one kernel at a time."""
+        while True:
+            self._wake.clear()
+            await self._look()
+            if (shelf := self._emptiest()) is not None:
+                await self._fill(shelf)
+                self._tried.set()
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._pause()):
+                        await self._wake.wait()
+
+    async def _look(self) -> None:
+        """Drop what is too old; now and then, ask each kernel whether it is well."""
+        due = time.monotonic() >= self._checked + self._check
+        for shelf in self._shelves.values():
+            bad = dict.fromkeys(shelf.expired(ttl=self._ttl), "it is too old")
+            for each in list(shelf.kernels) if due else ():
+                if each not in bad and not await each.kernel.answers(seconds=ANSWER):
+                    bad[each] = "it does not answer"
+            for each, why in bad.items():
+                # It may have been taken meanwhile.
+                if shelf.drop(each):
+                    log.info("A warm kernel is replaced: %s.", why)
+                    self.dropped += 1
+                    self._end(each.kernel)
+        if due:
+            self._checked = time.monotonic()
+
+    def _emptiest(self) -> Shelf | None:
+        """The shelf that may get a kernel now and lacks most."""
+        now = time.monotonic()
+        if self._callers or now < self._served + SETTLE:
+            return None
+        ready = [shelf for shelf in self._shelves.values() if not shelf.is_full and now >= shelf.not_before]
+        return min(ready, key=lambda shelf: len(shelf.kernels) / shelf.size, default=None)
+
+    def _pause(self) -> float:
+        """Seconds until there may be something to do."""
+        moments = [self._checked + self._check]
+        for shelf in self._shelves.values():
+            if not shelf.is_full and not self._callers:
+                moments.append(max(shelf.not_before, self._served + SETTLE))
+            if shelf.kernels:
+                moments.append(shelf.kernels[0].since + self._ttl)
+        return max(0.01, min(moments) - time.monotonic())
+
+    async def _fill(self, shelf: Shelf) -> None:
+        """Start one kernel; if that fails, say so and wait before the next."""
+        if not self._has_room():
+            shelf.not_before = time.monotonic() + self._check
+            return
+        spec = shelf.kind[1]
+        kernel = Kernel(self._engine, spec)
+        try:
+            await kernel.start()
+            await warm(kernel, self._imports)
+            self._each = memory_held(kernel)
+            shelf.add(Warm(kernel))
+        except Exception as error:
+            self._end(kernel)
+            self.failures += 1
+            known = isinstance(error, NbagentError)
+            message = "No kernel at the level %s could be warmed; the next try is in %g s. %s"
+            log.warning(message, spec.trust.level, shelf.failed(), error if known else "", exc_info=not known)
+        except BaseException:
+            await kernel.stop()
+            raise
+
+    def _has_room(self) -> bool:
+        why = shortage(self.waiting, each=self._each)
+        if why and not self._is_short:
+            log.warning("The pool stays at %d of %d kernels: %s.", self.waiting, self.wanted, why)
+        self._is_short = bool(why)
+        return not why

@@ -1,0 +1,131 @@
+"""What code may tell the package index by what it asks for.
+
+A sandbox without a network still has this way out: the host asks the index for each package, so the names are read
+there, and whoever published one sees which of its versions is fetched. What uv sends of a request was measured (see
+`tests/sandbox/test_allowance.py`): the name, and by which file it fetches next, the version and the extras that were
+chosen among those that are published; never the words of a version or an extra that isn't.
+
+So names that everybody asks for are free, and of all others a sandbox has a few. Each counts once, found or not; what
+is asked of it in another version counts with its characters. All requests together are bounded as well, for the sake of
+what their order and the versions tell.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from nbagent.errors import InstallError
+from nbagent.packages.modules import KNOWN
+from nbagent.policy import InstallPolicy
+
+CHARACTERS = 20
+"""Of unknown names, with their versions and extras, for each name that is allowed."""
+REQUESTS = 200
+"""Packages that are asked for in all, if no more unknown ones are allowed."""
+
+
+class _Asked(msgspec.Struct):
+    """What was asked for so far."""
+
+    unknown: list[str] = []
+    """Each name once by itself, and once with each version and extra that was asked for."""
+    granted: list[str] = []
+    """Of these, what a person allowed; it doesn't count."""
+    requests: int = 0
+
+
+class Allowance:
+    """What one sandbox has asked for, and what it still may; from any thread.
+
+    Args:
+        policy: Says how much, and which names a person listed.
+        path: Where it is kept, for another process that goes on with the sandbox; only in memory by default.
+    """
+
+    def __init__(self, policy: InstallPolicy, path: Path | None = None) -> None:
+        self._most = policy.unknown_names
+        self._listed = KNOWN | {canonicalize_name(name) for name in policy.allow}
+        self._path = path
+        self._asked = _Asked()
+        self._lock = threading.Lock()
+
+    def unknown(self, asked: Sequence[Requirement]) -> list[str]:
+        """The names that are neither listed nor everybody's."""
+        names = [canonicalize_name(each.name) for each in asked]
+        return [name for name in dict.fromkeys(names) if name not in self._listed]
+
+    def take(self, asked: Sequence[Requirement], *, granted: bool = False) -> str:
+        """Count a request before it is sent, all of it or nothing.
+
+        Args:
+            asked: What is to be asked for.
+            granted: Whether a person has allowed it, beyond what there is.
+
+        Returns:
+            Why not, as a sentence; empty if it may be sent.
+
+        Raises:
+            InstallError: What was asked before can't be read or written.
+        """
+        if self._most is None:
+            return ""
+        with self._lock:
+            before = self._read()
+            after = _Asked(before.unknown[:], before.granted[:], before.requests + (0 if granted else len(asked)))
+            told = [text for each in asked for text in self._told(each) if text not in before.unknown]
+            after.unknown += dict.fromkeys(told)
+            after.granted += dict.fromkeys(told) if granted else []
+            reason = "" if granted else self._beyond(after)
+            if not reason:
+                self._write(after)
+            return reason
+
+    def _told(self, asked: Requirement) -> list[str]:
+        """What the index, or who published it, could read out of a request."""
+        name = canonicalize_name(asked.name)
+        if name in self._listed:
+            return []
+        more = ",".join(sorted(asked.extras)) + str(asked.specifier)
+        return [name, f"{name} {more}"] if more else [name]
+
+    def _beyond(self, asked: _Asked) -> str:
+        assert self._most is not None  # noqa: S101 - `take` has looked
+        counted = [each for each in asked.unknown if each not in asked.granted]
+        names = sum(" " not in each for each in counted)
+        # A version counts without the name before it.
+        characters = sum(len(each.rpartition(" ")[2]) for each in counted)
+        if names > self._most:
+            return f"Its code has asked the index for {self._most} packages that few people use, and may for no more."
+        if characters > self._most * CHARACTERS:
+            return f"The names and versions its code has asked for have {self._most * CHARACTERS} characters by now."
+        most = max(REQUESTS, self._most * CHARACTERS)
+        if asked.requests > most:
+            return f"Its code has asked the index for {most} packages, and may for no more."
+        return ""
+
+    def _read(self) -> _Asked:
+        if self._path is None:
+            return self._asked
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_Asked)
+        except FileNotFoundError:
+            return _Asked()
+        except (OSError, msgspec.DecodeError) as error:
+            raise InstallError(f"What was asked of the index before can't be read: {error}.") from error
+
+    def _write(self, asked: _Asked) -> None:
+        if self._path is None:
+            self._asked = asked
+            return
+        beside = self._path.with_suffix(".new")
+        try:
+            beside.write_bytes(msgspec.json.encode(asked))
+            beside.replace(self._path)
+        except OSError as error:
+            raise InstallError(f"What is asked of the index can't be written down: {error}.") from error

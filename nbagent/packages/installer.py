@@ -1,0 +1,344 @@
+"""The host's installer: packages for a sandbox that has no network.
+
+uv resolves and fetches wheels on the host and fills a folder, the *site folder*, that the sandbox sees read-only as
+the last entry of its `sys.path`. Nothing from the index runs on the host: source distributions are never built.
+
+In order: the form of the request (`requirements`), policy, resolution against what the sandbox already has
+(`resolver`), policy again for what came along, fetching by hash into a staging folder, a look at what was unpacked,
+and a rename of each top-level entry into the site folder (`wheels`). Until the renames nothing that a sandbox sees
+has changed, whatever fails.
+
+What was installed is kept beside the site folder (`NAME.json`), so that a resumed session knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from nbagent.errors import EnvironmentMissing, InstallError, InstallRefused
+from nbagent.events import Package
+from nbagent.packages.allowance import Allowance
+from nbagent.packages.modules import distribution_for
+from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
+from nbagent.packages.resolver import (
+    FETCH_SECONDS,
+    IndexUnreachableError,
+    Wheel,
+    environment,
+    fetch,
+    in_thread,
+    install_arguments,
+    old_enough,
+    resolve,
+    shorten,
+    target_arguments,
+    too_young,
+    uv,
+)
+from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, tidy
+from nbagent.policy import NAMES_MEND, InstallPolicy
+
+Confirm = Callable[[list[Package]], Awaitable[None]]
+Exceed = Callable[[list[str], str], Awaitable[None]]
+"""Asks whether the index may be asked for these, which the allowance doesn't cover for this reason."""
+
+__all__ = ["Confirm", "Exceed", "IndexUnreachableError", "Installer", "Target", "fill"]
+
+
+class Installer:
+    """Adds packages to one session's site folder, one request at a time.
+
+    A version that is already there, in the sandbox or in the site folder, is never replaced: a running kernel may
+    have imported it, and half of a package in memory and the other half new on disk helps nobody. Such a request
+    fails and says that it takes a new session.
+
+    After a success the kernel must call `importlib.invalidate_caches()`.
+
+    Args:
+        site: The site folder on the host; made if it isn't there. Its parent must be on the same file system.
+        target: The sandbox's Python and what it has.
+        policy: What may be installed.
+        protected: Import names that only their own distribution may bring.
+        allowance: What the code may ask the index for; one of its own by default, kept beside the site folder.
+
+    Attributes:
+        installed: What the site folder holds, by normalised name.
+        confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
+        exceed: Called with what is beyond the allowance; it raises `InstallRefused` unless a person allows it.
+        tell: Called with the names that the index is about to be asked for.
+
+    Raises:
+        EnvironmentMissing: The target's pins can't be read.
+    """
+
+    def __init__(
+        self,
+        site: Path,
+        *,
+        target: Target,
+        policy: InstallPolicy,
+        protected: frozenset[str] = KERNEL_MODULES,
+        allowance: Allowance | None = None,
+    ) -> None:
+        self.site = site
+        self.target = target
+        self.policy = policy
+        self.protected = protected
+        self.pins = read_pins(target)
+        self.installed: dict[str, Package] = {}
+        self._ledger = site.with_name(f"{site.name}.json")
+        self._allow = {canonicalize_name(name) for name in policy.allow}
+        self._deny = {canonicalize_name(name) for name in policy.deny}
+        self._answers: dict[str, InstallError] = {}
+        self._lock = asyncio.Lock()
+        self._allowance = allowance or Allowance(policy, site.with_name(f"{site.name}-asked.json"))
+        self.confirm: Confirm | None = None
+        self.exceed: Exceed | None = None
+        self.tell: Callable[[list[str], list[str]], None] | None = None
+        site.mkdir(parents=True, exist_ok=True)
+        site.chmod(0o755)  # the sandbox has another uid, and the person's umask may be 077
+        if self._ledger.exists():
+            known = msgspec.json.decode(self._ledger.read_bytes(), type=list[Package])
+            self.installed = {package.name: package for package in known}
+
+    async def install(self, requirements: Sequence[str], *, by_person: bool = False) -> list[Package]:
+        """Install by name on the index.
+
+        Args:
+            requirements: Names with optional extras and versions; nothing else of PEP 508.
+            by_person: Whether a person named them; then they don't count.
+
+        Returns:
+            What was added, dependencies included; empty if all of it was there.
+
+        Raises:
+            InstallRefused: The form of the request or policy forbids it, or there is no such wheel.
+            InstallError: It failed. The site folder is as it was.
+        """
+        asked = [parse(text) for text in requirements]
+        if not asked:
+            raise InstallRefused("Nothing was named to install.", mend=ACCEPTED)
+        return await self._install(asked, counted=not by_person)
+
+    async def install_module(self, module: str) -> list[Package]:
+        """Install what provides a module, at most once a session for each module.
+
+        Args:
+            module: The dotted name as the code imports it (see `distribution_for`).
+
+        Returns:
+            What was added, never empty.
+
+        Raises:
+            InstallRefused: As for `install`; also if no distribution can be told from the name, or the one that
+                was found doesn't contain the module.
+            InstallError: As for `install`; also if the distribution is there already, or was tried before.
+        """
+        if module in self._answers:
+            before = self._answers[module]
+            raise type(before)(before.message, mend=before.mend)
+        try:
+            added = await self._install_for(module)
+        except IndexUnreachableError:
+            raise  # not an answer: the index may be back for the next cell
+        except InstallError as error:
+            self._answers[module] = error
+            raise
+        self._answers[module] = InstallError(f"The module {module} was installed once in this session already.")
+        return added
+
+    async def _install_for(self, module: str) -> list[Package]:
+        asked = Requirement(distribution_for(module))
+        added = await self._install([asked], module=module)
+        if not added:
+            version = self._version(canonicalize_name(asked.name))
+            raise InstallError(f"{asked.name} {version} is installed, and has no module {module}.")
+        return added
+
+    async def _install(self, asked: list[Requirement], *, module: str = "", counted: bool = True) -> list[Package]:
+        """Everything after the form of the request is known to be right."""
+        self._permit(asked)
+        names = {canonicalize_name(requirement.name) for requirement in asked}
+        async with self._lock:
+            missing = [requirement for requirement in asked if not self._present(requirement)]
+            if not missing:
+                return []
+            if counted:
+                await self._count(missing)
+            if self.tell is not None:
+                self.tell([canonicalize_name(each.name) for each in missing], self._allowance.unknown(missing))
+            async with scratch_beside(self.site) as work:
+                resolved = await self._resolve(missing, work)
+                self._permit_resolved(resolved)
+                if not resolved:
+                    return []
+                packages = [Package(w.name, w.version, w.sha256, w.name in names) for w in resolved]
+                if self.confirm is not None:
+                    await self.confirm(packages)
+                await fetch(resolved, target=self.target, work=work)
+                await in_thread(self._publish, work / "site", packages, module)
+                return packages
+
+    async def _resolve(self, missing: list[Requirement], work: Path) -> list[Wheel]:
+        have = self.pins | {name: package.version for name, package in self.installed.items()}
+        minimum = self.policy.min_age_days
+        return await resolve(missing, have=have, target=self.target, min_age_days=minimum, work=work)
+
+    # -- what may be installed
+
+    def _permit(self, asked: list[Requirement]) -> None:
+        """Refuse by policy what was asked for, before anything runs."""
+        if not self.policy.enabled:
+            raise InstallRefused("Installing packages is switched off for this session.")
+        for requirement in asked:
+            name = canonicalize_name(requirement.name)
+            if name in self._deny:
+                raise InstallRefused(f"The policy denies the package {name}.")
+            listed = self._allow or self.policy.listed_only
+            if listed and name not in self._allow and not self._version(name):
+                allowed = ", ".join(sorted(self._allow)) or "none; a person lists them in the setting install_allow"
+                raise InstallRefused(f"The policy does not allow the package {name}.", mend=f"Allowed: {allowed}.")
+
+    def _permit_resolved(self, wheels: list[Wheel]) -> None:
+        """Refuse by policy what would be installed, dependencies included.
+
+        uv has applied the minimum age already; it is checked here too, as the person's uv configuration can exempt
+        packages from uv's.
+        """
+        for wheel in wheels:
+            if wheel.name in self._deny:
+                raise InstallRefused(f"The policy denies the package {wheel.name}, which is a dependency.")
+            if not re.fullmatch(r"[0-9a-f]{64}", wheel.sha256):
+                raise InstallRefused(f"The index states no SHA-256 for {wheel.name} {wheel.version}.")
+        minimum = self.policy.min_age_days
+        young = [wheel for wheel in wheels if not old_enough(wheel, minimum)]
+        if young:
+            raise too_young(young, minimum)
+
+    async def _count(self, asked: list[Requirement]) -> None:
+        """Count what the index would be told, and refuse what is too much unless a person allows it."""
+        reason = await in_thread(self._allowance.take, asked)
+        if not reason:
+            return
+        if self.exceed is None:
+            raise InstallRefused(reason, mend=NAMES_MEND)
+        await self.exceed([str(each) for each in asked], reason)
+        await in_thread(functools.partial(self._allowance.take, asked, granted=True))
+
+    def _version(self, name: str) -> str:
+        """The version of a package that the sandbox or the site folder has, or nothing."""
+        package = self.installed.get(name)
+        return self.pins.get(name) or (package.version if package else "")
+
+    def _present(self, requirement: Requirement) -> bool:
+        """Whether nothing must be done for this request.
+
+        Raises:
+            InstallError: It is there in a version that the request excludes.
+        """
+        name = canonicalize_name(requirement.name)
+        version = self._version(name)
+        if not version:
+            return False
+        if not requirement.specifier.contains(version, prereleases=True):
+            where = "part of the sandbox" if name in self.pins else "installed in this session"
+            raise InstallError(
+                f"{name} {version} is {where}, and a running kernel's packages are not replaced, so {requirement} "
+                "can't be installed.",
+                mend="" if name in self.pins else "Restart needed: install it first thing in a new session.",
+            )
+        return not requirement.extras
+
+    # -- publishing
+
+    def _publish(self, staging: Path, packages: list[Package], module: str) -> None:
+        """Look at what was unpacked, move it into the site folder, and write down what it was.
+
+        One call in one thread, so that a cancelled request is either in the site folder and the ledger, or in
+        neither.
+        """
+        tidy(staging)
+        names = {package.name for package in packages}
+        refuse_hostile(staging, names=names, protected=self.protected)
+        if module and not any(provides(folder, module) for folder in (staging, self.site)):
+            asked = next(package for package in packages if package.requested)
+            raise InstallRefused(f"{asked.name} {asked.version} doesn't contain the module {module}; not installed.")
+        make_readable(staging)
+        move_into(staging, self.site)
+        self.installed |= {package.name: package for package in packages}
+        beside = self._ledger.with_suffix(".new")
+        beside.write_bytes(msgspec.json.encode(list(self.installed.values())))
+        beside.replace(self._ledger)
+
+
+@contextlib.asynccontextmanager
+async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
+    """A private folder on the same file system, gone afterwards.
+
+    It has its own, empty `uv.toml`: uv takes the nearest one upwards, which may otherwise be a stranger's.
+    """
+    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    (work / "uv.toml").touch()
+    try:
+        yield work
+    finally:
+        await in_thread(shutil.rmtree, work, True)
+
+
+def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_bytecode: bool = False) -> None:
+    """Install a whole requirements file with hashes into a folder, which appears at once and complete.
+
+    Args:
+        folder: Must not exist, or be empty. If somebody else fills it meanwhile, theirs stays.
+        pins: A requirements file that names every package, dependencies included, with hashes.
+        python: Version of the Python that will use it.
+        platform: Its machine and glibc, for example `x86_64-manylinux_2_41`.
+        compile_bytecode: Also compile, with the host's Python: useful only where that is the same minor version.
+
+    Raises:
+        EnvironmentMissing: It can't be made; the message ends with uv's reason.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise EnvironmentMissing(f"{folder} is not empty.", mend="Remove it, or name another folder.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    target = Target(python=python, platform=platform, pins=pins)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
+        work = Path(made)
+        (work / "uv.toml").touch()
+        _unpack(work, target, compile_bytecode=compile_bytecode)
+        (work / "site" / ".lock").unlink(missing_ok=True)
+        make_readable(work / "site")
+        try:
+            (work / "site").replace(folder)
+        except OSError:
+            if not folder.is_dir() or not any(folder.iterdir()):
+                raise
+
+
+def _unpack(work: Path, target: Target, *, compile_bytecode: bool) -> None:
+    """Unpack all of the target's pins into `work/site`."""
+    arguments = install_arguments(work / "site", str(target.pins.absolute()), target_arguments(target))
+    if compile_bytecode:
+        arguments.append("--compile-bytecode")
+    try:
+        done = subprocess.run(
+            [uv(), *arguments], cwd=work, env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
+            check=False, timeout=FETCH_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise EnvironmentMissing(f"Installing {target.pins} took more than {FETCH_SECONDS:g} s.") from None
+    if done.returncode:
+        reason = shorten(done.stderr.decode(errors="replace"))
+        raise EnvironmentMissing(f"The packages of {target.pins} can't be installed: {reason}")

@@ -1,0 +1,137 @@
+"""What is in wheels that were unpacked: what is left out or refused, and moving the rest into the site folder."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from nbagent.errors import InstallError, InstallRefused
+from nbagent.packages.modules import DISTRIBUTIONS
+
+KERNEL_MODULES = frozenset({
+    "IPython", "asttokens", "comm", "dateutil", "debugpy", "decorator", "executing", "ipykernel",
+    "ipykernel_launcher", "ipython_pygments_lexers", "jedi", "jupyter", "jupyter_client", "jupyter_core",
+    "matplotlib_inline", "nbagent", "nest_asyncio", "packaging", "parso", "pexpect", "platformdirs",
+    "prompt_toolkit", "psutil", "ptyprocess", "pure_eval", "pygments", "six", "stack_data", "tornado", "traitlets",
+    "typing_extensions", "wcwidth", "zmq",
+})  # fmt: skip
+"""What a kernel is made of. Only the distribution that each belongs to may bring it."""
+START_UP_MODULES = frozenset({"sitecustomize", "usercustomize"})
+"""Python imports these by itself, so no distribution may bring them."""
+STRAY = frozenset({
+    "benchmarks", "doc", "docs", "example", "examples", "scripts", "test", "testing", "tests", "tools",
+})  # fmt: skip
+"""Top-level folders that wheels carry by mistake: where two do, the first stays."""
+HARMLESS_PTH = frozenset({"distutils-precedence.pth", "a1_coverage.pth"})
+""".pth files of setuptools and coverage, left out like setuptools' `*-nspkg.pth`; any other is a reason to refuse."""
+
+
+def tidy(folder: Path) -> None:
+    """Leave out uv's lock, scripts that name the host's Python, and .pth files that a site folder has no use for."""
+    (folder / ".lock").unlink(missing_ok=True)
+    for entry in folder.glob("*.pth"):
+        if entry.name in HARMLESS_PTH or entry.name.endswith("-nspkg.pth"):
+            entry.unlink()
+    for script in folder.glob("bin/*"):
+        if script.is_file() and not script.is_symlink():
+            with script.open("rb") as file:
+                names_interpreter = file.read(2) == b"#!"
+            if names_interpreter:
+                script.unlink()
+    if not any(folder.glob("bin/*")):
+        shutil.rmtree(folder / "bin", ignore_errors=True)
+
+
+def refuse_hostile(folder: Path, *, names: set[str], protected: frozenset[str]) -> None:
+    """Refuse what was unpacked if it reaches beyond its own modules.
+
+    Args:
+        folder: Where it was unpacked.
+        names: Normalised names of the distributions in it.
+        protected: Import names that only their own distribution may bring.
+
+    Raises:
+        InstallRefused: There is a `.pth` file, a kernel's or start-up module, or a link.
+    """
+    for entry in sorted(folder.iterdir()):
+        top = entry.name.split(".")[0]
+        if entry.suffix in {".dist-info", ".egg-info"}:
+            continue
+        if entry.suffix == ".pth":
+            raise InstallRefused(f"{_owner(folder, entry.name)} contains {entry.name}, which would run at every start.")
+        owner = canonicalize_name(DISTRIBUTIONS.get(top, top))
+        if top in START_UP_MODULES or (top in protected and owner not in names):
+            raise InstallRefused(
+                f"{_owner(folder, entry.name)} would bring {entry.name}, which the kernel itself uses."
+            )
+    for entry in folder.rglob("*"):
+        if entry.is_symlink():
+            raise InstallRefused(f"{_owner(folder, entry.relative_to(folder).parts[0])} contains a link.")
+
+
+def _owner(folder: Path, top: str) -> str:
+    """The distribution whose RECORD names a top-level entry, for a message."""
+    for record in folder.glob("*.dist-info/RECORD"):
+        if re.search(rf"^\"?{re.escape(top)}[/,\"]", record.read_text(errors="replace"), re.MULTILINE):
+            return record.parent.name.removesuffix(".dist-info").replace("-", " ")
+    return "A package"
+
+
+def provides(folder: Path, module: str) -> bool:
+    """Whether the folder has the top level of a module: a package, a file or an extension."""
+    top = module.split(".")[0]
+    return (folder / top).is_dir() or any(folder.glob(f"{top}.*py")) or any(folder.glob(f"{top}.*so"))
+
+
+def make_readable(folder: Path) -> None:
+    """Let every user read: the sandbox has another uid. Nothing stays writable for others, set-uid or set-gid."""
+    folder.chmod(0o755)
+    for parent, folders, files in os.walk(folder):
+        for name in folders:
+            Path(parent, name).chmod(0o755)
+        for name in files:
+            path = Path(parent, name)
+            path.chmod(0o755 if path.stat().st_mode & 0o111 else 0o644)
+
+
+def move_into(staging: Path, site: Path) -> None:
+    """Rename each entry into the site folder, so that a running kernel sees it whole or not at all.
+
+    Folders that are there already (namespace packages, `share`) are merged. If a rename fails, those before it are
+    taken back.
+
+    Raises:
+        InstallError: A file is there already with other content, or the file system failed.
+    """
+    moves = list(_moves(staging, site))  # all collisions are found before anything moves
+    done: list[Path] = []
+    try:
+        for source, place in sorted(moves, key=lambda move: move[0].suffix == ".dist-info"):
+            source.rename(place)
+            done.append(place)
+    except OSError as error:
+        for place in done:
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        raise InstallError(f"The packages can't be moved to the session's folder: {error}") from error
+
+
+def _moves(source: Path, place: Path, *, top: bool = True) -> Iterator[tuple[Path, Path]]:
+    for entry in sorted(source.iterdir()):
+        there = place / entry.name
+        if not there.exists():
+            yield entry, there
+        elif top and (entry.name.split(".")[0] in STRAY or not (entry.is_dir() or entry.suffix in {".py", ".so"})):
+            continue  # a LICENSE, an example.py: the first one stays
+        elif entry.is_dir() and there.is_dir():
+            yield from _moves(entry, there, top=False)
+        elif not (entry.is_file() and there.is_file() and filecmp.cmp(entry, there, shallow=False)):
+            raise InstallError(
+                f"{entry.name} in {place.name} is there already, from another package of this session.",
+                mend="Install only one of the two, in a new session.",
+            )

@@ -1,0 +1,337 @@
+"""Secrets in text, found and replaced by what they are: `[redacted: aws key]`. Pure.
+
+Text from a sandbox may be hostile, so each rule takes time in proportion to the text: nothing that can fail late is
+tried again from within what it has read. And most text is data, of which hashes, UUIDs, long numbers and encoded images
+must stay: a rule needs a known form, a name that says `secret` with a value that looks like one, or the person's own.
+
+What is encoded, split or drawn is not found: this keeps honest code from telling by mistake, and stops no thief.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, get_args
+
+from nbagent.errors import UsageError
+from nbagent.events import Event, RedactionSet
+from nbagent.safety.columns import secret_columns
+
+What = Literal["secrets", "pii", "none"]
+"""What is hidden: secrets; these, and what names a person or their account; nothing."""
+MIN_SECRET = 8
+"""Characters of a variable's value below which it is no secret, and hiding it would hide words."""
+
+
+STRICT: tuple[What, ...] = ("none", "secrets", "pii")
+"""From what hides the least to what hides the most."""
+
+
+class Rule(NamedTuple):
+    """One form of a secret; without a group, all of the match is one."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    signs: tuple[str, ...]
+    """Text of which some must be there, in lower case if the pattern takes either; looked for first, which is quick."""
+    is_one: Callable[[str], bool] = bool
+    """Judges what was found."""
+
+
+class Redacted(NamedTuple):
+    """A text without its secrets, and what they were."""
+
+    text: str
+    kinds: tuple[str, ...] = ()
+    """One for each that was replaced, in order of kind."""
+
+
+_ESCAPED = r"(?<=\\[nrt])"
+"""Behind the end of a line as JSON has it, in which a letter stands."""
+
+
+def _form(kind: str, pattern: str, *signs: str) -> Rule:
+    """A secret that is known by its beginning, which stands in no word."""
+    return Rule(kind, re.compile(rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPED})(?:{pattern})", re.ASCII), signs)
+
+
+FORMS = (
+    # A primer or guide of twenty bases is none.
+    _form(
+        "aws key",
+        r"(?!ACCA[ACGTN]{16})(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])",
+        *("AKIA", "ASIA", "ABIA", "ACCA"),
+    ),
+    # OpenAI, Anthropic, OpenRouter, DeepSeek and those who copied them.
+    _form(
+        "api key",
+        r"[spr]k-(?:(?:proj|svcacct|admin|service|ant|or|lf)-[\w-]{16,}+|(?:\w{1,12}-){0,3}+(?=\w{0,80}\d)\w{16,}+)",
+        *("sk-", "pk-", "rk-"),
+    ),
+    _form("api key", r"gsk_[A-Za-z0-9]{20,}+|xai-[A-Za-z0-9]{20,}+|pplx-[A-Za-z0-9]{20,}+", "gsk_", "xai-", "pplx-"),
+    _form("stripe key", r"(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9]{10,}+", "k_live_", "k_test_", "whsec_"),
+    _form("google key", r"AIza[\w-]{30,}+|GOCSPX-[\w-]{20,}+|ya29\.[\w-]{20,}+", "AIza", "GOCSPX-", "ya29."),
+    _form("github token", r"gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+", "gh", "github_pat_"),
+    _form("gitlab token", r"gl(?:pat|dt|rt|ptt|ft|soat|cbt|agent|imt|oas)-[\w-]{16,}+", "gl"),
+    _form("slack token", r"xox[abeoprs]-[\w-]{10,}+|xapp-[\w-]{10,}+", "xox", "xapp-"),
+    _form("hugging face token", r"hf_[A-Za-z0-9]{20,}+", "hf_"),
+    _form("package index token", r"pypi-[\w-]{50,}+|npm_[A-Za-z0-9]{36}", "pypi-", "npm_"),
+    _form("sendgrid key", r"SG\.[\w-]{16,}+\.[\w-]{16,}+", "SG."),
+    _form("databricks token", r"dapi[0-9a-f]{32}", "dapi"),
+    _form("langsmith key", r"lsv2_(?:pt|sk)_\w{20,}+", "lsv2_"),
+    _form(
+        "cloud token",
+        r"do[opr]_v1_[0-9a-f]{64}|hv[sb]\.[\w-]{20,}+|shp(?:at|ca|pa|ss)_[0-9a-f]{32}",
+        *("_v1_", "hvs.", "hvb.", "shp"),
+    ),
+    _form("age key", r"AGE-SECRET-KEY-1[0-9A-Z]{50,}+", "AGE-SECRET-KEY-"),
+    _form("telegram token", r"\d{8,10}:AA[\w-]{33}(?![\w-])", ":AA"),
+    _form("json web token", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*+", "eyJ"),
+    Rule("slack webhook", re.compile(r"hooks\.slack\.com/(services/[\w/]{20,100})"), ("hooks.slack.com/",)),
+)
+"""What is a secret wherever it stands; after gitleaks' rules."""
+
+_UNSAID = (
+    r"""(?!\\?["']?(?:\$|\{|<|%|/|\.\.|\*{3}|\[redacted|os\."""
+    r"""|(?:none|null|true|false|nan|str|string|object|getpass)\b))"""
+)
+"""What stands in place of a secret: a variable, a placeholder, a path, a type, a call."""
+_IS = r"""\\?["']?[ \t]{0,4}(?::=|=>|==?|:)[ \t]{0,4}"""
+NAMED = (
+    Rule(
+        "password",
+        re.compile(
+            rf"(?:password|passwd|passphrase|passwort|pwd)\d?{_IS}{_UNSAID}"
+            r"""(?:\\?"([^"\\\n]{3,200})\\?"|\\?'([^'\\\n]{3,200})\\?'|((?:[^\s"',;&()\[\]{}\\]|\\(?![nrt"'])){4,200}+)(?![(\[]))""",
+            re.IGNORECASE,
+        ),
+        ("passw", "passphrase", "pwd"),
+    ),
+    Rule(
+        "password",
+        re.compile(
+            r"(?:password|passphrase|passwort)\s{1,4}(?:is|ist)[\s:]{1,4}[\"'`]?"
+            r"((?=[^\s]{0,60}[\d!@#$%^&*+=])[^\s\"'`,;]{4,200}+)",
+            re.IGNORECASE,
+        ),
+        ("passw", "passphrase"),
+    ),
+    Rule(
+        "secret",
+        re.compile(
+            r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|account[_-]?key|private[_-]?key|secret|token"
+            rf"|credentials?){_IS}{_UNSAID}\\?[\"']?((?=[\w+/.~=-]{{0,80}}\d)(?=[\w+/.~=-]{{0,80}}[a-z])"
+            r"[\w+/.~=-]{16,}+)(?![(\[])",
+            re.IGNORECASE,
+        ),
+        ("key", "secret", "token", "credential"),
+    ),
+    Rule(
+        "authorization",
+        re.compile(
+            rf"authorization{_IS}\\?[\"']?((?:bearer|basic|token)\s{{1,4}}[^\s\"'\\,;]{{6,}}+)"
+            r"|bearer\s{1,4}((?=[\w+/.~=-]{0,80}\d)[\w+/.~=-]{20,}+)",
+            re.IGNORECASE,
+        ),
+        ("authorization", "bearer"),
+    ),
+    # The password in an address: all up to the last @ before its path.
+    Rule("password in a url", re.compile(r"\w://[^\s/:@\"'<>]*+:([^\s/\"'<>]{1,1000})@"), ("://",)),
+)
+"""What is a secret because of what stands before it."""
+
+
+def _luhn(number: str) -> bool:
+    """Whether digits have the check digit of a payment card (ISO/IEC 7812)."""
+    digits = [int(each) for each in reversed(number) if each.isdigit()]
+    return sum(digits[::2]) % 10 == -sum(sum(divmod(2 * each, 10)) for each in digits[1::2]) % 10
+
+
+def _iban(text: str) -> bool:
+    """Whether an IBAN has its check digits (ISO 13616)."""
+    plain = text.replace(" ", "")
+    return 15 <= len(plain) <= 34 and int("".join(str(int(each, 36)) for each in plain[4:] + plain[:4])) % 97 == 1
+
+
+def _has_top_level(address: str) -> bool:
+    """Whether what stands behind the last dot may be a country's or another top level domain: `.org`, not `.5`."""
+    last = address.rpartition(".")[2]
+    return len(last) >= 2 and last[0].isalpha()
+
+
+PII = (
+    Rule(
+        "email address",
+        # A full stop behind it ends a sentence.
+        re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,6}+"),
+        ("@",),
+        _has_top_level,
+    ),
+    Rule(
+        "payment card",
+        re.compile(rf"(?:(?<![\w.-])|{_ESCAPED})[3-6]\d{{3}}(?:[ -]?\d{{4}}){{2}}[ -]?\d{{1,7}}(?![\w-]|\.\d)"),
+        (),
+        _luhn,
+    ),
+    Rule(
+        "iban",
+        re.compile(rf"(?:(?<!\w)|{_ESCAPED})[A-Z]{{2}}\d{{2}}(?: ?[A-Z0-9]{{4}}){{2,7}}(?: ?[A-Z0-9]{{1,3}})?(?!\w)"),
+        (),
+        _iban,
+    ),
+    Rule(
+        "social security number",
+        re.compile(rf"(?:(?<![\w.-])|{_ESCAPED})(?!000|666|9)\d{{3}}-(?!00)\d{{2}}-(?!0000)\d{{4}}(?![\w-])"),
+        ("-",),
+    ),
+)
+"""What names a person or their account, and can be told from other data by its form."""
+
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BODY = re.compile(r"(?:(?:\s|\\[nr]|[>|])*+[A-Za-z0-9+/=]{16,}+)*+")
+_KEY_LENGTH = 20_000
+_SECRET_NAMES = re.compile(r"(?i)(?:key|token|secret|password|passwd|passphrase|credentials?)(?:_?\d)?$")
+_IN_ADDRESS = re.compile(r"\w://[^\s/:@]*:([^\s/]+)@")
+
+
+def label(kind: str) -> str:
+    """What stands in place of a secret."""
+    return f"[redacted: {kind}]"
+
+
+def known_forms(text: str, replace: Callable[[str], str] = label) -> str:
+    """A text without what is a secret by its form alone."""
+    text = _replaced(text, "private key", _private_keys(text), replace, Counter())
+    return _by_rules(text, FORMS, replace, Counter())
+
+
+def in_past(events: Iterable[Event]) -> What:
+    """What was hidden in a session until now, by its log; what isn't known is taken for the most."""
+    was: What = "secrets"
+    for event in events:
+        if isinstance(event, RedactionSet):
+            was = next((each for each in STRICT if each == event.what), "pii")
+    return was
+
+
+def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """The secrets among environment variables: each value, and the name of its variable; the longest first."""
+    found: dict[str, str] = {}
+    for name, value in environment.items():
+        address = _IN_ADDRESS.search(value)
+        if address is not None:
+            value = address[1]
+        elif not _SECRET_NAMES.search(name):
+            continue
+        # A path to a secret is none, and a file may have the name of a key.
+        if len(value) >= MIN_SECRET and not value.startswith(("/", "~", "./")):
+            found.setdefault(value, name)
+    return dict(sorted(found.items(), key=lambda each: -len(each[0])))
+
+
+def own(text: str, secrets: Mapping[str, str], replace: Callable[[str], str] = label) -> str:
+    """A text without the values of the person's own secrets."""
+    return _own(text, secrets, replace, Counter())
+
+
+class Redactor:
+    """Hides secrets in texts.
+
+    Args:
+        what: What is hidden.
+        secrets: The person's own by the names of their variables, as `secrets_of` finds them; those of this process by
+            default.
+
+    Attributes:
+        what: As given.
+
+    Raises:
+        UsageError: There is nothing of that name that could be hidden.
+    """
+
+    def __init__(self, what: str = "secrets", *, secrets: Mapping[str, str] | None = None) -> None:
+        if what not in get_args(What):
+            known = ", ".join(get_args(What))
+            raise UsageError(f"There is nothing called {what!r} to redact.", mend=f"Use one of: {known}.")
+        self._rules = (*FORMS, *NAMED, *(PII if what == "pii" else ()))
+        self._secrets = secrets_of(os.environ) if secrets is None else secrets
+        self.what: What = what  # type: ignore[assignment]  # one of its words, as was looked at
+        self._hides = what != "none"
+
+    def __call__(self, text: str) -> Redacted:
+        """The text as it may leave, and what was hidden in it."""
+        if not self._hides:
+            return Redacted(text)
+        count: Counter[str] = Counter()
+        # Columns first: what is hidden in a table moves what stands behind it.
+        hidden = _replaced(text, "column of secrets", secret_columns(text), label, count)
+        hidden = _own(hidden, self._secrets, label, count)
+        hidden = _replaced(hidden, "private key", _private_keys(hidden), label, count)
+        hidden = _by_rules(hidden, self._rules, label, count)
+        return Redacted(hidden, tuple(sorted(count.elements())))
+
+
+def _own(text: str, secrets: Mapping[str, str], replace: Callable[[str], str], count: Counter[str]) -> str:
+    for value, name in secrets.items():
+        for written in _written(value):
+            if (times := text.count(written)) > 0:
+                count[f"${name}"] += times
+                text = text.replace(written, replace(f"${name}"))
+    return text
+
+
+def _written(value: str) -> Iterable[str]:
+    """A value as text has it: as it is, in JSON, and as Python shows it."""
+    if value.isalnum() and value.isascii():
+        return (value,)
+    return dict.fromkeys(
+        (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1])
+    )
+
+
+def _by_rules(text: str, rules: Iterable[Rule], replace: Callable[[str], str], count: Counter[str]) -> str:
+    lower = text.lower()
+    for rule in rules:
+        where = lower if rule.pattern.flags & re.IGNORECASE else text
+        if not rule.signs or any(sign in where for sign in rule.signs):
+            text = _replaced(text, rule.kind, _spans(rule, text), replace, count)
+    return text
+
+
+def _spans(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
+    for match in rule.pattern.finditer(text):
+        # Of alternatives with a group each, the one that matched.
+        group = match.lastindex or 0
+        if "[redacted" not in match[group] and rule.is_one(match[group]):
+            yield match.span(group)
+
+
+def _private_keys(text: str) -> Iterator[tuple[int, int]]:
+    """Where private keys stand; of one that was cut, as far as it goes."""
+    at = 0
+    ended = _KEY_ENDS.search(text)
+    while (begun := _KEY_BEGINS.search(text, at)) is not None:
+        if ended is not None and ended.start() < begun.end():
+            ended = _KEY_ENDS.search(text, begun.end())
+        if ended is not None and ended.end() <= begun.end() + _KEY_LENGTH:
+            at = ended.end()
+        else:
+            body = _KEY_BODY.match(text, begun.end())
+            at = body.end() if body else begun.end()
+        yield begun.start(), at
+
+
+def _replaced(
+    text: str, kind: str, spans: Iterable[tuple[int, int]], replace: Callable[[str], str], count: Counter[str]
+) -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        parts += [text[at:start], replace(kind)]
+        at = end
+        count[kind] += 1
+    return "".join([*parts, text[at:]]) if parts else text

@@ -1,0 +1,300 @@
+"""HTML and SVG that load nothing. Pure.
+
+What is written is what nh3 (html5ever) makes of it. Before that, the markup is read once, so that its depth is bounded
+(a parser's time grows with the square of it), and so that what is taken out can be said.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+import nh3
+
+from nbagent.safety.sanitize.left_out import LeftOut, is_data_image
+from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
+from nbagent.safety.sanitize.tex import break_commands
+
+SIZE = 16 * 1024 * 1024
+"""Characters of one piece of markup."""
+DEPTH = 200
+"""Elements within elements."""
+
+_TEXT = frozenset(
+    """a abbr address article aside b bdi bdo big blockquote br caption center cite code col colgroup dd del details
+    dfn div dl dt em figcaption figure font footer h1 h2 h3 h4 h5 h6 header hr i img ins kbd label li main mark meter
+    nav
+    ol p pre progress q rp rt ruby s samp section small span strike strong sub summary sup table tbody td tfoot th thead
+    time tr tt u ul var wbr""".split()
+)
+_SVG = frozenset(
+    """svg g defs symbol use path rect circle ellipse line polyline polygon text tspan image clipPath linearGradient
+    radialGradient stop marker""".split()
+)
+_TAGS = _TEXT | _SVG
+_NAMES = {name.lower(): name for name in _TAGS}
+_VOID = frozenset({"br", "col", "hr", "img", "wbr"})
+_IMPLIED = frozenset("p li dd dt td th tr tbody thead tfoot colgroup caption rp rt".split())
+"""Elements that end by themselves where the next one begins: they can't make the tree deep alone."""
+_GONE = frozenset(
+    "script style iframe frame frameset object embed applet noembed noframes noscript template title textarea xmp "
+    "portal plaintext".split()
+)
+"""Elements whose content is not text for a reader, and goes with them."""
+
+_GENERAL = frozenset("class id style title align valign width height bgcolor border dir lang role aria-label".split())
+_TABLE = frozenset("colspan rowspan scope span headers cellpadding cellspacing rules frame".split())
+_ALONE = {
+    "a": frozenset({"href"}),
+    "img": frozenset({"src", "alt"}),
+    "image": frozenset({"href", "xlink:href"}),
+    "use": frozenset({"href", "xlink:href"}),
+    "details": frozenset({"open"}),
+    "ol": frozenset({"start", "reversed", "type"}),
+    "li": frozenset({"value"}),
+    "meter": frozenset({"value", "min", "max", "low", "high", "optimum"}),
+    "progress": frozenset({"value", "max"}),
+    "font": frozenset({"color", "size", "face"}),
+}
+_DRAWN = {
+    name.lower(): name
+    for name in """xmlns viewBox preserveAspectRatio version x y x1 y1 x2 y2 dx dy cx cy r rx ry fx fy d points
+    transform
+    fill fill-opacity fill-rule stroke stroke-width stroke-opacity stroke-linecap stroke-linejoin stroke-miterlimit
+    stroke-dasharray stroke-dashoffset opacity clip-path clip-rule clipPathUnits gradientUnits gradientTransform
+    spreadMethod offset stop-color stop-opacity markerWidth markerHeight markerUnits refX refY orient marker-start
+    marker-mid marker-end font-family font-size font-weight font-style text-anchor dominant-baseline letter-spacing
+    textLength lengthAdjust color visibility display overflow vector-effect shape-rendering""".split()
+}
+_CSS = frozenset("fill stroke clip-path marker-start marker-mid marker-end color stop-color font-family".split())
+_ATTRIBUTES = {
+    tag: set(_GENERAL | _TABLE | _ALONE.get(tag, frozenset()) | (set(_DRAWN.values()) if tag in _SVG else set()))
+    for tag in _TAGS
+}
+_LOADING = frozenset(
+    "src srcset poster background data code archive href xlink:href action formaction ping manifest icon srcdoc".split()
+)
+
+_TAG = re.compile(
+    r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]{0,40})(?P<rest>(?:[\s/](?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)?)>"""
+    r"|<!--.*?(?:--!?>|\Z)|<[!?][^<>]*+>",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""")
+_STYLE = re.compile(r"<style\b[^<>]*>([^<]*)</style\s*>", re.IGNORECASE)
+_LINK = re.compile(r"https?://[^\s<>\"'`\\]+|mailto:[^\s<>\"'`\\]+", re.IGNORECASE)
+_FRAGMENT = re.compile(r"#[\w=.:%-]*")
+_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SVG_START = re.compile(r"\s*<svg\b[^<>]*>")
+
+
+def clean_html(markup: str, left_out: LeftOut | None = None) -> str:
+    """HTML that loads nothing and can't reach out of its own box; what was left out is said at its end.
+
+    Args:
+        markup: A fragment or a whole page.
+        left_out: Gets what was left out, for a caller that says it itself.
+    """
+    found = LeftOut() if left_out is None else left_out
+    body = _clean(markup, found)
+    sheet = _sheet(markup, found)
+    if sheet or "style=" in body:
+        # Nothing in it is drawn over what other cells show: `contain` holds fixed positions too.
+        style = f"<style>{sheet}</style>\n" if sheet else ""
+        body = f'<div style="contain: paint; overflow: auto">\n{style}{body}\n</div>'
+    if left_out is None and found:
+        body += f"\n<p><em>{html.escape(found.sentence())}</em></p>"
+    return body
+
+
+def clean_svg(markup: str, left_out: LeftOut) -> str:
+    """An SVG document that loads nothing, as one that stands in HTML; empty if nothing of it is left."""
+    body = _clean(markup, left_out).strip()
+    start = _SVG_START.match(body)
+    if start is None:
+        return ""
+    root = start[0] if "xmlns=" in start[0] else start[0].replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    sheet = _sheet(markup, left_out)
+    # In a file of its own, &nbsp; is no character.
+    return (root + (f"<style>{sheet}</style>" if sheet else "") + body[start.end() :]).replace("&nbsp;", "&#160;")
+
+
+def _clean(markup: str, left_out: LeftOut) -> str:
+    if len(markup) > SIZE:
+        left_out.add(f"HTML of {len(markup):,} characters")
+        return ""
+    judge = _Judge(left_out)
+    read = "".join(_Reader(left_out).read(_HIDDEN.sub("", markup)))
+    written = nh3.clean(
+        read,
+        tags=set(_TAGS),
+        attributes=_ATTRIBUTES,
+        attribute_filter=judge.attribute,
+        link_rel="noopener noreferrer nofollow",
+        url_schemes={"http", "https", "mailto", "data"},
+    )
+    judge.check()
+    return break_commands(_say_links(written))
+
+
+def _sheet(markup: str, left_out: LeftOut) -> str:
+    return clean_sheet("\n".join(_STYLE.findall(markup[:SIZE])), left_out)
+
+
+class _Reader:
+    """Reads markup once, and hands on tags that nh3 may know, never deeper than `DEPTH`."""
+
+    def __init__(self, left_out: LeftOut) -> None:
+        self._left_out = left_out
+        self._open: dict[str, int] = {}
+        self._depth = 0
+
+    def read(self, markup: str) -> Iterator[str]:
+        at = 0
+        while (found := _TAG.search(markup, at)) is not None:
+            yield markup[at : found.start()].replace("<", "&lt;")
+            at = found.end()
+            name = (found["name"] or "").lower()
+            if name in _GONE and not found["end"]:
+                if name != "style":
+                    self._tell(name, found["rest"])
+                at = _end_of(name, markup, at)
+            elif name in _NAMES:
+                yield self._end(name) if found["end"] else self._start(name, found["rest"])
+            elif name and not found["end"]:
+                self._tell(name, found["rest"])
+        yield markup[at:].replace("<", "&lt;")
+
+    def _tell(self, name: str, rest: str) -> None:
+        if name in ("html", "head", "body"):
+            return
+        addresses = [value for key, value in _attributes(rest) if key in _LOADING and not is_data_image(value)]
+        what = f"{'an' if name[0] in 'aeiou' else 'a'} {name} element"
+        if addresses:
+            self._left_out.loads(what, addresses[0].split()[0] if addresses[0].split() else "")
+        else:
+            self._left_out.add(what)
+
+    def _start(self, name: str, rest: str) -> str:
+        closed = rest.endswith("/") and _NAMES[name] in _SVG
+        if name not in _VOID and not closed:
+            if self._depth >= DEPTH:
+                self._left_out.add("what was nested too deep")
+                return ""
+            if name not in _IMPLIED:
+                self._depth += 1
+            self._open[name] = self._open.get(name, 0) + 1
+        known = _ATTRIBUTES[_NAMES[name]]
+        given: dict[str, str] = {}
+        for key, value in _attributes(rest):
+            spelled = _DRAWN.get(key, key)
+            if spelled in known:
+                given.setdefault(spelled, value)
+            elif key in _LOADING and value and not is_data_image(value):
+                self._left_out.loads("a picture", value.split()[0] if value.split() else "")
+        inside = "".join(f' {key}="{html.escape(value)}"' for key, value in given.items())
+        return f"<{name}{inside}{' /' if closed else ''}>"
+
+    def _end(self, name: str) -> str:
+        if not self._open.get(name):
+            return ""
+        self._open[name] -= 1
+        self._depth -= name not in _IMPLIED
+        return f"</{name}>"
+
+
+class _Judge:
+    """Decides on each attribute that nh3 is about to write.
+
+    nh3 writes a value as it was if its filter raises; so it doesn't, and what was raised is raised in the end.
+    """
+
+    def __init__(self, left_out: LeftOut) -> None:
+        self._left_out = left_out
+        self._begun = self._ended = 0
+        self._raised: BaseException | None = None
+
+    def attribute(self, tag: str, name: str, value: str) -> str | None:
+        """The value to write, None for none."""
+        self._begun += 1
+        try:
+            kept = self._value(tag, name, value)
+        except BaseException as error:
+            self._raised, kept = error, None
+        self._ended += 1
+        return kept
+
+    def check(self) -> None:
+        """Raise what was raised."""
+        if self._raised is not None or self._begun != self._ended:
+            raise self._raised or RuntimeError("A filter of attributes was interrupted.")
+
+    def _value(self, tag: str, name: str, value: str) -> str | None:
+        if name == "style":
+            return clean_declarations(value, self._left_out) or None
+        if name in ("src", "href"):
+            return self._address(tag, value)
+        if name in _CSS:
+            return clean_value(name, value, self._left_out) or None
+        if name == "xmlns":
+            return value if value == "http://www.w3.org/2000/svg" else None
+        return value
+
+    def _address(self, tag: str, value: str) -> str | None:
+        value = value.strip()
+        if tag == "a":
+            if _LINK.fullmatch(value) or _FRAGMENT.fullmatch(value):
+                return value
+            self._left_out.add("the address of a link")
+        elif tag in ("img", "image"):
+            if is_data_image(value):
+                return value
+            self._left_out.loads("a picture", value)
+        elif tag == "use" and _FRAGMENT.fullmatch(value):
+            return value
+        return None
+
+
+def _attributes(rest: str) -> Iterator[tuple[str, str]]:
+    for found in _ATTRIBUTE.finditer(rest):
+        yield found[1].lower(), html.unescape(found[2] or found[3] or found[4] or "")
+
+
+def _end_of(name: str, markup: str, at: int) -> int:
+    """Where an element's content ends, which a reader doesn't see."""
+    if name in ("frame", "embed"):
+        return at
+    # Nothing closes it: all the rest is its content, as browsers have it.
+    closed = re.compile(rf"</{name}[\s/>]", re.IGNORECASE).search(markup, at)
+    return len(markup) if closed is None else (markup.find(">", closed.start()) + 1 or len(markup))
+
+
+_WRITTEN = re.compile(r'<a href="([^"]*)" rel="[^"]*">|<a\b[^<>]*>|</a>|<img(?![^<>]* src=)[^<>]*>')
+
+
+def _say_links(written: str) -> str:
+    """Markup as nh3 writes it, each link with its address behind it, and a word in place of each picture."""
+    parts: list[str] = []
+    at = start = 0
+    address = ""
+    for found in _WRITTEN.finditer(written):
+        parts.append(written[at : found.start()])
+        at = found.end()
+        if found[0].startswith("<img"):
+            parts.append("<em>[picture left out]</em>")
+            continue
+        parts.append(found[0])
+        if found[0] == "</a>":
+            if address and not address.startswith("#") and written[start : found.start()] != address:
+                parts.append(f" <small>[{address if len(address) <= 200 else address[:200] + '…'}]</small>")
+            address = ""
+        else:
+            address = _href(found[0])
+            start = at
+    return "".join(parts) + written[at:]
+
+
+def _href(tag: str) -> str:
+    found = re.search(r' href="([^"]*)"', tag)
+    return found[1] if found else ""

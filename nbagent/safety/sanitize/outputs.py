@@ -1,0 +1,119 @@
+"""Outputs that load nothing, whatever opens the notebook: which MIME types, and which metadata, stay. Pure."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Container
+from typing import Any
+
+from nbagent.events import Output
+from nbagent.safety.sanitize.left_out import LeftOut
+from nbagent.safety.sanitize.markup import clean_html, clean_svg
+from nbagent.safety.sanitize.specs import draw, is_drawn
+from nbagent.safety.sanitize.text import clean_latex, clean_markdown
+
+VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+SVG = "image/svg+xml"
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
+PIXELS = 20_000
+"""The largest width or height that an output may ask for."""
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*")
+
+
+def clean_output(output: Output, *, widgets: Container[str] = ()) -> Output:
+    """An nbformat output that loads nothing; what it lacks is said in it, and in its metadata.
+
+    Args:
+        output: Valid in nbformat 4.
+        widgets: The models whose state the notebook has; of others there is no view.
+    """
+    if output.get("output_type") not in ("display_data", "execute_result"):
+        return output
+    given: dict[str, Any] = output["data"]
+    left_out = LeftOut()
+    data: dict[str, Any] = {}
+    for mime, value in given.items():
+        kept = _clean(mime, value, left_out, widgets=widgets)
+        if kept is not None:
+            data[mime] = kept
+    if SVG in given and not IMAGES & data.keys():
+        if drawing := clean_svg(_text(given[SVG]), left_out):
+            data[SVG] = drawing
+        else:
+            left_out.add("an SVG picture")
+    metadata = _metadata(output.get("metadata", {}), data)
+    if left_out:
+        metadata["nbagent"] = {"left_out": left_out.sentence()}
+        _say(data, left_out.sentence())
+    return {**output, "data": data, "metadata": metadata}
+
+
+def _clean(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str]) -> Any:
+    """What stays of one representation, None for nothing."""
+    if mime == "text/plain":
+        return _text(value)
+    if mime == "text/html":
+        return clean_html(_text(value))
+    if mime == "text/markdown":
+        return clean_markdown(_text(value))
+    if mime == "text/latex":
+        return clean_latex(_text(value))
+    if mime in IMAGES:
+        encoded = _text(value)
+        if _BASE64.fullmatch(encoded):
+            return encoded
+    elif mime == "application/json":
+        return value
+    elif is_drawn(mime):
+        if (figure := draw(mime, value)) is not None:
+            return figure
+    elif mime == VIEW_MIME:
+        model = value.get("model_id") if isinstance(value, dict) else None
+        if isinstance(model, str) and model in widgets:
+            return {"model_id": model, "version_major": 2, "version_minor": 0}
+    elif mime == SVG:
+        return None  # only where there is no picture beside it
+    name = re.sub(r"[^\w.+/-]", "", mime)[:80]
+    left_out.add(f"interactive output of type {name}")
+    return None
+
+
+def _say(data: dict[str, Any], sentence: str) -> None:
+    """Say what was left out in each form in which it can be said."""
+    if "text/html" in data:
+        data["text/html"] += f"\n<p><em>{html.escape(sentence)}</em></p>"
+    if "text/markdown" in data:
+        data["text/markdown"] += f"\n\n*{sentence}*"
+    text = f"{data['text/plain']}\n" if "text/plain" in data else ""
+    data["text/plain"] = f"{text}[{sentence}]"
+
+
+def _metadata(given: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """What a renderer may be told: sizes and backgrounds. Not `isolated`, which makes a frame in which scripts run."""
+    if not isinstance(given, dict):
+        return {}
+    kept: dict[str, Any] = _shown(given)
+    for mime in data:
+        if isinstance(of_it := given.get(mime), dict) and (shown := _shown(of_it)):
+            kept[mime] = shown
+    return kept
+
+
+def _shown(given: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name in ("width", "height"):
+        size = given.get(name)
+        if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size <= PIXELS:
+            kept[name] = size
+    if given.get("needs_background") in ("light", "dark"):
+        kept["needs_background"] = given["needs_background"]
+    for name in ("unconfined", "expanded"):
+        if type(given.get(name)) is bool:
+            kept[name] = given[name]
+    return kept
+
+
+def _text(value: Any) -> str:
+    return "".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,92 @@
+"""What of the host's files a sandbox sees, always read-only."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbagent import store
+from nbagent.errors import DataError
+from nbagent.sandbox.data import needs
+
+log = logging.getLogger(__name__)
+
+DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
+PRIVATE = tuple(map(Path, ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")))
+"""Folders of the system's own, in which no notebook lies."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Something of the host's that the sandbox sees read-only.
+
+    Attributes:
+        source: A file or folder on the host, absolute, links resolved.
+        target: Where the sandbox sees it, absolute.
+    """
+
+    source: Path
+    target: str
+
+
+def for_client(folder: Path) -> list[Mount]:
+    """What a kernel sees that another client starts for a folder.
+
+    That is the folder, filtered as all data is (`tree.py`), and the data that notebooks need which nbagent exported
+    to it. Of a folder that is private altogether (the home folder and those above it, hidden folders below it, the
+    system's own) it sees only that data.
+    """
+    # Other programs start kernels too, and most of them have no other use for what this imports.
+    from nbagent import settings
+
+    known = store.recall_exports(store.state_root(settings.load().state_dir), folder)
+    known = {path: str(source) for path, source in needs.packaged_for(folder).items()} | known
+    exported = [Mount(Path(source), path) for path, source in known.items() if _is_still_there(Path(source))]
+    if _is_private(folder):
+        return exported
+    return [Mount(folder, DATA), *(each for each in exported if each.source != _place(folder, each.target))]
+
+
+def _is_still_there(source: Path) -> bool:
+    """Whether data that was exported lies where it lay, and no link has come into its place or above it since."""
+    if not source.exists():
+        return False
+    if source.resolve() != source:
+        log.warning("The data at %s leads through a link now and is not shown: export its notebook again.", source)
+        return False
+    return True
+
+
+def named(given: str | Path) -> Path:
+    """The file or folder that a person named, links resolved; a link must not lead out of its own folder.
+
+    A glob over somebody else's folder names its links too. Links in the folders above it are the person's own affair.
+
+    Raises:
+        DataError: It is a link that leads elsewhere, or to something hidden.
+        OSError: It isn't there, or can't be reached.
+    """
+    path = Path(given).expanduser()
+    source = path.resolve(strict=True)
+    if path.is_symlink():
+        folder = path.parent.resolve(strict=True)
+        inner = source.relative_to(folder).parts if source.is_relative_to(folder) else ()
+        if not inner or any(part.startswith(".") for part in inner):
+            where = "hidden in it" if inner else "outside of its folder"
+            raise DataError(f"{str(given)!r} is a link to {str(source)!r}, {where}.", mend="Name that, if it is meant.")
+    return source
+
+
+def _place(folder: Path, path: str) -> Path:
+    """Where a file lies on the host, if the sandbox sees it as part of the folder."""
+    return folder / path.removeprefix(DATA).lstrip("/")
+
+
+def _is_private(folder: Path) -> bool:
+    home = Path.home().resolve()
+    if folder in (home, *home.parents):
+        return True
+    if folder.is_relative_to(home):
+        return any(part.startswith(".") for part in folder.relative_to(home).parts)
+    return any(folder.is_relative_to(each) for each in PRIVATE)

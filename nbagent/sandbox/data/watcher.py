@@ -1,0 +1,146 @@
+"""Keeps a mirror of data as the data is: a thread that looks again when something changes on the host."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from nbagent.sandbox.data.mirror import Mirror
+from nbagent.sandbox.data.tree import LeftOut, Why
+
+log = logging.getLogger(__name__)
+
+FIRST = 0.3
+"""Seconds after a start: by then what it costs delays nobody's kernel."""
+STEP = 0.1
+"""Seconds without a further change after which is looked."""
+LATEST = 0.4
+"""Seconds after the first change, however many follow."""
+LOOK = 5.0
+"""Seconds between two looks without a change: another machine's changes to a file system aren't told."""
+POLL = 0.5
+"""The same where Linux can't tell of changes, because too many folders are watched already."""
+EASE = 20
+"""How many times as long as a look took there is none."""
+
+
+class Watcher:
+    """Watches the folders of a mirror's data until it is stopped.
+
+    Args:
+        mirror: It; filled.
+        told: What has been told already of what is not shown.
+        tell: Gets links that are not shown and came later, on the watcher's thread.
+    """
+
+    def __init__(self, mirror: Mirror, *, told: LeftOut, tell: Callable[[LeftOut], None]) -> None:
+        self._mirror = mirror
+        self._told = {why: set(paths) for why, paths in told.items()}
+        self._tell = tell
+        self._over = threading.Event()
+        self._took = 0.0
+        _ALIVE.add(self)
+        self._thread = threading.Thread(target=self._work, name="nbagent-data", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more; it takes a moment."""
+        self._over.set()
+
+    def join(self) -> None:
+        """Wait until nothing is changed in the mirror any more."""
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            self._work_on()
+        finally:
+            _ALIVE.discard(self)
+
+    def _work_on(self) -> None:
+        self._over.wait(FIRST)
+        while not self._over.is_set():
+            try:
+                self._watch()
+            except Exception as error:
+                # Too many folders are watched, or one is gone by now: what has changed is found all the same.
+                log.debug("Data is looked at in turns: %s", error)
+                self._look()
+                self._over.wait(max(POLL, EASE * self._took))
+
+    def _watch(self) -> None:
+        """Look whenever something changes, until other folders are to be watched."""
+        # Only now: no start waits for it.
+        from watchfiles import watch
+
+        folders = _names(self._mirror.folders)
+        looked = 0.0
+        # Never all that is below a folder at once: that would follow links, and watch what is hidden.
+        changes = watch(
+            *folders,
+            recursive=False,
+            watch_filter=None,
+            step=round(1000 * STEP),
+            debounce=round(1000 * LATEST),
+            rust_timeout=round(1000 * LATEST),
+            yield_on_timeout=True,
+            stop_event=self._over,
+            raise_interrupt=False,
+            ignore_permission_denied=True,
+        )
+        with contextlib.closing(changes):
+            for changed in changes:
+                if not changed and time.monotonic() - looked < max(LOOK, EASE * self._took):
+                    continue
+                self._look()
+                looked = time.monotonic()
+                if self._over.wait(self._took) or _names(self._mirror.folders) != folders:
+                    return
+
+    def _look(self) -> None:
+        started = time.monotonic()
+        try:
+            self._mirror.update()
+        except OSError as error:
+            log.warning("What changed in the data can't be shown to the sandbox: %s", error.strerror)
+        self._took = time.monotonic() - started
+        news: LeftOut = {}
+        for why in (Why.LINK, Why.LARGE, Why.MANY):
+            known = self._told.setdefault(why, set())
+            new = [path for path in self._mirror.left_out.get(why, ()) if path not in known]
+            if new:
+                known.update(new)
+                news[why] = new
+        if news:
+            self._tell(news)
+
+
+def _names(folders: Iterable[Path]) -> list[str]:
+    """The folders by names that are text, which the watching library wants."""
+    return sorted({str(each) for each in folders if _is_text(str(each))})
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_ALIVE: set[Watcher] = set()
+
+
+@atexit.register
+def _end_at_exit() -> None:
+    """A thread that is in the watching library when Python is taken down would take the process down by a signal."""
+    alive = list(_ALIVE)
+    for each in alive:
+        each.stop()
+    for each in alive:
+        each.join()

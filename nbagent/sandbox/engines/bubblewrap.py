@@ -1,0 +1,286 @@
+"""The embedded engine: bubblewrap, with all namespaces, a system call filter and control groups; no daemon.
+
+Started by root, the sandbox has no user namespace: `inside.py` leaves root for a user that is nobody's. Started by
+anybody else, it has one, and runs as that user with nothing of theirs in sight.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nbagent.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
+from nbagent.packages import installer
+from nbagent.policy import MIB, Network
+from nbagent.sandbox.base import SandboxProvisioner
+from nbagent.sandbox.data.mirror import known_failures
+from nbagent.sandbox.engine import ONE_USER, Control, Engine, Report, Stray
+from nbagent.sandbox.engines import bwrap_process
+from nbagent.sandbox.engines.bwrap_arguments import arguments, namespaces
+from nbagent.sandbox.engines.bwrap_process import STATUS, Monitor, end_with, start_time
+from nbagent.sandbox.environment import environment
+from nbagent.sandbox.exit import Exit
+from nbagent.sandbox.handoff import Handoff, open_output
+from nbagent.sandbox.layout import HOSTS, START, accounts
+from nbagent.sandbox.leases.lease import PREFIX, Lease, Terms, all_folders
+from nbagent.sandbox.limits import cgroup, forbidden, seccomp
+from nbagent.sandbox.limits.seccomp import in_memory
+from nbagent.sandbox.threads import in_thread, to_the_end
+
+BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
+"""Core dumps, and open files of a process, as `docker.ULIMITS` has them."""
+LEASE_VARIABLE = "NBAGENT_LEASE"
+"""What a bwrap of ours has in its own environment: the folder of its lease."""
+YOUNG = 60.0
+"""Seconds in which an empty control group may be about to be filled."""
+MEND = "Install it, for example with: apt-get install bubblewrap"
+
+
+class Bubblewrap(Engine):
+    """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
+
+    name = "bubblewrap"
+
+    @property
+    def known_failures(self) -> Mapping[str, str]:
+        """What comes with mounts; and, unless root starts them, with sandboxes that share a user."""
+        return known_failures() | ({} if os.getuid() == 0 else ONE_USER)
+
+    def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
+        """Whether a sandbox can be started: by starting an empty one."""
+        program = shutil.which("bwrap")
+        if program is None:
+            return Report(available=False, reason="the program bwrap isn't on the PATH.", mend=MEND)
+        try:
+            seccomp.outer_program()
+            found = environment.find()
+        except NbagentError as error:
+            return Report(available=False, reason=error.message, mend=error.mend)
+        if (refusal := _try(program)) is not None:
+            return Report(available=False, reason=refusal.message, mend=refusal.mend)
+        return Report(available=True, controls=_controls(), environment=found.digest if found else "")
+
+    async def prepare(self) -> None:
+        """Make the kernel environment if it isn't there."""
+        if environment.find() is None:
+            await environment.build()
+
+    def end(self, folder: Path, terms: Terms | None) -> None:
+        """Kill what runs, and remove the control group."""
+        group = groups.take(folder) if (groups := cgroup.find()) else None
+        if terms is None or not terms.place.is_over:
+            bwrap_process.end(folder, group)
+        if group is not None:
+            group.remove()
+
+    def strays(self) -> list[Stray]:
+        """Control groups of sandboxes that are gone."""
+        groups = cgroup.find()
+        if groups is None:
+            return []
+        known = {folder.name for folder in all_folders()}
+        found = []
+        for name, made in groups.made().items():
+            if name in known or not name.startswith((PREFIX, cgroup.PROBE)):
+                continue
+            group = groups.take(Path(name))
+            running = group.processes()
+            gone = _lease_is_gone(running) if groups.transient else not running
+            # What another runtime folder knows of may be about to be filled.
+            if gone and time.time() - made > YOUNG:
+                found.append(Stray("control group", name, made, group.remove))
+        return found
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the control groups last, too."""
+        groups = cgroup.find()
+        return super().lasting and (groups is None or groups.lasting)
+
+
+ENGINE = Bubblewrap()
+
+
+def _lease_is_gone(running: Iterable[int]) -> bool:
+    """Whether processes belong to a sandbox whose lease is nowhere, as its bwrap's environment names it."""
+    leases = set()
+    for pid in running:
+        with contextlib.suppress(OSError):
+            for each in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                name, _, folder = each.partition(b"=")
+                if name == LEASE_VARIABLE.encode():
+                    # As that process sees it: it may be in another mount namespace.
+                    leases.add(Path(f"/proc/{pid}/root{os.fsdecode(folder)}"))
+    return bool(leases) and not any(each.exists() for each in leases)
+
+
+def _closing(stack: contextlib.ExitStack, descriptor: int) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+@functools.cache
+def _try(program: str) -> EngineUnavailable | None:
+    """Start an empty sandbox once; None if that works, else why it doesn't."""
+    command = [program, *namespaces(network=False), "--ro-bind", "/", "/", "--", "/bin/true"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return EngineUnavailable(f"bwrap can't be started ({error}).", mend=MEND)
+    if not done.returncode:
+        return None
+    said = done.stderr.strip().splitlines()
+    return forbidden.why(said[-1] if said else f"it exited with code {done.returncode}")
+
+
+def _controls() -> tuple[Control, ...]:
+    groups = cgroup.find()
+    bounded = groups.bounded if groups else frozenset[str]()
+    bounds = groups.how if groups else cgroup.why_not()
+    missing = "the person's service manager of systemd's may not use this controller" if groups else bounds
+    pids = bounds if "pids" in bounded else "RLIMIT_NPROC in the user namespace"
+    user = "a uid of its own" if os.getuid() == 0 else "user namespace"
+    return (
+        Control(name="network", enforced=True, how="network namespace"),
+        Control(name="egress", enforced=True, how="proxy on the host, by a list of hosts"),
+        Control(name="files", enforced=True, how="mount namespace, read-only root"),
+        Control(name="processes", enforced=True, how="pid and ipc namespaces"),
+        Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
+        Control(name="system calls", enforced=True, how="seccomp"),
+        Control(name="commands", enforced=seccomp.can_ask(), how="seccomp's user notification"),
+        Control(name="memory", enforced="memory" in bounded, how=bounds),
+        Control(name="cpu", enforced="cpu" in bounded, how=bounds if "cpu" in bounded else missing),
+        Control(name="pids", enforced=True, how=pids),
+        Control(name="tmp", enforced=True, how="size of the tmpfs"),
+    )
+
+
+class BubblewrapProvisioner(SandboxProvisioner):
+    """A kernel in bubblewrap."""
+
+    engine: ClassVar[str] = "bubblewrap"
+    _process: subprocess.Popen[bytes] | Monitor | None = None
+    _group: cgroup.Group | None = None
+
+    async def _start(self, handoff: Handoff) -> None:
+        made = environment.find()
+        if made is None:
+            raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
+        group = self._group = self._bound()
+        trust = self.spec.trust
+        with contextlib.ExitStack() as stack:
+
+            def kept(name: str, content: bytes) -> int:
+                return _closing(stack, in_memory(name, content))
+
+            filter_ = kept("seccomp", seccomp.outer_program())
+            files = {name: kept(name, text.encode()) for name, text in self._etc().items()}
+            words = arguments(trust, made, site=self.site, shared=handoff.shared, data=self.shown.mounts, files=files)
+            # Not on the command line, where everybody on this machine could read what data there is.
+            listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
+            status = _closing(stack, os.open(handoff.folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+            output = _closing(stack, open_output(handoff.folder))
+            descriptors = ["--args", str(listed), "--seccomp", str(filter_), "--json-status-fd", str(status)]
+            try:
+                self._process = subprocess.Popen(
+                    [*(group.prefix if group else ()), "bwrap", *descriptors, "--", *START],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(listed, filter_, status, *files.values()),
+                    start_new_session=True,
+                    # The lease is for who looks for what runs here; the sandbox's environment is another.
+                    env={
+                        "PATH": os.environ.get("PATH", os.defpath),
+                        LEASE_VARIABLE: str(handoff.folder),
+                        **(group.environment if group else {}),
+                    },
+                )
+            except OSError as error:
+                raise SandboxError(f"bwrap can't be started: {error}.", mend=MEND) from error
+        pid = self._process.pid
+        self.lease.write(parts={"monitor": pid, "started": start_time(pid)})
+        if group is not None:
+            await to_the_end(group.settle, self._process)
+
+    async def _take_over(self, lease: Lease) -> None:
+        parts = lease.terms.parts
+        self._process = Monitor(lease.folder, parts.get("monitor", 0), parts.get("started", 0))
+        groups = cgroup.find()
+        self._group = groups.take(lease.folder) if groups else None
+
+    def controls(self) -> tuple[Control, ...]:
+        """What is enforced here."""
+        if (program := shutil.which("bwrap")) and (refusal := _try(program)) is not None:
+            raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
+        return _controls()
+
+    def _bound(self) -> cgroup.Group | None:
+        """The group that binds this sandbox, if there can be one."""
+        groups = cgroup.find()
+        return groups.make(self.lease.folder, self.spec.trust.limits) if groups else None
+
+    def _etc(self) -> dict[str, str]:
+        """The files of /etc that are none of the host's, by name."""
+        files = accounts(self.user_id, self.group_id)
+        return files if self.spec.trust.network is Network.FULL else files | {"hosts": HOSTS}
+
+    def _inside(self) -> dict[str, Any]:
+        limits = self.spec.trust.limits
+        bounds = dict(BOUNDS)
+        groups = cgroup.find()
+        if groups is None:
+            # Bytes of data a process, which is no bound on the whole.
+            bounds["RLIMIT_DATA"] = limits.memory_mb * MIB
+        if groups is None or "pids" not in groups.bounded:
+            # Processes of this user: set inside, in the sandbox's user namespace, where those outside don't count.
+            bounds["RLIMIT_NPROC"] = limits.pids
+        return {**super()._inside(), "bounds": bounds}
+
+    def _poll(self) -> Exit | None:
+        if self._process is None or (code := self._process.poll()) is None:
+            return None
+        usage = self.usage()
+        killed = usage is not None and usage.oom_kills() > self.kills.survived
+        # bwrap tells a signal the way a shell does, and is itself ended by one if we kill it.
+        return self._ended(code, killed=killed, memory_peak=usage.memory_peak() if usage else None)
+
+    def usage(self) -> cgroup.Usage | None:
+        """By its own control group, where there is one."""
+        return self._group.usage if self._group else None
+
+    async def _stop(self, signum: int) -> None:  # noqa: ARG002 - any signal means the end
+        if self._process is not None:
+            await in_thread(end_with, self._process, self.lease.folder, self._group)
+
+    def _forget(self) -> None:
+        if isinstance(self._process, subprocess.Popen):
+            # Still a child of ours, which somebody must collect when it ends.
+            threading.Thread(target=self._process.wait, name="nbagent-bwrap-left", daemon=True).start()
+        self._process = self._group = None
+
+    async def _clean(self) -> None:
+        if self._process is not None:
+            await in_thread(end_with, self._process, self.lease.folder, self._group)
+            self._process.wait()
+            self._process = None
+        if self._group is not None:
+            await in_thread(self._group.remove)
+            self._group = None
+
+    def target(self) -> installer.Target:
+        """The environment's own Python."""
+        return environment.describe().target
+
+    @property
+    def environment_digest(self) -> str:
+        """Of the requirements, the Python and the platform."""
+        return environment.describe().digest

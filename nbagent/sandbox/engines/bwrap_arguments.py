@@ -1,0 +1,145 @@
+"""What a bubblewrap sandbox is made of, as the arguments that bwrap takes: namespaces, and mounts in their order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nbagent.errors import DataError
+from nbagent.policy import MIB, Network, Trust
+from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.environment import environment, interpreter
+from nbagent.sandbox.handoff import INSIDE
+from nbagent.sandbox.layout import HOME, SHELLS, WORKSPACE, inside_environment
+
+HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
+"""What of /etc the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
+HIDDEN = (
+    *(
+        "acpi",
+        "asound",
+        "interrupts",
+        "kcore",
+        "keys",
+        "latency_stats",
+        "pressure",
+        "sched_debug",
+        "scsi",
+        "timer_list",
+    ),
+)
+"""What of /proc is the machine's and not the sandbox's, as Docker hides it: `keys` names those of the person's uid.
+Anybody may write to `pressure`, to have Linux watch the machine."""
+MAX_ARGUMENTS = 8900
+"""bwrap takes 9000."""
+
+
+def arguments(
+    trust: Trust,
+    made: environment.Environment,
+    *,
+    site: Path,
+    shared: Path,
+    data: Iterable[Mount],
+    files: Mapping[str, int],
+) -> list[str]:
+    """All of a sandbox.
+
+    Args:
+        trust: What is permitted.
+        made: The kernel environment.
+        site: The folder of installed packages.
+        shared: The folder of the hand-over.
+        data: What is seen read-only besides.
+        files: File descriptors of files of /etc that are none of the host's, by name.
+
+    Raises:
+        DataError: It is more than bwrap takes.
+    """
+    full = trust.network is Network.FULL
+    found = [*namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
+    for name, value in inside_environment(shared_library=made.shared_library, trust=trust).items():
+        found += ["--setenv", name, value]
+    # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
+    for folder in ("/etc", "/opt", "/run", "/home"):
+        found += ["--perms", "0755", "--dir", folder]
+    # In a user namespace, the settings of the sandbox's own message queues could be written.
+    found += [*_system(network=full), "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    if not trust.allow_shell:
+        # Terminals are as many as the whole machine has, and without a shell nothing needs one.
+        found += ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
+    for path in (Path("/proc", name) for name in HIDDEN):
+        if path.is_dir():
+            found += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            found += ["--ro-bind", "/dev/null", str(path)]
+    for name, descriptor in files.items():
+        found += ["--perms", "0644", "--ro-bind-data", str(descriptor), f"/etc/{name}"]
+    if trust.hides_shells:
+        found += _no_shells()
+    size = str(trust.limits.tmp_mb * MIB)
+    for folder in ("/dev/shm", "/tmp", WORKSPACE, HOME):  # noqa: S108 - inside
+        found += ["--perms", "1777", "--size", size, "--tmpfs", folder]
+    found += interpreter.arguments(Path(made.base), made.python)
+    for source, target in (
+        (made.folder, environment.KERNEL),
+        (str(site), environment.SITE),
+        (str(shared), INSIDE),
+    ):
+        found += ["--ro-bind", source, target]
+    found += _data(data)
+    if trust.read_only_root:
+        found += ["--remount-ro", "/"]
+    if len(found) > MAX_ARGUMENTS:
+        raise DataError("The data has more files than can be mounted one by one.", mend="Give a part of it.")
+    return [*found, "--chdir", WORKSPACE]
+
+
+def namespaces(*, network: bool) -> list[str]:
+    """Every namespace but the network's if that is granted, and no capabilities."""
+    found = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
+    if not network:
+        found.append("--unshare-net")
+    found += ["--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        # Only to leave root for good, which `inside.py` does before anything else.
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            found += ["--cap-add", capability]
+    else:
+        found += ["--unshare-user"]
+    return found
+
+
+def _system(*, network: bool) -> list[str]:
+    """The host's programs and libraries, read-only, and what of its /etc these need."""
+    found = ["--ro-bind", "/usr", "/usr"]
+    for folder in map(Path, HOST_FOLDERS):
+        if folder.is_symlink():
+            found += ["--symlink", str(folder.readlink()), str(folder)]
+        elif folder.is_dir():
+            found += ["--ro-bind", str(folder), str(folder)]
+    # What an administrator put on this one machine is nobody's business inside.
+    found += ["--tmpfs", "/usr/local", "--remount-ro", "/usr/local"]
+    for folder in sorted(Path("/usr/lib").glob("python3*/dist-packages")):
+        found += ["--tmpfs", str(folder), "--remount-ro", str(folder)]
+    for name in ETC + (("resolv.conf", "hosts", "nsswitch.conf") if network else ()):
+        found += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return found
+
+
+def _no_shells() -> list[str]:
+    """Something that can't be executed in the place of each shell that the host has."""
+    folders = ("/usr/bin", "/usr/sbin", *(each for each in HOST_FOLDERS[:2] if not Path(each).is_symlink()))
+    there = [Path(folder, name) for folder in folders for name in SHELLS]
+    # A link leads to a shell of another name, to which the same happens.
+    shells = sorted({str(each.resolve()) for each in there if each.exists()})
+    return [word for each in shells for word in ("--ro-bind", "/dev/null", each)]
+
+
+def _data(data: Iterable[Mount]) -> list[str]:
+    found = ["--perms", "0755", "--dir", DATA]
+    for mount in data:
+        found += ["--ro-bind", str(mount.source), mount.target]
+    return found

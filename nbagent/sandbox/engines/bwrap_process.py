@@ -1,0 +1,152 @@
+"""The processes of a bubblewrap sandbox, as they are known from outside, also to a process that did not start them.
+
+bwrap itself stays outside as the *monitor*: it writes down the number of the sandbox's process 1 before that does
+anything, and at the end how it ended. A number may by then belong to another process, so each is held against
+something that the other one can't have: the monitor's time of start, the process 1's namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.untrusted import parse
+
+STATUS = "status.json"
+"""Where bwrap writes down its child and its end."""
+MAX_STATUS = 64 * 1024
+"""Bytes of that which are read; bwrap writes three short lines."""
+PATIENCE = 5.0
+"""Seconds for what was killed to be gone."""
+
+
+class Outer(Protocol):
+    """What is asked of a monitor: a `subprocess.Popen`, or a `Monitor` if another process started it."""
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+
+    def kill(self) -> None:
+        """Kill it; the sandbox itself is another process."""
+
+
+class Monitor:
+    """The monitor of a sandbox that another process started, as far as `subprocess.Popen` would show it.
+
+    Args:
+        folder: The sandbox's private folder.
+        pid: The monitor's.
+        started: When it was started, as `start_time` told then.
+    """
+
+    def __init__(self, folder: Path, pid: int, started: int) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+        with contextlib.suppress(OSError):
+            self._descriptor = os.pidfd_open(pid) if pid > 0 else None
+        if self._descriptor is not None and start_time(pid) != started:
+            self.wait()
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        if "exit-code" not in read_status(self._folder) and self._descriptor is not None:
+            ended, _, _ = select.select([self._descriptor], [], [], 0)
+            if not ended:
+                return None
+        # A monitor that was killed has written nothing down.
+        return int(read_status(self._folder).get("exit-code", -signal.SIGKILL))
+
+    def kill(self) -> None:
+        """Kill it; the sandbox itself is another process."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Let go of it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def start_time(pid: int) -> int:
+    """When a process was started, in ticks since the start of the machine; 0 if there is none."""
+    try:
+        # The name, in parentheses, may have any character in it.
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """What bwrap has written down: `child-pid`, `pid-namespace`, and `exit-code` once it has ended."""
+    found: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError, AttributeError), (folder / STATUS).open("rb") as file:
+        for line in file.read(MAX_STATUS).splitlines():
+            said = parse(line, limit=MAX_STATUS)
+            found |= {name: value for name, value in said.items() if isinstance(value, int)}
+    return found
+
+
+def end(folder: Path, group: cgroup.Group | None) -> None:
+    """Kill all that runs in a sandbox, and wait for that.
+
+    Process 1 of the sandbox takes all others with it. It is known once bwrap has written it down; before that, nothing
+    of the person's runs, and with nobody to hand over to it, the start fails by itself.
+    """
+    if group is not None:
+        group.kill()
+    with _process_1(folder) as descriptor:
+        if descriptor is not None:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            select.select([descriptor], [], [], PATIENCE)
+
+
+def end_with(monitor: Outer, folder: Path, group: cgroup.Group | None) -> None:
+    """Kill until the monitor has ended, too: of what is only starting, there may not be anything else to kill yet."""
+    impatient = time.monotonic() + PATIENCE
+    while True:
+        # At least once, whatever the monitor says: it may have been killed alone.
+        end(folder, group)
+        if monitor.poll() is not None or time.monotonic() > impatient + PATIENCE:
+            return
+        if time.monotonic() > impatient:
+            monitor.kill()
+        time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def _process_1(folder: Path) -> Iterator[int | None]:
+    """A descriptor of a sandbox's process 1; None if that has ended."""
+    status = read_status(folder)
+    pid = int(status.get("child-pid", 0))
+    with contextlib.ExitStack() as stack:
+        found: int | None = None
+        with contextlib.suppress(OSError):
+            if pid > 0 and "exit-code" not in status:
+                descriptor = os.pidfd_open(pid)
+                stack.callback(os.close, descriptor)
+                if _is_first(pid, status.get("pid-namespace")):
+                    found = descriptor
+        with contextlib.suppress(ProcessLookupError):
+            yield found
+
+
+def _is_first(pid: int, namespace: int | None) -> bool:
+    """Whether a process is the first one of its process namespace, and that is the one that was written down.
+
+    Raises:
+        OSError: There is no such process.
+    """
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("NSpid:") and line.split()[2:] != ["1"]:
+            return False
+    # An older bwrap doesn't tell. A process that has ended, and was not collected yet, is in none.
+    return namespace is None or Path(f"/proc/{pid}/ns/pid").stat().st_ino == namespace

@@ -1,0 +1,162 @@
+"""The Docker image of a kernel, built from `kernels/` with no network: the host fetches the wheels.
+
+The base image needs nothing but a Python. What Python it has is asked of it first, so that the wheels fit it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nbagent import errors
+from nbagent.packages import installer
+from nbagent.sandbox.engines import daemon
+from nbagent.sandbox.environment import environment
+from nbagent.sandbox.untrusted import parse
+
+DEFAULT_BASE = "python:3.13-slim-bookworm"
+ASK = (
+    "import json, platform, sys;"
+    "print(json.dumps([platform.python_version(), platform.machine(), *platform.libc_ver(), sys.base_prefix]))"
+)
+
+MAX_SAID = 16 * 1024
+"""Bytes that are read of what a base image's Python says of itself."""
+
+
+def default_tag() -> str:
+    """The tag of nbagent's own kernel image: it changes when what it is made of changes."""
+    made_of = [(environment.kernels() / name).read_bytes() for name in ("Dockerfile", "requirements.txt")]
+    digest = hashlib.sha256(b"".join([*made_of, str(environment.LAYOUT).encode()]))
+    return f"nbagent-kernel:{digest.hexdigest()[:12]}"
+
+
+async def build(
+    *, base: str = DEFAULT_BASE, tag: str | None = None, force: bool = False, say: Callable[[str], None] = print
+) -> str:
+    """Build the kernel image if it isn't there; returns its tag.
+
+    Args:
+        base: An image with a Python 3.11 or newer and glibc.
+        tag: The image's tag; nbagent's own by default, which the docker engine looks for.
+        force: Build it even if an image of that tag was built on the same base.
+        say: Takes one line at a time about how it goes.
+
+    Raises:
+        EngineUnavailable: No daemon answers.
+        EnvironmentMissing: The base can't be had or is unfit, or the build fails.
+    """
+    wanted = tag or default_tag()
+    with contextlib.closing(daemon.connect(timeout=1800)) as client:
+        python, platform, prefix = _ask(client, base)
+        if not force and _built_on(client, wanted) == (base, python):
+            say(f"{wanted} is there already.")
+            return wanted
+        say(f"{base} has Python {python} on {platform}.")
+        with tempfile.TemporaryDirectory(prefix="nbagent-image-") as folder:
+            context = Path(folder)
+            version = ".".join(python.split(".")[:2])
+            kernel = context / "kernel"
+            site = kernel / "lib" / f"python{version}" / "site-packages"
+            site.mkdir(parents=True)
+            say("Fetching the kernel's packages …")
+            await asyncio.to_thread(
+                installer.fill, site, pins=environment.requirements(), python=python, platform=platform
+            )
+            shutil.rmtree(site / "bin", ignore_errors=True)
+            environment.make_venv(kernel, version=version)
+            shutil.copyfile(environment.kernels() / "Dockerfile", context / "Dockerfile")
+            say("Building …")
+            arguments = {"BASE": base, "PYTHON": python, "VERSION": version, "PLATFORM": platform, "PREFIX": prefix}
+            _run(client, context, tag=wanted, arguments=arguments)
+    say(f"Built {wanted}.")
+    return wanted
+
+
+def _ask(client: Any, base: str) -> tuple[str, str, str]:
+    """The base image's Python, platform and prefix, by running it without a network."""
+    from docker.errors import APIError, DockerException, ImageNotFound
+
+    try:
+        try:
+            client.inspect_image(base)
+        except ImageNotFound:
+            client.pull(*_name_and_tag(base))
+        made = client.create_container(
+            base, command=["python3", "-c", ASK], host_config=client.create_host_config(network_mode="none")
+        )
+        try:
+            client.start(made["Id"])
+            status = client.wait(made["Id"])["StatusCode"]
+            said = client.logs(made["Id"], tail=20)[-MAX_SAID:].decode(errors="replace").strip()
+        finally:
+            client.remove_container(made["Id"], force=True)
+    except (APIError, DockerException) as error:
+        reason = getattr(error, "explanation", None) or error
+        raise errors.EnvironmentMissing(
+            f"The base image {base} can't be used: {reason}", mend="Name one that is there with --base IMAGE."
+        ) from error
+    if status != 0:
+        raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}")
+    try:
+        python, machine, library, glibc, prefix = parse(said.splitlines()[-1], list[str], limit=MAX_SAID)
+    except (ValueError, LookupError):
+        raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}") from None
+    if library != "glibc" or tuple(map(int, python.split(".")[:2])) < (3, 11):
+        raise errors.EnvironmentMissing(
+            f"The base image {base} has Python {python} on {library or 'another C library'}.",
+            mend="Use a base with Python 3.11 or newer and glibc.",
+        )
+    major, minor = glibc.split(".")[:2]
+    return python, f"{machine}-manylinux_{major}_{minor}", prefix
+
+
+def _built_on(client: Any, tag: str) -> tuple[str, str] | None:
+    """The base that an image was built on, and the Python it had then; None if there is no such image of ours."""
+    from docker.errors import ImageNotFound
+
+    try:
+        labels = client.inspect_image(tag)["Config"].get("Labels") or {}
+    except ImageNotFound:
+        return None
+    return labels.get("nbagent.base", ""), labels.get("nbagent.python", "")
+
+
+def _name_and_tag(image: str) -> tuple[str, str]:
+    name, colon, tag = image.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (image, "latest")
+
+
+def _run(client: Any, context: Path, *, tag: str, arguments: dict[str, str]) -> None:
+    from docker.errors import BuildError, DockerException
+
+    packed = tempfile.TemporaryFile()  # noqa: SIM115 - handed to the build, closed below
+    with packed:
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            tar.add(context, arcname=".", filter=_of_root)
+        packed.seek(0)
+        try:
+            steps = client.build(
+                fileobj=packed, custom_context=True, tag=tag, buildargs=arguments, network_mode="none", rm=True,
+                forcerm=True, decode=True,
+            )  # fmt: skip
+            for step in steps:
+                if "error" in step:
+                    raise errors.EnvironmentMissing(f"The kernel image could not be built: {step['error'].strip()}")
+        except (BuildError, DockerException) as error:
+            raise errors.EnvironmentMissing(f"The kernel image could not be built: {error}") from error
+
+
+def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Files of root's that everybody can read, whatever the umask was here."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    entry.mode |= 0o555 if entry.isdir() or entry.mode & 0o100 else 0o444
+    return entry

@@ -1,0 +1,287 @@
+"""Who a sandbox belongs to, and until when: a private folder on the host for each, with a lock that tells the truth.
+
+    RUNTIME/nbagent-UID/kNAME/lock          held by the controller; Linux lets go of it however the controller ends
+                              lease.json    what the sandbox is, and what of it there is besides this folder
+                              k-1 … k-5, s  sockets: the kernel's, and the one of process 1 (`supervisor.py`)
+                              in/           what the sandbox sees at /run/nbagent
+
+A sandbox whose lock nobody holds has lost its controller. One that may be taken over lives on for the `keep` seconds
+of its lease and then ends itself, since its process 1 has noticed; any other ends at once. What a dead controller
+leaves on disk, with the daemon or among control groups is swept up by the next start and by `nbagent clean`
+(`reaper.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from nbagent.errors import SandboxError
+from nbagent.sandbox.leases.locks import lock, unlock
+from nbagent.sandbox.leases.place import Place
+from nbagent.sandbox.limits import users
+from nbagent.sandbox.spec import SandboxSpec
+
+SOCKET_PATH_LIMIT = 107
+"""Bytes of a Unix socket's path, from unix(7)."""
+PREFIX = "k"
+_NEW = ".new-"
+STALE_NEW = 60.0
+"""Seconds after which a folder that was being made is nobody's."""
+PATIENCE = 2.0
+"""Seconds for who only looks at a lease, or sweeps up what it was for, to let go of it."""
+
+
+class Terms(msgspec.Struct, kw_only=True):
+    """What is written down of a lease.
+
+    Attributes:
+        engine: The engine's name.
+        spec: What the sandbox is to be.
+        key: The kernel connection's signing key.
+        created: Seconds since the epoch.
+        place: Where the folder is what it is.
+        scratch: The sandbox's folder on disk.
+        uid: The user of its own that it runs as, on the host; None if it runs as the person.
+        parts: What the engine made besides, by its own names.
+    """
+
+    engine: str
+    spec: SandboxSpec
+    key: str
+    created: float
+    place: Place = Place()
+    scratch: str = ""
+    uid: int | None = None
+    parts: dict[str, Any] = {}
+
+
+def runtime_root() -> Path:
+    """The private folder for sockets: short enough a path, ours alone, gone with a restart of the machine.
+
+    Raises:
+        SandboxError: Somebody else owns it.
+    """
+    preferred = os.environ.get("XDG_RUNTIME_DIR", "")
+    base = Path(preferred) if preferred and os.access(preferred, os.W_OK) else Path(tempfile.gettempdir())
+    if len(str(base)) > SOCKET_PATH_LIMIT - 60:
+        base = Path("/tmp")  # noqa: S108 - a socket's path must be short; the folder below is checked
+    root = base / f"nbagent-{os.getuid()}"
+    try:
+        root.mkdir(mode=0o700, exist_ok=True)
+        found = root.lstat()
+    except OSError as error:
+        raise _cannot_write(root, error) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise SandboxError(f"{root} belongs to somebody else.", mend="Remove it, or set XDG_RUNTIME_DIR.")
+    if found.st_mode & 0o077:
+        root.chmod(0o700)
+    return root
+
+
+def _cannot_write(path: Path, error: OSError) -> SandboxError:
+    return SandboxError(
+        f"{path} can't be written: {error.strerror or error}.", mend="Make room, or set XDG_RUNTIME_DIR."
+    )
+
+
+class Lease:
+    """A lease that this process holds, from `take` or `take_over` until `release` or the process's end.
+
+    Attributes:
+        folder: The sandbox's private folder.
+        terms: What is written down of it.
+    """
+
+    def __init__(self, folder: Path, terms: Terms, file: IO[bytes]) -> None:
+        self.folder = folder
+        self.terms = terms
+        self.held: socket.socket | None = None
+        """The connection to process 1 by which that knows that its controller lives."""
+        self._lock = file
+        _HELD.add(self)
+
+    @property
+    def name(self) -> str:
+        """The sandbox's name: its folder's, its control group's, its container's label."""
+        return self.folder.name
+
+    @classmethod
+    def take(cls, engine: str, spec: SandboxSpec, *, key: str) -> Lease:
+        """A new folder, locked and described before anybody can see it.
+
+        Raises:
+            SandboxError: It can't be made.
+        """
+        root = runtime_root()
+        terms = Terms(engine=engine, spec=_kept(spec), key=key, created=time.time(), place=Place.here())
+        try:
+            staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
+            (staged / "lock").touch(mode=0o600)
+            lease = cls(staged, terms, lock(staged))
+        except OSError as error:
+            raise _cannot_write(root, error) from error
+        try:
+            lease.write()
+            lease.folder = staged.rename(root / f"{PREFIX}{staged.name.removeprefix(_NEW)}")
+        except BaseException:
+            lease.remove()
+            raise
+        return lease
+
+    @classmethod
+    def take_over(cls, folder: Path) -> Lease:
+        """The lease of a sandbox whose controller is dead.
+
+        Raises:
+            SandboxError: It is held, or it isn't there any more.
+        """
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                file = lock(folder)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise SandboxError(f"The sandbox {folder.name} belongs to another process.") from None
+            except OSError as error:
+                raise SandboxError(f"The sandbox {folder.name} is gone.") from error
+            time.sleep(0.01)
+        terms = read_terms(folder)
+        if terms is None:
+            unlock(file)
+            raise SandboxError(f"Nothing is known of the sandbox {folder.name}.")
+        return cls(folder, terms, file)
+
+    def write(self, **changes: Any) -> None:
+        """Write the terms down, with some of them changed; whole or not at all.
+
+        Raises:
+            SandboxError: They can't be written.
+        """
+        for name, value in changes.items():
+            setattr(self.terms, name, value)
+        staged = self.folder / "lease.new"
+        try:
+            staged.write_bytes(ENCODER.encode(self.terms))
+            staged.replace(self.folder / "lease.json")
+        except OSError as error:
+            raise _cannot_write(self.folder, error) from error
+
+    def assign(self, spec: SandboxSpec) -> None:
+        """Write down whose a sandbox is that was started ahead."""
+        self.write(spec=_kept(spec))
+
+    def let_go(self) -> None:
+        """Close the connection to process 1, which then ends all or waits, as the lease says."""
+        if self.held is not None:
+            self.held.close()
+            self.held = None
+
+    def release(self) -> None:
+        """Let go of it; the folder stays."""
+        self.let_go()
+        _HELD.discard(self)
+        unlock(self._lock)
+
+    def remove(self) -> None:
+        """Remove the folder, and let go of it; nothing happens if it was let go, which a fork of this process has."""
+        if self._lock.closed:
+            return
+        # At once for everybody who looks: half a folder would be taken for what somebody dead has left.
+        going = self.folder.with_name(f"{_NEW}{self.folder.name}")
+        with contextlib.suppress(OSError):
+            self.folder.rename(going)
+        for each in (going, self.folder):
+            shutil.rmtree(each, ignore_errors=True)
+        if self.terms.uid is not None:
+            users.free(self.terms.uid, self.folder)
+        self.release()
+
+
+def _kept(spec: SandboxSpec) -> SandboxSpec:
+    """What of it is written down: what only ends can't need its data again, whose names may be no text."""
+    return spec if spec.keep else replace(spec, data=())
+
+
+_HELD: set[Lease] = set()
+"""What this process holds."""
+
+
+def _let_go_in_child() -> None:
+    # A fork shares the connections of its parent, and would keep them after the parent's death.
+    for lease in list(_HELD):
+        lease.release()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def read_terms(folder: Path) -> Terms | None:
+    """What is written down of a sandbox, or None if that isn't there or can't be read."""
+    try:
+        return _DECODER.decode((folder / "lease.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def abandoned(folder: Path) -> bool:
+    """Whether a lease's folder is there and nobody holds it, or it isn't there at all.
+
+    A folder that this user may not look into belongs to somebody.
+    """
+    try:
+        unlock(lock(folder))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def all_folders() -> Iterator[Path]:
+    """The folders of all leases of this user's in this runtime folder; what was left half made is removed."""
+    for folder in sorted(runtime_root().iterdir()):
+        if folder.name.startswith(PREFIX) and folder.is_dir():
+            yield folder
+        elif folder.name.startswith(_NEW):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > STALE_NEW and abandoned(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def find(owner: str) -> Path | None:
+    """The folder of the lease that a session has, if there is one."""
+    for folder in all_folders():
+        terms = read_terms(folder)
+        if terms is not None and owner and terms.spec.owner == owner:
+            return folder
+    return None
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(type(value).__name__)
+
+
+def decode(kind: type, value: Any) -> Any:
+    """Make what JSON has no kind for, as msgspec's `dec_hook`."""
+    if kind is Path:
+        return Path(value)
+    raise TypeError(kind.__name__)
+
+
+ENCODER = msgspec.json.Encoder(enc_hook=_encode)
+_DECODER = msgspec.json.Decoder(Terms, dec_hook=decode)

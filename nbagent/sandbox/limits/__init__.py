@@ -1,0 +1,1 @@
+"""The bounds that Linux holds: system calls, control groups, users."""

@@ -1,0 +1,124 @@
+"""What a way to control groups is to an engine, and what one group is."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from nbagent.policy import Limits
+from nbagent.sandbox.limits.cgroup.usage import Usage
+
+CONTROLLERS = ("memory", "cpu", "pids")
+PROBE = "probe-"
+"""How the names of groups begin that are made to see whether that works."""
+PERIOD = 100_000
+"""Microseconds over which the CPU quota is counted, the kernel's own default."""
+
+
+class Group(abc.ABC):
+    """One sandbox's group: what is started with `prefix` before its command is in it, with all that it starts.
+
+    Attributes:
+        usage: What the sandbox uses.
+        prefix: The words before a command that put it into the group.
+        environment: Variables that `prefix` needs.
+    """
+
+    usage: Usage
+    prefix: list[str]
+    environment: Mapping[str, str] = {}
+
+    def settle(self, process: subprocess.Popen[bytes]) -> None:  # noqa: B027 - for groups that come with their process
+        """Wait until a command that was started with the prefix is in the group, bound by its limits.
+
+        Raises:
+            SandboxError: It never was.
+        """
+
+    @abc.abstractmethod
+    def processes(self) -> list[int]:
+        """The ids of what runs in it."""
+
+    def kill(self) -> None:
+        """Kill all processes that are in it."""
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                os.kill(pid, 9)
+
+    def remove(self) -> bool:
+        """Kill what is left in the group and delete it; returns whether it is gone."""
+        for _ in range(50):
+            self.kill()
+            if self._delete():
+                return True
+            time.sleep(0.02)
+        return False
+
+    @abc.abstractmethod
+    def _delete(self) -> bool:
+        """Try to delete it; returns whether it is gone."""
+
+
+class Groups(abc.ABC):
+    """A way to a group for each sandbox. A group's name is that of the sandbox's private folder.
+
+    Attributes:
+        bounded: Those of `CONTROLLERS` whose limits hold.
+        transient: Whether a group goes with its last process.
+    """
+
+    transient: ClassVar[bool] = False
+
+    bounded: frozenset[str]
+
+    @property
+    @abc.abstractmethod
+    def how(self) -> str:
+        """What bounds a sandbox here, in a word or two."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether what runs in the groups goes on when the person logs out."""
+        return True
+
+    @abc.abstractmethod
+    def make(self, folder: Path, limits: Limits) -> Group:
+        """A group with these limits.
+
+        Args:
+            folder: The sandbox's private folder.
+            limits: What binds it.
+
+        Raises:
+            SandboxError: Linux refuses one of the limits.
+        """
+
+    @abc.abstractmethod
+    def take(self, folder: Path) -> Group:
+        """The group of a sandbox that is there, or was."""
+
+    @abc.abstractmethod
+    def made(self) -> dict[str, float]:
+        """The names of the groups here, each with when it was made, in seconds since the epoch."""
+
+
+def cores(limits: Limits) -> float:
+    """How many cores the limits allow."""
+    return limits.cpus or float(os.cpu_count() or 1)
+
+
+def children(folder: Path) -> dict[str, float]:
+    """The groups in a group by name, each with when it was made."""
+    found: dict[str, float] = {}
+    with contextlib.suppress(OSError):
+        for each in folder.iterdir():
+            with contextlib.suppress(OSError):
+                if each.is_dir():
+                    found[each.name] = each.stat().st_mtime
+    return found

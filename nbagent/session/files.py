@@ -1,0 +1,349 @@
+"""A session's files: what a person puts into the sandbox, fetches from it, and finds there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nbagent import store
+from nbagent.errors import TransferError, TransferLimit, UsageError
+from nbagent.events import (
+    Event,
+    FileDownloaded,
+    FileLeft,
+    FileSaved,
+    FilesChanged,
+    FilesLeft,
+    FileUploaded,
+    Output,
+    left_output,
+)
+from nbagent.kernel import probe
+from nbagent.kernel.cell import Cell
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.transfer import ends, paths
+from nbagent.kernel.transfer.collector import Collected, Collector
+from nbagent.kernel.transfer.ends import Source
+from nbagent.kernel.transfer.results import safe_name
+from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
+from nbagent.policy import MIB
+from nbagent.safety.quota import Quota
+from nbagent.sandbox.data.mounts import DATA, Mount
+
+IN_MEMORY = 256 * MIB
+"""Bytes of a file that is handed over in memory."""
+LISTED = 1000
+"""Files and folders that are listed if nobody says how many."""
+ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
+OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uploaded:
+    """A file that is in the sandbox now.
+
+    Attributes:
+        path: Where code finds it; a folder if it was unpacked.
+        size: Bytes that were sent.
+        sha256: Of these, in hexadecimal.
+        unpacked: Files that it was unpacked to; 0 if it was not.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    unpacked: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxFile:
+    """Something in the sandbox's folders.
+
+    Attributes:
+        path: Where code finds it. A name that is no text has single surrogates, as Python has it.
+        kind: `file`, `folder`, `link` or `special file`.
+        size: Bytes of a file.
+        modified: When it was written to last, in seconds since the epoch.
+        host: Where the host has it too: as data, or since it was collected or uploaded from there.
+    """
+
+    path: str
+    kind: str
+    size: int
+    modified: float
+    host: Path | None = None
+
+
+@dataclass(frozen=True)
+class Listing(Sequence[SandboxFile]):
+    """Files and folders, by path.
+
+    Attributes:
+        files: As many as were wanted.
+        total: How many there are.
+        whole: Whether `total` is all; a folder with more than 100,000 is not counted to its end.
+    """
+
+    files: tuple[SandboxFile, ...]
+    total: int
+    whole: bool = True
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.files[index]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[SandboxFile]:
+        return iter(self.files)
+
+
+class SessionFiles:
+    """The files of one session, behind `Session.upload`, `download` and `files`.
+
+    Each call waits until the running cell has ended, as a cell would.
+
+    Args:
+        kernel: The session's, started.
+        output: The host's folder for what cells leave in /tmp/output and /workspace.
+        data: What it sees read-only.
+        emit: Gets the events.
+        alone: Held while a cell runs, and while files move.
+        quota: What may be kept.
+        past: What the session put into its folder before.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        output: Path,
+        *,
+        data: Sequence[Mount],
+        emit: Callable[[Event], object],
+        alone: asyncio.Lock,
+        quota: Quota | None = None,
+        past: Sequence[FileSaved] = (),
+    ) -> None:
+        self._kernel = kernel
+        self._output = output
+        provisioner = kernel.provisioner
+        # Without isolation /tmp is the host's own, and what others do there is no cell's doing.
+        watched = {"/tmp": "/tmp"} if kernel.engine.isolates else {}  # noqa: S108 - a path inside
+        self._collector = Collector(
+            kernel,
+            output,
+            source=provisioner.output_folder,
+            work=provisioner.workspace_folder,
+            others=watched,
+            quota=quota,
+            past=past,
+        )
+        self._data = data
+        self._emit = emit
+        self._alone = alone
+        self._transfer = Transfer(kernel)
+        self._moving: asyncio.Future[Any] | None = None
+        self._uploaded: dict[str, tuple[Path, int, int]] = {}
+        self._told: set[str] = set()
+
+    def interrupt(self) -> None:
+        """Stop what moves; nothing of it stays."""
+        if self._moving is not None:
+            self._moving.cancel()
+
+    async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
+        """After a cell, which still holds the lock: collect its files, and notice what else it changed.
+
+        Returns:
+            The cell with what is to be told of it, and the collected files.
+
+        Raises:
+            StoreError: The host's folder can't be written.
+        """
+        lost = self._collector.lose() if cell.state_lost else []
+        try:
+            found = await self._collector.collect(after=cell.duration)
+        except OSError as error:
+            raise store.cannot_write(self._output, error) from error
+        told = self._tell(found, cell.cell, lost)
+        if found.changed:
+            self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
+        cell = replace(
+            cell,
+            outputs=[*cell.outputs, *told],
+            files=[one.name for one in found.saved],
+            total_files=found.total,
+            changed=found.changed,
+            note=f"{cell.note} {found.note}".strip(),
+        )
+        return cell, [one.path for one in found.saved]
+
+    def _tell(self, found: Collected, cell: int, lost: Sequence[FileLeft] = ()) -> list[Output]:
+        """The events of collected files, and of those that were not, with the output that says so in the cell."""
+        for one in found.saved:
+            path = os.fsencode(one.path).decode("utf-8", "replace")
+            self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
+        if not (left := [*lost, *found.left]):
+            return []
+        self._told |= {each.path for each in left}
+        event = FilesLeft(cell=cell, files=left)
+        self._emit(event)
+        return [left_output(event)]
+
+    async def deliver(self) -> dict[str, str]:
+        """See `Session.deliver`."""
+        if self._kernel.is_alive:
+            try:
+                for found in await self._one_at_a_time(self._collector.rest):
+                    self._tell(found, self._kernel.cells)
+            except OSError as error:
+                raise store.cannot_write(self._output, error) from error
+        left = self._collector.left
+        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
+            self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
+        return dict(left)
+
+    async def upload(self, source: Source, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
+        """See `Session.upload`."""
+        name = ends.name_of(source, name)
+        place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.provisioner)
+
+        async def work() -> Carried:
+            with ends.opened(source) as (pieces, size):
+                return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
+
+        carried = await self._one_at_a_time(work)
+        self._collector.watch.know(place, until=carried.changed)
+        origin = ""
+        if isinstance(source, str | Path):
+            origin = str(Path(source).expanduser().resolve())
+            self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
+        told = FileUploaded(
+            path=paths.shown(place.path),
+            name=paths.shown(name.rpartition("/")[2]),
+            size=carried.size,
+            sha256=carried.sha256,
+            source=origin.encode("utf-8", "replace").decode(),
+            unpacked=carried.files,
+        )
+        self._emit(told)
+        return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
+
+    async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+        """See `Session.download`."""
+        place = paths.file_at(path, self._kernel.provisioner)
+        if to is None:
+            return await self._one_at_a_time(lambda: self._download_bytes(place))
+        target = Path(to).expanduser()
+        if target.is_dir():
+            target /= safe_name(place.parts[-1])
+        ends.check_target(target, overwrite=overwrite)
+        store.check_not_data(target, [mount.source for mount in self._data])
+        return await self._one_at_a_time(lambda: self._download_to(place, target.absolute(), overwrite=overwrite))
+
+    async def _download_bytes(self, place: paths.Place) -> bytes:
+        content = bytearray()
+        carried = await self._transfer.download(place, content.extend, bound=IN_MEMORY)
+        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256))
+        return bytes(content)
+
+    async def _download_to(self, place: paths.Place, target: Path, *, overwrite: bool) -> Path:
+        """Written beside its place, and moved there when it is whole."""
+        staged: Path | None = None
+        try:
+            descriptor, name = tempfile.mkstemp(prefix=".nbagent-", dir=target.parent)
+            staged = Path(name)
+            with os.fdopen(descriptor, "wb") as file:
+                carried = await self._transfer.download(place, file.write)
+                file.flush()
+                await asyncio.to_thread(os.fsync, file.fileno())
+            ends.put(staged, target, overwrite=overwrite)
+        except OSError as error:
+            raise store.cannot_write(target, error, mend="Choose another place.") from error
+        finally:
+            if staged is not None:
+                staged.unlink(missing_ok=True)
+        shown = os.fsencode(target).decode("utf-8", "replace")
+        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256, to=shown))
+        return target
+
+    async def files(self, folder: str | None = None, *, limit: int = LISTED) -> Listing:
+        """See `Session.files`."""
+        if limit < 0:
+            raise UsageError(f"The limit on files can't be {limit}.")
+        provisioner = self._kernel.provisioner
+        # Without isolation /tmp is the host's own, and others' files are no part of the session.
+        isolates = self._kernel.engine.isolates
+        wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT]  # noqa: S108
+        places = [paths.folder_at(each, provisioner) for each in wanted]
+        found = []
+        for place in places:
+            found.append(await self._one_at_a_time(partial(self._transfer.entries, place, bound=limit)))
+        entries = sorted((entry for part, _, _ in found for entry in part), key=lambda entry: entry.path)
+        listed = [
+            SandboxFile(
+                path=each.path, kind=each.kind, size=each.size, modified=each.modified / 1e9, host=self._host(each)
+            )
+            for each in entries[:limit]
+        ]
+        return Listing(tuple(listed), sum(total for _, total, _ in found), all(whole for _, _, whole in found))
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
+        """What there is in /tmp/output: the first files by their names there, and how many there are."""
+        listing = await self.files(OUTPUT)
+        names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
+        return [paths.shown(name) for name in names[:limit]], len(names) + listing.total - len(listing)
+
+    async def count(self, path: str, text: str) -> int:
+        """How often a text stands in a text file of the sandbox.
+
+        Raises:
+            TransferError: There is no such file, it is no text, or it can't be read.
+        """
+        place = paths.file_at(path, self._kernel.provisioner)
+        arguments = ["/".join([place.base, *place.parts]), text]
+        found = await self._one_at_a_time(lambda: self._kernel.evaluate(probe.source_of("count_inside.py"), arguments))
+        if isinstance(found, dict) and type(found.get("count")) is int:
+            return int(found["count"])
+        told = found.get("error") if isinstance(found, dict) else None
+        raise TransferError(paths.shown(told) if isinstance(told, str) else "The file could not be read.")
+
+    def _host(self, entry: Entry) -> Path | None:
+        """Where the host has a file too."""
+        if entry.path.startswith(f"{DATA}/"):
+            for mount in self._data:
+                if f"{entry.path}/".startswith(f"{mount.target}/"):
+                    return mount.source / entry.path[len(mount.target) + 1 :]
+        uploaded = self._uploaded.get(entry.path)
+        if uploaded is not None and uploaded[1:] == (entry.size, entry.modified):
+            return uploaded[0]
+        return self._collector.host_path(entry.path, size=entry.size) if entry.kind == "file" else None
+
+    async def _one_at_a_time(self, work: Callable[[], Awaitable[T]]) -> T:
+        async with self._alone:
+            self._moving = moving = asyncio.ensure_future(work())
+            try:
+                return await moving
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                raise TransferError("It was stopped; nothing of the file stays.") from None
+            finally:
+                self._moving = None
+
+
+def _path_for(name: str, to: str, *, unpack: bool) -> str:
+    if name.startswith("/"):
+        # A name that begins at the root was not meant to lie in a folder.
+        raise TransferLimit(paths.INVALID)
+    if unpack:
+        name = next((name.removesuffix(ending) for ending in ARCHIVES if name.endswith(ending)), name)
+    return f"{to.rstrip('/')}/{name}"

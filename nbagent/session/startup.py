@@ -1,0 +1,128 @@
+"""How a session comes to its kernel: a new one, or that of a session whose process is gone, with what its log says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from nbagent import __version__
+from nbagent.errors import SandboxError
+from nbagent.events import CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
+from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.replay import Succeeded
+from nbagent.notebook.record import Recording
+from nbagent.sandbox.data.tree import facts
+from nbagent.sandbox.spec import SandboxSpec
+from nbagent.session import saved
+from nbagent.session.inputs import size_of
+from nbagent.store import Journal
+
+if TYPE_CHECKING:
+    from nbagent.kernel.pool.pool import KernelPool
+
+
+async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] | None) -> None:
+    """Start the kernel while the model's library is imported; the model's complaint comes first."""
+    starting = asyncio.ensure_future(start)
+    try:
+        if opening is not None:
+            await opening
+        await starting
+    except BaseException:
+        starting.cancel()
+        with contextlib.suppress(BaseException):
+            await starting
+        raise
+
+
+async def start(
+    kernel: Kernel, *, spec: SandboxSpec, journal: Journal, recording: Recording, pool: KernelPool | None
+) -> list[Record]:
+    """Start the kernel of a new session, or take a warm one.
+
+    Returns:
+        What of the data is not shown, as events that nobody could follow yet.
+
+    Raises:
+        SandboxError: It can't be started.
+        StoreError: The session's folder can't be written.
+    """
+    journal.follow(recording.add)
+    saved.write_spec(journal.folder, spec)
+    started = time.monotonic()
+    await (pool.start(kernel) if pool else kernel.start())
+    journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
+    return [journal.emit(event) for event in facts(kernel.provisioner.shown.left_out)]
+
+
+def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionStarted:
+    provisioner = kernel.provisioner
+    return SessionStarted(
+        session=spec.owner,
+        engine=kernel.engine.name,
+        trust=spec.trust.level.value,
+        environment=provisioner.environment_digest,
+        python=provisioner.target().python,
+        nbagent=__version__,
+        data=[DataSeen(provisioner.data_path(each), str(each.source), size_of(each.source)) for each in spec.data],
+        sandbox=provisioner.sandbox_name,
+        limits=asdict(spec.trust.limits),
+        security=spec.trust.options(),
+        accepted=sorted(spec.accept),
+        seconds=seconds,
+    )
+
+
+async def take_up(
+    kernel: Kernel, found: saved.Known, *, journal: Journal, recording: Recording
+) -> tuple[list[Record], str]:
+    """Read the log, get the kernel back, or a new one, and end what was left open in the log.
+
+    Returns:
+        What this found out, as events that nobody could follow yet; and what has become of the kernel, in words.
+
+    Raises:
+        SandboxError: No sandbox can be started in place of its own.
+    """
+    running_since, succeeded = 0.0, Succeeded()
+    for record in journal.since():
+        recording.add(record)
+        succeeded.add(record)
+        running_since = record.at if isinstance(record.event, CellStarted) else running_since
+    journal.follow(recording.add)
+    kernel.cells = max((each.cell for each in recording.cells), default=0)
+    left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
+    lost, note = await _get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
+    if not lost:
+        kernel.seed_replay(succeeded.cells)
+    for event in saved.loose_ends(recording):
+        journal.emit(event)
+    provisioner = kernel.provisioner
+    resumed = SessionResumed(
+        kept=not lost,
+        note=note,
+        engine=kernel.engine.name,
+        environment=provisioner.environment_digest,
+        sandbox=provisioner.sandbox_name,
+    )
+    news = [journal.emit(resumed)]
+    if lost:
+        news.append(journal.emit(StateLost(cell=0, reason=lost)))
+    return news, lost or note
+
+
+async def _get_back(kernel: Kernel, found: saved.Known, *, patience: float) -> tuple[str, str]:
+    """The kernel with its variables, or a new one; returns why they are lost, or nothing, and what to tell."""
+    try:
+        if found.sandbox is None:
+            raise SandboxError("The sandbox has ended.")
+        interrupted = await kernel.take_over(found.sandbox, patience=patience)
+    except SandboxError as error:
+        await kernel.start()
+        return f"{error.message} Variables, imports and files of the sandbox are lost.", "A new kernel was started."
+    note = "Its kernel was taken over, with its variables."
+    return "", f"{note} A cell that still ran was interrupted." if interrupted else note

@@ -1,0 +1,38 @@
+"""What a shell in a sandbox may do to the person's terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbagent.faces.terminal.shell import MAX_STRING, Screen
+
+CLIPBOARD = b"\x1b]52;c;aGVsbG8=\x07"
+LINK = b"\x1b]8;;http://x\x1b\\here\x1b]8;;\x1b\\"
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"plain\r\n", b"plain\r\n"),
+        (b"\x1b[1;31mred\x1b[0m\x1b[2J\x1b[H", b"\x1b[1;31mred\x1b[0m\x1b[2J\x1b[H"),
+        (b"a" + CLIPBOARD + b"b", b"ab"),
+        (LINK, b"here"),
+        (b"\x1bP1$r\x1b\\x\x1b_app\x1b\\y\x1b^pm\x1b\\z", b"xyz"),
+        ("\u00e9\u4e2d".encode(), "\u00e9\u4e2d".encode()),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_only_what_draws_is_shown(data: bytes, shown: bytes, size: int) -> None:
+    """Colours and the cursor, but no clipboard, links, titles or device strings; however the bytes are cut."""
+    screen = Screen()
+    assert b"".join(screen.clean(data[at : at + size]) for at in range(0, len(data), size)) == shown
+
+
+def test_an_endless_string_takes_no_memory() -> None:
+    """What never ends is thrown away as it comes."""
+    screen = Screen()
+    assert screen.clean(b"\x1b]0;") == b""
+    for _ in range(100):
+        assert screen.clean(b"x" * 1000) == b""
+    assert len(screen._held) <= MAX_STRING + 1000
+    assert screen.clean(b"\x07shown") == b"shown"

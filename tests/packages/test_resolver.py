@@ -1,0 +1,251 @@
+"""What uv is asked, and what its answers mean: with a real uv and an index that can be in trouble."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from packages.index import PYTHON, Index, Make, children, refused
+
+from nbagent.errors import InstallRefused
+from nbagent.packages import resolver
+from nbagent.packages.installer import fill
+from nbagent.packages.resolver import IndexUnreachableError
+
+pytestmark = pytest.mark.usefixtures("own_uv")
+
+
+# -- what fits
+
+
+async def test_extras_and_versions_are_honoured(index: Index, make: Make) -> None:
+    """`name[extra]<version` takes the highest version that fits, and what the extra requires."""
+    for version in ("1.0", "2.0", "3.0"):
+        index.add("app", version)
+    added = await make().install(["app<3,>=1"])
+    assert [(package.name, package.version) for package in added] == [("app", "2.0")]
+
+
+async def test_dependencies_that_the_sandbox_has_are_not_installed_again(index: Index, make: Make) -> None:
+    """Resolution takes the sandbox's version, however young, and leaves it where it is."""
+    index.add("numpy", "2.3.5", days=0)
+    index.add("numpy", "2.4.0")
+    index.add("app", requires=("numpy>=2",))
+    assert [package.name for package in await make().install(["app"])] == ["app"]
+
+
+async def test_a_conflict_with_the_sandbox_is_an_error(index: Index, make: Make) -> None:
+    """What the kernel's environment has stays, whoever needs another version."""
+    index.add("numpy", "2.3.5")
+    index.add("numpy", "3.0")
+    index.add("app", requires=("numpy>=3",))
+    await refused(make(), "app", match="No versions fit together.*numpy")
+    await refused(make(), "numpy==3.0", match=r"numpy 2\.3\.5 is part of the sandbox")
+
+
+async def test_a_wheel_in_the_cache_is_not_fetched_again(index: Index, make: Make, tmp_path: Path) -> None:
+    """Another session's install of the same wheel asks the index which one it is, and nothing more."""
+    index.add("app")
+    await make().install(["app"])
+    index.requests.clear()
+    await make(folder=tmp_path / "other" / "site").install(["app"])
+    assert [path for path in index.requests if path.startswith("/files/")] == []
+    assert index.requests, "a cached resolution could hide that the index has withdrawn a release"
+
+
+@pytest.mark.parametrize(
+    ("has", "asked"),
+    [("2_41", "2_40"), ("2_99", "2_40"), ("2_40", "2_40"), ("2_36", "2_36"), ("2_30", "2_28"), ("2_16", "2_16")],
+)
+def test_uv_is_asked_for_a_glibc_that_it_knows(has: str, asked: str) -> None:
+    """A machine newer than uv, or one in a gap of uv's list, gets the wheels of the newest older glibc in it."""
+    listed = ["2014", "_2_17", "_2_28", "_2_31", "_2_36", "_2_40"]
+    known = frozenset({*(f"x86_64-manylinux{each}" for each in listed), "aarch64-manylinux_2_41", "linux"})
+    assert resolver.newest_known(f"x86_64-manylinux_{has}", known) == f"x86_64-manylinux_{asked}"
+
+
+@pytest.mark.parametrize("has", ["2_41", "2_99", "2_29", "2_36"])
+async def test_packages_come_whatever_glibc_there_is(has: str, index: Index, make: Make, tmp_path: Path) -> None:
+    """The installed uv takes what it is asked for: in a session, and for a kernel's environment or image."""
+    platform = f"x86_64-manylinux_{has}"
+    digest = index.add("app")
+    assert [package.name for package in await make(platform=platform).install(["app"])] == ["app"]
+    (tmp_path / "all.txt").write_text(f"app==1.0 --hash=sha256:{digest}\n")
+    fill(tmp_path / "all", pins=tmp_path / "all.txt", python=PYTHON, platform=platform)
+    assert (tmp_path / "all" / "app").is_dir()
+
+
+# -- the minimum age
+
+
+async def test_an_older_release_is_taken_instead_of_a_young_one(index: Index, make: Make) -> None:
+    """The minimum age is no refusal where something older fits."""
+    index.add("app", "1.0", days=10)
+    index.add("app", "2.0", days=1)
+    assert [package.version for package in await make(min_age_days=3).install(["app"])] == ["1.0"]
+
+
+@pytest.mark.parametrize("asked", ["app", "app==2.0", "needs-app"])
+async def test_a_release_that_is_too_young_is_refused(asked: str, index: Index, make: Make) -> None:
+    """The refusal names the release, its age and the minimum; a source of an older one doesn't blur that."""
+    index.add("app", "1.0", days=10, source=True)
+    index.add("app", "2.0", days=1)
+    index.add("needs-app", requires=("app",))
+    reason = r"Too young: app 2\.0 \(released 1\.0 days ago\)\. .*at least 3 days"
+    assert isinstance(await refused(make(min_age_days=3), asked, match=reason), InstallRefused)
+    assert await make(min_age_days=0).install(["app"])
+
+
+async def test_a_release_of_unstated_age_is_refused(index: Index, make: Make) -> None:
+    """An index that doesn't say when a file was uploaded can't be held to a minimum age."""
+    index.add("app", days=None)
+    await refused(make(), "app", match="doesn't say when it was uploaded")
+    assert await make(min_age_days=0).install(["app"])
+
+
+async def test_the_persons_configuration_cannot_lower_the_minimum_age(index: Index, make: Make, tmp_path: Path) -> None:
+    """Uv's own configuration may exempt a package from uv's limit; nbagent's policy still holds."""
+    (tmp_path / "config" / "uv").mkdir(parents=True)
+    (tmp_path / "config" / "uv" / "uv.toml").write_text("exclude-newer-package = { app = false }\n")
+    index.add("app", days=1)
+    await refused(make(), "app", match="Too young")
+
+
+# -- what the index can't give
+
+
+async def test_a_name_that_does_not_exist_is_refused(index: Index, make: Make) -> None:
+    """The reason reminds that language models invent names."""
+    error = await refused(make(), "pandas-magic-utils", match="no distribution called pandas-magic-utils")
+    assert isinstance(error, InstallRefused)
+    assert "invent names" in str(error)
+    assert index.requests == ["/simple/pandas-magic-utils/"]
+
+
+async def test_a_dependency_that_does_not_exist_is_refused(index: Index, make: Make) -> None:
+    """It isn't said of the package that was asked for."""
+    index.add("app", requires=("nowhere",))
+    await refused(make(), "app", match="depends on nowhere, which the index doesn't have")
+
+
+@pytest.mark.parametrize("where", ["{0}/files/x-1.0-py3-none-any.whl", "git+{0}/x.git", "file:///etc/hostname"])
+async def test_an_address_in_a_dependency_is_not_followed(index: Index, make: Make, where: str) -> None:
+    """Nor in a dependency of a dependency: who publishes a package must not say where this machine calls."""
+    elsewhere = Index()
+    try:
+        elsewhere.add("x")
+        index.add("deep", requires=(f"x @ {where.format(elsewhere.url)}",))
+        index.add("app", requires=("deep",))
+        for name in ("deep", "app"):
+            await refused(make(), name, match="address of its own|invalid metadata")
+        assert elsewhere.requests == []
+    finally:
+        elsewhere.close()
+
+
+async def test_source_distributions_are_not_built(index: Index, make: Make) -> None:
+    """Building runs a stranger's code on the host; the file isn't even fetched."""
+    index.add("app", source=True)
+    assert isinstance(await refused(make(), "app", match="app comes as source only"), InstallRefused)
+    assert [path for path in index.requests if path.startswith("/files/")] == []
+
+
+async def test_a_version_that_does_not_exist_is_an_error(index: Index, make: Make) -> None:
+    """The reason is uv's."""
+    index.add("app")
+    await refused(make(), "app>=9", match=r"No versions fit together.*app>=9")
+
+
+async def test_a_wheel_with_another_hash_is_refused(index: Index, make: Make) -> None:
+    """What was announced and what came differ."""
+    index.add("app", sha256="0" * 64)
+    assert isinstance(await refused(make(), "app", match="not the one that the index announced"), InstallRefused)
+
+
+@pytest.mark.parametrize("cut", [20, 200])
+async def test_a_truncated_wheel_is_an_error(cut: int, index: Index, make: Make) -> None:
+    """Nothing of it stays."""
+    index.add("app", files={"app/__init__.py": "x = 1\n" * 50}, cut=cut)
+    await refused(make(), "app", match=r"can't be (fetched|read)|not the one")
+
+
+# -- an index in trouble
+
+
+async def test_a_busy_index_is_asked_again(index: Index, make: Make) -> None:
+    """A 503 or two are no failure."""
+    index.add("app")
+    index.failures = 1
+    assert len(await make().install(["app"])) == 1
+
+
+async def test_an_index_that_stays_busy_is_given_up(index: Index, make: Make) -> None:
+    """After a bounded number of tries, with its status in the reason."""
+    index.failures = 1000
+    started = time.monotonic()
+    assert isinstance(await refused(make(), "app", match="503"), IndexUnreachableError)
+    assert time.monotonic() - started < 30
+    assert len(index.requests) < 10
+
+
+async def test_an_index_that_is_gone_is_an_error(
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A refused connection is not taken for a name that doesn't exist."""
+    gone = Index()
+    gone.close()
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://person:secret@127.0.0.1:{gone.server.server_port}/simple")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    error = await refused(make(), "app", match="can't be read")
+    assert isinstance(error, IndexUnreachableError)
+    assert "secret" not in str(error)
+
+
+async def test_an_index_that_hangs_is_given_up(index: Index, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline is nbagent's own, and uv doesn't outlive it."""
+    monkeypatch.setattr(resolver, "RESOLVE_SECONDS", 1.0)
+    index.slow = True
+    assert isinstance(await refused(make(), "app", match="did not answer in time"), IndexUnreachableError)
+    assert children() == []
+
+
+# -- running uv
+
+
+def test_uv_is_not_told_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables that say where packages come from pass; secrets, and what would weaken a check, don't."""
+    for name in ("UV_NO_VERIFY_HASHES", "UV_TARGET", "UV_EXCLUDE_NEWER", "UV_OVERRIDE", "OPENAI_API_KEY", "PYTHONPATH"):
+        monkeypatch.setenv(name, "1")
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE"):
+        monkeypatch.setenv(name, "mine")
+    passed = resolver.environment()
+    assert {name for name, value in passed.items() if value == "mine"} >= {
+        "UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE",
+    }  # fmt: skip
+    weak = {"UV_NO_VERIFY_HASHES", "UV_TARGET", "UV_EXCLUDE_NEWER", "UV_OVERRIDE", "OPENAI_API_KEY", "PYTHONPATH"}
+    assert weak & set(passed) == set()
+
+
+async def test_a_projects_configuration_is_not_read(index: Index, make: Make, tmp_path: Path) -> None:
+    """A `uv.toml` or `pyproject.toml` above the session's folder may be a stranger's."""
+    (tmp_path / "uv.toml").write_text("no-index = true\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.uv]\nno-index = true\n")
+    (tmp_path / "session").mkdir()
+    (tmp_path / "session" / "uv.toml").write_text("no-index = true\n")
+    index.add("app")
+    assert len(await make(folder=tmp_path / "session" / "deep" / "site").install(["app"])) == 1
+
+
+def test_credentials_are_not_repeated() -> None:
+    """An index's URL may carry them, and what uv says may reach a model and a notebook."""
+    assert resolver.shorten("error: no\n  http://me:secret@index.test/x") == "no http://index.test/x"
+
+
+async def test_a_missing_uv_is_an_error_with_its_mend(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package and without a binary on PATH."""
+    monkeypatch.setitem(sys.modules, "uv", None)
+    monkeypatch.setenv("PATH", "/nowhere")
+    await refused(make(), "app", match="pip install uv")

@@ -1,0 +1,97 @@
+"""HTML, SVG and CSS that load nothing, and still look as they did."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import machine
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safety.sanitize import cases
+
+from nbagent.safety.sanitize.left_out import LeftOut
+from nbagent.safety.sanitize.markup import clean_html, clean_svg
+
+PANDAS = """<div>
+<style scoped>
+    .dataframe tbody tr th:only-of-type { vertical-align: middle; }
+    .dataframe thead th { text-align: right; }
+</style>
+<table border="1" class="dataframe"><thead><tr style="text-align: right;"><th></th><th>a</th></tr></thead>
+<tbody><tr><th>0</th><td>1</td></tr></tbody></table></div>"""
+ADDRESS = re.compile(
+    r"""(?:src|href|srcset|poster|background|action|data|style)="[^"]*(?:h\.invalid|x1x)""", re.IGNORECASE
+)
+
+
+@pytest.mark.parametrize("case", cases.HTML.strip().split("\n"))
+def test_nothing_that_loads_is_left(case: str) -> None:
+    """No attribute and no rule of a style sheet holds the address, but for a link's and a picture's own data."""
+    given = cases.fill(case, h="h.invalid", n="x1x")
+    written = re.sub(r'src="data:image/svg[^"]*"', "", clean_html(given))
+    assert not re.search(
+        r"<(?:script|iframe|object|embed|link|meta|base|form|input|video|audio|source|portal)", written
+    )
+    for tag in re.findall(r"<[a-zA-Z][^<>]*>", written):
+        assert tag.startswith("<a ") or not ADDRESS.search(tag), tag
+    for sheet in re.findall(r"<style>(.*?)</style>", written, re.DOTALL):
+        assert "h.invalid" not in sheet
+
+
+def test_a_table_of_pandas_looks_as_it_did() -> None:
+    """Its table and its style stay; the style holds for this output alone."""
+    written = clean_html(PANDAS)
+    assert "@scope {\n.dataframe tbody tr th:only-of-type { vertical-align: middle; }" in written
+    assert '<table border="1" class="dataframe">' in written
+    assert '<tr style="text-align: right;">' in written
+    assert "Left out" not in written
+
+
+def test_what_was_left_out_is_said() -> None:
+    """With its kind and the host, at the place of a picture and at the end."""
+    written = clean_html("a<img src='http://h.invalid/x?d=SECRET'>b<script src='//j.invalid'></script>")
+    assert "a<em>[picture left out]</em>b" in written
+    assert "a picture from h.invalid" in written
+    assert "a script element from j.invalid" in written
+    assert "SECRET" not in written
+
+
+def test_a_link_says_where_it_leads() -> None:
+    """Its address stands behind it, and it opens without a way back; one that leads into the server has none."""
+    written = clean_html('<a href="https://x.example/?d=1" onclick="x()">click</a> <a href="/api/shutdown">no</a>')
+    assert '<a href="https://x.example/?d=1" rel="noopener noreferrer nofollow">click</a>' in written
+    assert "<small>[https://x.example/?d=1]</small>" in written
+    assert "/api/shutdown" not in written
+
+
+def test_a_picture_of_its_own_stays() -> None:
+    """In HTML and in SVG."""
+    picture = '<img src="data:image/png;base64,AAAA" alt="x">'
+    assert clean_html(picture) == picture
+    drawing = '<svg viewBox="0 0 9 9"><defs><path id="a" d="M0 0"/></defs><use xlink:href="#a" fill="url(#b)"/></svg>'
+    written = clean_svg(drawing, LeftOut())
+    assert written.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">')
+    assert '<use xlink:href="#a" fill="url(#b)">' in written
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("<div>", "<b><p>", "<a x='", "<font size=1><p>", "<table>", "<svg><g>", "<style>", "<!-", "<i></i></b>"),
+        *("<script>", "<b><i><p>x</b></i>y</p>", "<p =\"='", "<a href=x>"),
+    ],
+)
+def test_hostile_markup_costs_time_by_its_size(piece: str) -> None:
+    """Depth, tags that are never closed or closed by others: an HTML parser alone needs minutes for some of these."""
+    started = time.monotonic()
+    clean_html(piece * (300_000 // len(piece)))
+    assert time.monotonic() - started < 200 * machine.pace()
+
+
+@given(text=st.text(alphabet="<>/\"'= abpsg!-&#;:()[]{}@\\\x00\n", max_size=200))
+def test_any_text_is_taken(text: str) -> None:
+    """Nothing raises, and what comes out comes out the same again, links and notes aside."""
+    clean_html(text)
+    clean_html(f'<style>{text}</style><b style="{text}">')

@@ -1,0 +1,82 @@
+"""What a person gives a session is checked before anything is started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbagent.errors import DataError, UsageError
+from nbagent.policy import Limits, TrustLevel
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.session.inputs import clean_question, known_restore, resolve_data, sandbox_spec
+from nbagent.settings import Settings
+
+
+def test_data_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    """Missing, special, ambiguous and nameless data is refused in a sentence, before anything is started."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a").mkdir()
+    for path in (tmp_path / "x.csv", tmp_path / "a" / "x.csv"):
+        path.write_text("1")
+    (tmp_path / "a" / "link.csv").symlink_to("../x.csv")
+    (tmp_path / "linked").symlink_to("/etc")
+    cases: list[tuple[list[Any], str]] = [
+        ([tmp_path / "nothing.csv"], "no file or folder"),
+        ([tmp_path / "pipe"], "neither a file nor a folder"),
+        (["/dev/null"], "neither a file nor a folder"),
+        (["/"], "root of the file system"),
+        ([tmp_path / "x.csv", tmp_path / "a" / "x.csv"], "same name"),
+        ([tmp_path / ("n" * 300)], "can't be used"),
+        ([tmp_path / "x.csv" / "y"], "can't be used"),
+        (["a\0b"], "can't be used"),
+        ([tmp_path / "a" / "link.csv"], f"is a link to '{tmp_path}/x.csv', outside of its folder"),
+        ([tmp_path / "linked"], "is a link to '/etc', outside of its folder"),
+        ([tmp_path / os.fsdecode(b"caf\xe9.csv")], "no file or folder"),
+    ]
+    for given, says in cases:
+        with pytest.raises(DataError, match=says):
+            resolve_data(given)
+    (tmp_path / os.fsdecode(b"caf\xe9.csv")).touch()
+    with pytest.raises(DataError, match="not UTF-8"):
+        resolve_data([tmp_path / os.fsdecode(b"caf\xe9.csv")])
+
+
+def test_the_same_data_twice_is_once(tmp_path: Path) -> None:
+    """A file that is given by two ways is seen once."""
+    (tmp_path / "x.csv").touch()
+    (tmp_path / "link.csv").symlink_to("x.csv")
+    assert len(resolve_data([tmp_path / "x.csv", str(tmp_path / "x.csv"), tmp_path / "link.csv"])) == 1
+
+
+def test_arguments_come_before_settings(tmp_path: Path) -> None:
+    """What an argument leaves open is the person's setting; limits that may stay unenforced add up."""
+    (tmp_path / "x.csv").touch()
+    chosen = Settings(trust="untrusted", timeout=7, memory_mb=700, image="mine:1", accept=["pids"], keep_minutes=2)
+    by_settings = sandbox_spec(chosen, owner="s", data=str(tmp_path / "x.csv"), accept=["cpu"])
+    assert by_settings.trust.level is TrustLevel.UNTRUSTED
+    assert (by_settings.trust.limits.timeout, by_settings.trust.limits.memory_mb) == (7, 700)
+    assert (by_settings.image, by_settings.accept) == ("mine:1", {"pids", "cpu"})
+    assert (by_settings.owner, by_settings.keep) == ("s", 120)
+    assert by_settings.data == (Mount(tmp_path / "x.csv", "/tmp/data/x.csv"),)
+    by_arguments = sandbox_spec(chosen, owner="s", trust="isolated", timeout=3, memory_mb=300, image="other:2")
+    assert by_arguments.trust.level is TrustLevel.ISOLATED
+    assert (by_arguments.trust.limits.timeout, by_arguments.trust.limits.memory_mb) == (3, 300)
+    assert (by_arguments.image, by_arguments.data) == ("other:2", ())
+    whole = sandbox_spec(chosen, owner="s", limits=Limits(memory_mb=300), timeout=3)
+    assert (whole.trust.level, whole.trust.limits) == (TrustLevel.UNTRUSTED, Limits(memory_mb=300))
+
+
+def test_ways_to_restore_are_known_by_name() -> None:
+    """The error lists the ways there are."""
+    assert [known_restore(each) for each in ("nothing", "replay")] == ["nothing", "replay"]
+    with pytest.raises(UsageError, match="no way 'rewind' to restore") as caught:
+        known_restore("rewind")
+    assert "nothing, replay" in caught.value.mend
+
+
+def test_a_question_is_cleaned() -> None:
+    """What can't be sent or kept is replaced; the rest is to the letter."""
+    assert clean_question("  Größe\0 🐧\ud800? \n") == "Größe 🐧??"
