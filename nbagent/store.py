@@ -50,9 +50,9 @@ LIMIT = 4096 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-def state_root(override: Path | None = None) -> Path:
+def state_root(override: str | Path | None = None) -> Path:
     """The folder of all that nbagent remembers for this person."""
-    return override.expanduser() if override else platformdirs.user_state_path("nbagent")
+    return Path(override).expanduser() if override else platformdirs.user_state_path("nbagent")
 
 
 def new_session_id() -> str:

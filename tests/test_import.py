@@ -42,7 +42,7 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     found = modules("from nbagent.faces.cli.app import main; main()", *words)
     assert "typer" in found
     # Newer versions of Typer read a command's options with pydantic.
-    own = {"asyncio", "pydantic"} if len(words) > 1 else {"asyncio"}
+    own = {"asyncio", "msgspec"} | ({"pydantic"} if len(words) > 1 else set())
     assert found & (HEAVY - own) == set()
 
 

@@ -39,7 +39,7 @@ THREATS: dict[int, tuple[str, str]] = {
     10: (
         "files are planted that the host runs",
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
-        "test_settings.py::test_nothing_is_read_from_the_current_folder "
+        "test_options.py::test_nothing_is_read_from_the_current_folder "
         "packages/test_resolver.py::test_a_projects_configuration_is_not_read",
     ),
     11: ("another sandbox is reached", "sandbox/test_handoff.py::test_folders_are_private"),

@@ -73,7 +73,7 @@ def key_name(key: bytes | None) -> str:
     return seal(b"nbagent audit key", key)[:16] if key is not None else ""
 
 
-def read_key(path: Path | None) -> bytes | None:
+def read_key(path: str | Path | None) -> bytes | None:
     """The key in a file, without the line's end behind it; None if there is no file named.
 
     Raises:
@@ -82,7 +82,7 @@ def read_key(path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
-        key = path.expanduser().read_bytes().rstrip(b"\r\n")
+        key = Path(path).expanduser().read_bytes().rstrip(b"\r\n")
     except OSError as error:
         raise UsageError(
             f"The audit key {path} can't be read: {error.strerror}.", mend="Check --key-file, or audit_key_file."

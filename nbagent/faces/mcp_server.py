@@ -273,7 +273,7 @@ async def serve(
             from nbagent import settings
             from nbagent.faces import mcp_http
 
-            token = settings.load().mcp_token.get_secret_value()
+            token = settings.load().mcp_token
             await mcp_http.serve(app, at=http, token=token, origins=origins, say=say)
     finally:
         stopping = asyncio.create_task(server.stop())

@@ -16,7 +16,6 @@ from nbagent.forge.tool import Draft, Tool, digest, encode
 from nbagent.forge.workshop import Progress, Workshop, isolating
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
@@ -228,7 +227,4 @@ class ToolForge:
 
 def _usual() -> SandboxSpec:
     """A sandbox as the settings have it."""
-    chosen = settings.load()
-    trust = trust_for(TrustLevel.parse(chosen.trust), security=chosen.security_options)
-    install = trust.narrow(chosen.install_policy)
-    return SandboxSpec(trust=trust, install=install, accept=frozenset(chosen.accept), image=chosen.image)
+    return SandboxSpec.of(settings.load())

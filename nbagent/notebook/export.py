@@ -4,8 +4,9 @@ Its first code cell names the packages in PEP 723's form, with exact versions, w
 kernels act on. A cell that failed is marked `raises-exception`, so that a re-run goes on where the session went on. A
 cell that had to be stopped, or that took its kernel with it, would do so again, and stands as text.
 
-Whatever code, a model or a question put into it, the notebook loads nothing when it is opened (`nbagent.safety.sanitize`), and
-what came to a cell after its end says when. Its code is as it ran: it runs only when somebody runs it.
+Whatever code, a model or a question put into it, the notebook loads nothing when it is opened
+(`nbagent.safety.sanitize`), and what came to a cell after its end says when. Its code is as it ran: it runs only when
+somebody runs it.
 """
 
 from __future__ import annotations

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
+from nbagent.errors import UsageError
+from nbagent.policy import InstallPolicy, Network, Trust, TrustLevel, asking, trust_for
 from nbagent.sandbox.data import mounts
 from nbagent.sandbox.data.mounts import Mount
 
 if TYPE_CHECKING:
-    from nbagent.settings import Settings
+    from nbagent.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,21 +42,64 @@ class SandboxSpec:
     keep: float = 0.0
     late_data: bool = False
 
+    @classmethod
+    def of(cls, options: Options, *, data: Sequence[Mount] = (), owner: str = "") -> SandboxSpec:
+        """What a sandbox is to be by a person's options. There is no other way from options to a sandbox.
 
-def spec_for_settings(chosen: Settings, trust: str | None = None) -> SandboxSpec:
-    """The sandbox that a person's settings describe, without data.
+        Args:
+            options: Theirs.
+            data: What it sees read-only; the level `isolated` gets memory by its size.
+            owner: The session's id; the sandbox of a session can be taken over, any other ends with its controller.
 
-    Args:
-        chosen: The settings.
-        trust: Another trust level.
+        Raises:
+            UsageError: An option is unknown, of the wrong kind, or contradicts another one.
+        """
+        security = options.security_options
+        trust = trust_for(
+            TrustLevel.parse(options.trust),
+            data_bytes=sum(size_of(mount.source) for mount in data),
+            security=asking(security) if options.ask_hosts else security,
+            session_mb=options.session_mb,
+            result_mb=options.result_mb,
+        )
+        if options.ask_hosts:
+            check_asking(trust)
+        return cls(
+            trust=trust if options.limits is None else replace(trust, limits=options.limits),
+            data=tuple(data),
+            accept=frozenset(options.accept),
+            install=trust.narrow(options.install_policy),
+            image=options.image,
+            owner=owner,
+            keep=60 * options.keep_minutes if owner else 0.0,
+        )
+
+
+def check_asking(trust: Trust) -> None:
+    """Complain where nobody would ever be asked for a host: who wants to be must not believe that they are.
 
     Raises:
-        UsageError: There is no such level.
+        UsageError: The sandbox reaches all hosts, or none.
     """
-    level = TrustLevel.parse(chosen.trust if trust is None else trust)
-    found = trust_for(level, security=chosen.security, memory_mb=chosen.memory_mb, cpus=chosen.cpus)
-    install = found.narrow(chosen.install_policy)
-    return SandboxSpec(trust=found, install=install, accept=frozenset(chosen.accept), image=chosen.image)
+    if trust.network is not Network.LISTED:
+        reach = "every host" if trust.network is Network.FULL else "no hosts"
+        raise UsageError(
+            f"This session's code reaches {reach}, so it will not ask for any.",
+            mend="Start a session with --ask-hosts, or with security options that permit a network.",
+        )
+
+
+def size_of(source: Path) -> int:
+    """Bytes of a file, or of all files below a folder; counting stops at 100,000 files."""
+    if source.is_file():
+        return source.stat().st_size
+    total = 0
+    for number, path in enumerate(source.rglob("*")):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_size if path.is_file() and not path.is_symlink() else 0
+        if number > 100_000:
+            break
+    return total
 
 
 def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
@@ -68,10 +114,8 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent import settings
 
-    chosen = settings.load()
-    spec = spec_for_settings(chosen, os.environ.get("NBAGENT_TRUST") or config.get("trust"))
+    chosen = settings.load(trust=os.environ.get("NBAGENT_TRUST") or config.get("trust"))
     wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
     folder = Path(cwd or Path.cwd()).resolve()
-    if not wanted or not folder.is_dir():
-        return spec
-    return replace(spec, data=tuple(mounts.for_client(folder)))
+    data = mounts.for_client(folder) if wanted and folder.is_dir() else ()
+    return SandboxSpec.of(chosen, data=data)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from nbagent.errors import UsageError
+from nbagent.options import Options
 from nbagent.safety.budget import Budget
 from nbagent.safety.redaction import Redactor
-from nbagent.settings import Settings
 
 Replies = Literal["tools", "structured"]
 
@@ -41,52 +41,26 @@ class AgentOptions:
     forge: bool = False
 
     @classmethod
-    def of(
-        cls,
-        chosen: Settings,
-        *,
-        model: str | None = None,
-        fallback: Sequence[str] | None = None,
-        critic: str | None = None,
-        replies: Replies | None = None,
-        max_attempts: int | None = None,
-        max_iterations: int | None = None,
-        budget: Budget | str | None = None,
-        redact: str | None = None,
-        forge: bool | None = None,
-    ) -> AgentOptions:
-        """What was given, and where it is None, what the settings say.
+    def of(cls, chosen: Options) -> AgentOptions:
+        """What a person's options make of an agent.
 
         Raises:
             UsageError: Something of this is wrong.
         """
-        attempts = chosen.max_attempts if max_attempts is None else max_attempts
-        if attempts < 1:
-            raise UsageError(f"max_attempts must be at least 1, not {attempts}.")
-        form = known_replies(chosen.replies if replies is None else replies)
-        if forge and form == "structured":
-            raise UsageError(
-                "A model with structured replies calls no tools, so it can't make any.", mend="Leave one out."
-            )
+        if chosen.max_attempts < 1:
+            raise UsageError(f"max_attempts must be at least 1, not {chosen.max_attempts}.")
+        form = known_replies(chosen.replies)
         return cls(
-            model=model or chosen.model,
-            fallback=chosen.fallback if fallback is None else fallback,
-            critic=(chosen.critic if critic is None else critic) or "",
+            model=chosen.model,
+            fallback=chosen.fallback,
+            critic=chosen.critic,
             replies=form,
-            max_attempts=attempts,
-            max_iterations=chosen.max_iterations if max_iterations is None else max_iterations,
-            budget=budget if isinstance(budget, Budget) else Budget.parse(budget or "", base=_own_budget(chosen)),
-            redact=Redactor(chosen.redact if redact is None else redact),
-            forge=chosen.forge if forge is None else forge,
+            max_attempts=chosen.max_attempts,
+            max_iterations=chosen.max_iterations,
+            budget=chosen.budget,
+            redact=Redactor(chosen.redact),
+            forge=chosen.forge,
         )
-
-
-def _own_budget(chosen: Settings) -> Budget:
-    """The person's own budget, for what they did not name anew."""
-    try:
-        return Budget.parse(chosen.budget)
-    except UsageError as error:
-        raise UsageError(f"The setting budget is wrong. {error.message}", mend=error.mend) from None
 
 
 def known_replies(form: str) -> Replies:

@@ -8,37 +8,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 from nbagent import audit, settings, store
 from nbagent.agent.providers.opener import ModelOpener
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import FileSaved, Package, Record, RedactionSet, SessionEnded
 from nbagent.kernel.cell import Cell
-from nbagent.kernel.kernel import Kernel, Restore
+from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.ends import Source
 from nbagent.mcp.client import McpClient
 from nbagent.notebook import place
 from nbagent.notebook.record import Recording
+from nbagent.options import Keywords, Options
+from nbagent.options import declared as option
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.requirements import declared
-from nbagent.policy import MIB, Limits
-from nbagent.safety.budget import Budget
-from nbagent.safety.consent import Consent, Decision, Mode, Unattended
+from nbagent.policy import MIB
+from nbagent.safety.consent import Consent, Decision, Mode
 from nbagent.safety.ledger import Ledger, ledger
 from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
+from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import saved, startup
 from nbagent.session.attachments import Given
 from nbagent.session.cells import Cells
 from nbagent.session.conversation import Answer, Conversation, hosts_told, streamed
 from nbagent.session.files import Listing, SessionFiles, Uploaded
-from nbagent.session.inputs import Data, check_asking, known_engine, known_restore, mcp_servers, sandbox_spec
-from nbagent.session.options import AgentOptions, Replies
+from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
+from nbagent.session.options import AgentOptions
 from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
@@ -59,52 +61,17 @@ Part = TypeVar("Part")
 class Session:
     """A conversation about data, whose code runs in a sandboxed kernel.
 
-    Use it as an asynchronous context manager. What is None is taken from the person's settings.
+    Use it as an asynchronous context manager. What isn't given is taken from the person's settings.
 
     Args:
-        model: `provider:model` or `replay:FILE`; found by itself when the first question comes, if it isn't named.
-        fallback: Models that are asked, in this order, where the one before them fails.
-        critic: A model that criticises code that failed before it is tried again, or `same` for the model itself; each
-            critique is a call. None by default.
-        replies: `structured` for a model that can't call tools: it replies with `nbagent.agent.GeneratedCode` as JSON,
-            and is offered no tools of MCP servers, nor of the forge. `tools` by default.
-        max_attempts: Replies in a row whose code may fail before the model must answer in words.
-        max_iterations: How often an answer is sent back whose numbers stand in no output; once by default, 0 for never.
-        budget: What one question may use, such as `0.50usd, 200k tokens, 10min, 20steps`, or a `Budget`; by default 30
-            steps, which are calls of the model. Once it is used up a person is asked; where nobody is, the turn ends.
-        redact: What is hidden in what goes to models: `secrets` (default), `pii` (also addresses of mail, numbers of
-            cards, accounts and social security) or `none`. The notebook keeps it.
-        data: Files and folders that the sandbox sees read-only at `/tmp/data/NAME`; as a dict, by names of your own.
-        engine: `docker`, `bubblewrap` or `local`; the best that works here by default.
-        trust: `isolated`, `sandboxed`, `untrusted` or `trusted`.
-        limits: Bounds that replace the trust level's own, whole.
-        timeout: Seconds a cell may run.
-        memory_mb: Memory of the sandbox in MiB.
-        image: The Docker image of the kernel.
-        security: Security options that replace the trust level's own, by name (`nbagent.policy.OPTIONS`), for example
-            `{"allowed_hosts": ["api.example.org"]}`.
-        accept: Names of limits that may stay unenforced.
-        ask_hosts: Whether somebody follows the events and answers `HostAsked` with `approve_host`; then code reaches
-            hosts at any level, those listed and those allowed. Otherwise a host that isn't listed is denied at once.
-        approvals: What a person is asked about before the model does it: `never-ask` (default), `auto-edit` (programs,
-            installs, tools of MCP servers), `allow-list` (what no rule allows), or `ask` (everything).
-        allow: Rules of what nobody is asked about, such as `install:polars`, besides those of the settings.
-        attended: Whether somebody follows the events and answers `ApprovalAsked` with `approve`.
-        unattended: What becomes of such a question otherwise, `reject` (default) or `approve`.
-        mcp: A file of MCP servers whose tools the model is offered, outside of the sandbox; True for the person's own
-            `mcp.json`, False for none.
-        forge: Whether the model may make tools in sandboxes of their own, and use those of the library; not by default.
-        record: A file to which the model's replies are written, in the form that `replay:` reads.
-        restore: `replay` runs the cells that succeeded again when a kernel was lost, `nothing` does not.
+        options: What it is to be; the person's settings by default.
         session: An id for a new session; made up by default.
-        state_dir: Where sessions are kept.
-        output_dir: A folder for the files that cells leave in /tmp/output and /workspace, made when the first comes;
-            nothing in it is written over. By default they stay in the session's own.
-        log_level: `debug`, `info`, `warning` or `error`: what is logged to standard error. Nothing by default.
         pool: Warm kernels, one of which is taken if it fits; small data is copied into it, as it is at the start.
+        **keywords: Single options by name (`nbagent.options.Options`), in place of those.
 
     Attributes:
         id: The session's name, also of its folder.
+        options: What it is to be.
         status: Where it is in its life.
         consent: What the model must ask for; its mode may be changed at any time.
         ask_hosts: As given; to be changed only before the start.
@@ -116,97 +83,46 @@ class Session:
 
     def __init__(
         self,
+        options: Options | None = None,
         *,
-        model: str | None = None,
-        fallback: Sequence[str] | None = None,
-        critic: str | None = None,
-        replies: Replies | None = None,
-        max_attempts: int | None = None,
-        max_iterations: int | None = None,
-        budget: Budget | str | None = None,
-        redact: str | None = None,
-        data: Data = (),
-        engine: str | None = None,
-        trust: str | None = None,
-        limits: Limits | None = None,
-        timeout: float | None = None,
-        memory_mb: int | None = None,
-        image: str | None = None,
-        security: Mapping[str, Any] | None = None,
-        accept: Sequence[str] = (),
-        ask_hosts: bool = False,
-        approvals: str | None = None,
-        allow: Sequence[str] = (),
-        attended: bool = False,
-        unattended: Unattended | None = None,
-        mcp: str | Path | bool = True,
-        forge: bool | None = None,
-        record: str | Path | None = None,
-        restore: Restore | None = None,
         session: str | None = None,
-        state_dir: str | Path | None = None,
-        output_dir: str | Path | None = None,
-        log_level: str | None = None,
         pool: KernelPool | None = None,
+        **keywords: Unpack[Keywords],
     ) -> None:
-        chosen = settings.load()
-        self._engine_name = known_engine(engine or chosen.engine)
-        self._options = AgentOptions.of(
-            chosen,
-            model=model,
-            fallback=fallback,
-            critic=critic,
-            replies=replies,
-            max_attempts=max_attempts,
-            max_iterations=max_iterations,
-            budget=budget,
-            redact=redact,
-            forge=forge,
-        )
+        chosen = self.options = (options or settings.load()).but(**keywords)
+        self._engine_name = known_engine(chosen.engine)
+        self._agent = AgentOptions.of(chosen)
         self._model = ModelOpener(
-            self._options.model,
-            record=Path(record) if record else None,
-            fallback=self._options.fallback,
-            critic=self._options.critic,
-            priced=self._options.budget.money is not None,
-            structured=self._options.replies == "structured",
+            chosen.model,
+            record=Path(chosen.record) if chosen.record else None,
+            fallback=chosen.fallback,
+            critic=chosen.critic,
+            priced=chosen.budget.money is not None,
+            structured=chosen.replies == "structured",
         )
-        self._restore = known_restore(chosen.restore if restore is None else restore)
+        self._restore = known_restore(chosen.restore)
         self.id = session or store.new_session_id()
-        self._spec = sandbox_spec(
-            chosen,
-            owner=self.id,
-            data=data,
-            trust=trust,
-            limits=limits,
-            timeout=timeout,
-            memory_mb=memory_mb,
-            image=image,
-            security=security,
-            accept=accept,
-            ask_hosts=ask_hosts,
-        )
-        if record:
-            store.check_not_data(Path(record), [mount.source for mount in self._spec.data])
-        self.ask_hosts = ask_hosts
-        self._servers = mcp_servers(mcp, default=chosen.mcp_config)
+        self._spec = SandboxSpec.of(chosen, owner=self.id, data=resolve_data(chosen.data))
+        if chosen.record:
+            store.check_not_data(Path(chosen.record), [mount.source for mount in self._spec.data])
+        self.ask_hosts = chosen.ask_hosts
+        self._servers = mcp_servers(chosen.mcp)
         self._tools: McpClient | None = None
         self._forge: ToolForge | None = None
         self._state: StateManager | None = None
-        self._state_url = chosen.state_url.get_secret_value()
         self.consent = Consent(
-            Mode.parse(chosen.approvals if approvals is None else approvals),
+            Mode.parse(chosen.approvals),
             lambda event: self._running_journal().emit(event),
-            allow=[*chosen.approvals_allow, *allow],
-            attended=attended,
-            unattended=chosen.unattended if unattended is None else unattended,
+            allow=chosen.allow,
+            attended=chosen.attended,
+            unattended=chosen.unattended,
         )
-        self._keeps_mode, self._keeps_redaction = approvals is None, redact is None
-        self._root = store.state_root(Path(state_dir) if state_dir else chosen.state_dir)
-        wanted = output_dir or chosen.output_dir
-        self._output = Path(wanted).expanduser().absolute() if wanted else None
+        self._keeps_mode = keywords.get("approvals") is None
+        self._keeps_redaction = keywords.get("redact") is None
+        self._root = store.state_root(chosen.state_dir)
+        self._output = Path(chosen.output_dir).expanduser().absolute() if chosen.output_dir else None
         self._audit_key = audit.read_key(chosen.audit_key_file)
-        self._telemetry = Telemetry(self.id, level=log_level or chosen.log_level, format=chosen.log_format)
+        self._telemetry = Telemetry(self.id, level=chosen.log_level, format=chosen.log_format)
         self._audit: audit.Audit | None = None
         self._pool = pool
         self.status: Status = "new"
@@ -296,7 +212,7 @@ class Session:
         self.status = "running"
 
     @classmethod
-    async def connect(cls, session: str, **options: Any) -> Session:
+    async def connect(cls, session: str, **keywords: Unpack[Keywords]) -> Session:
         """Go on with a session whose process is gone: `resumed`, started.
 
         Raises:
@@ -304,31 +220,12 @@ class Session:
             StoreError: Another process has it.
             SandboxError: No sandbox can be started in place of its own.
         """
-        known = cls.resumed(session, **options)
+        known = cls.resumed(session, **keywords)
         await known.start()
         return known
 
     @classmethod
-    def resumed(
-        cls,
-        session: str,
-        *,
-        model: str | None = None,
-        budget: Budget | str | None = None,
-        redact: str | None = None,
-        replies: Replies | None = None,
-        ask_hosts: bool = False,
-        approvals: str | None = None,
-        allow: Sequence[str] = (),
-        attended: bool = False,
-        unattended: Unattended | None = None,
-        forge: bool | None = None,
-        record: str | Path | None = None,
-        restore: Restore | None = None,
-        state_dir: str | Path | None = None,
-        output_dir: str | Path | None = None,
-        log_level: str | None = None,
-    ) -> Session:
+    def resumed(cls, session: str, **keywords: Unpack[Keywords]) -> Session:
         """A session whose process is gone, to be started again: with its log, and its kernel's variables if that lives.
 
         If the kernel does not live any more, `start` makes a new one, and an event says what is lost. Questions and
@@ -336,49 +233,22 @@ class Session:
 
         Args:
             session: Its id, or enough of its beginning.
-            model: As for a new session.
-            budget: As for a new session.
-            redact: As for a new session; without it no less is hidden than was until now.
-            replies: As for a new session.
-            ask_hosts: As for a new session.
-            approvals: As for a new session; by default what the session had, or the settings if those ask for more.
-            allow: As for a new session.
-            attended: As for a new session.
-            unattended: As for a new session.
-            forge: As for a new session.
-            record: As for a new session.
-            restore: As for a new session, from now on: `replay` knows the cells of the kernel that is taken over too. A
-                kernel that is gone already is not brought back.
-            state_dir: Where sessions are kept.
-            output_dir: As for a new session.
-            log_level: As for a new session.
+            **keywords: Options that hold from now on, by name. What its sandbox is can't be changed. Nobody is asked
+                about less, and nothing less is hidden, than until now, unless it is named here. `restore="replay"`
+                knows the cells of a kernel that is taken over too; one that is gone already is not brought back.
 
         Raises:
-            UsageError: There is none of that name.
+            UsageError: There is none of that name, or an option can't be changed any more.
         """
-        root = store.state_root(Path(state_dir) if state_dir else settings.load().state_dir)
-        found = saved.look_up(root, session)
-        known = cls(
-            model=model,
-            budget=budget,
-            redact=redact,
-            replies=replies,
-            engine=found.engine,
-            ask_hosts=ask_hosts,
-            approvals=approvals,
-            allow=allow,
-            attended=attended,
-            unattended=unattended,
-            session=found.id,
-            forge=forge,
-            record=record,
-            restore=restore,
-            state_dir=root,
-            output_dir=output_dir,
-            log_level=log_level,
-        )
+        if fixed := [name for name in keywords if not option(name)[-1].resumed]:
+            raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
+        chosen = settings.load(**keywords)
+        found = saved.look_up(store.state_root(chosen.state_dir), session)
+        known = cls(chosen, engine=found.engine, session=found.id)
         known._spec, known._found = saved.read_spec(found), found
-        if ask_hosts:
+        known._keeps_mode = keywords.get("approvals") is None
+        known._keeps_redaction = keywords.get("redact") is None
+        if known.ask_hosts:
             check_asking(known._spec.trust)
         return known
 
@@ -446,21 +316,21 @@ class Session:
             consent=self.consent,
             tools=self._tools,
             forge=self._forge,
-            options=self._options,
+            options=self._agent,
             open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
     def _go_on_redacting(self, journal: store.Journal) -> None:
         """Hide no less than before in what went out already, unless a person says otherwise; another choice is told."""
-        was, now = in_past(record.event for record in journal.since()), self._options.redact.what
+        was, now = in_past(record.event for record in journal.since()), self._agent.redact.what
         if self._found and self._keeps_redaction and STRICT.index(was) > STRICT.index(now):
-            self._options = replace(self._options, redact=Redactor(was))
+            self._agent = replace(self._agent, redact=Redactor(was))
         elif was != now:
             journal.emit(RedactionSet(what=now))
 
     def _tool_forge(self, engine: Engine, journal: store.Journal) -> ToolForge | None:
-        if not self._options.forge:
+        if not self._agent.forge:
             return None
         from nbagent.forge import ToolForge
 
@@ -478,7 +348,7 @@ class Session:
         """Where the conversation outlives this process."""
         from nbagent.state import StateManager, Turns
 
-        self._state = StateManager(self._root / "shared", url=self._state_url, session_id=self.id)
+        self._state = StateManager(self._root / "shared", url=self.options.state_url, session_id=self.id)
         await self._state.initialize()
         return Turns(self._state.checkpointer, self.id)
 

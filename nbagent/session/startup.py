@@ -16,9 +16,8 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.replay import Succeeded
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
-from nbagent.session.inputs import size_of
 from nbagent.store import Journal
 
 if TYPE_CHECKING:

@@ -74,7 +74,8 @@ def test_an_address_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_checking_a_name_imports_no_langchain() -> None:
     """A face can check a name at once: LangChain takes a second to import."""
     code = (
-        "import sys; from nbagent.agent.providers.models import check_name; check_name('replay:x'); check_name('openai:x');"
+        "import sys; from nbagent.agent.providers.models import check_name\n"
+        "check_name('replay:x'); check_name('openai:x')\n"
         "sys.exit(any(name.startswith(('langchain', 'langgraph', 'openai', 'pydantic')) for name in sys.modules))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"OPENAI_API_KEY": "k"})

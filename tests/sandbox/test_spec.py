@@ -1,4 +1,4 @@
-"""What a sandbox is to be that another client starts."""
+"""What a sandbox is to be, by a person's options and by what another client starts it for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from pathlib import Path
 import pytest
 
 from nbagent.errors import UsageError
-from nbagent.policy import TrustLevel
+from nbagent.options import Options
+from nbagent.policy import Limits, TrustLevel
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.spec import spec_for_client
+from nbagent.sandbox.spec import SandboxSpec, spec_for_client
+
+
+def test_every_option_about_a_sandbox_is_in_its_spec(tmp_path: Path) -> None:
+    """Sessions, pools, the forge and kernels of other clients have it from here."""
+    (tmp_path / "x.csv").touch()
+    data = [Mount(tmp_path / "x.csv", "/tmp/data/x.csv")]
+    own = Options(trust="untrusted", timeout=7, memory_mb=700, image="mine:1", accept=["pids"], keep_minutes=2)
+    spec = SandboxSpec.of(own, owner="s", data=data)
+    assert spec.trust.level is TrustLevel.UNTRUSTED
+    assert (spec.trust.limits.timeout, spec.trust.limits.memory_mb) == (7, 700)
+    assert (spec.image, spec.accept, spec.data) == ("mine:1", {"pids"}, tuple(data))
+    assert (spec.owner, spec.keep, SandboxSpec.of(own).keep) == ("s", 120, 0)
+    whole = SandboxSpec.of(own.but(limits=Limits(memory_mb=300)))
+    assert (whole.trust.level, whole.trust.limits) == (TrustLevel.UNTRUSTED, Limits(memory_mb=300))
 
 
 class TestClients:
@@ -54,3 +69,10 @@ class TestClients:
         monkeypatch.setenv("NBAGENT_TRUST", "anything")
         with pytest.raises(UsageError, match="anything"):
             spec_for_client(str(tmp_path), config={})
+
+    def test_image_and_accepted_limits_are_the_persons(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """What they set holds whoever starts the kernel."""
+        monkeypatch.setenv("NBAGENT_IMAGE", "mine:1")
+        monkeypatch.setenv("NBAGENT_ACCEPT", '["memory"]')
+        spec = spec_for_client(str(tmp_path), config={})
+        assert (spec.image, spec.accept) == ("mine:1", {"memory"})

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 
 from nbagent.errors import DataError, UsageError
-from nbagent.policy import Limits, TrustLevel
-from nbagent.sandbox.data.mounts import Mount
-from nbagent.session.inputs import clean_question, known_restore, resolve_data, sandbox_spec
-from nbagent.settings import Settings
+from nbagent.session.inputs import clean_question, known_restore, resolve_data
 
 
 def test_data_that_cannot_be_used_is_told(tmp_path: Path) -> None:
@@ -49,24 +46,6 @@ def test_the_same_data_twice_is_once(tmp_path: Path) -> None:
     (tmp_path / "x.csv").touch()
     (tmp_path / "link.csv").symlink_to("x.csv")
     assert len(resolve_data([tmp_path / "x.csv", str(tmp_path / "x.csv"), tmp_path / "link.csv"])) == 1
-
-
-def test_arguments_come_before_settings(tmp_path: Path) -> None:
-    """What an argument leaves open is the person's setting; limits that may stay unenforced add up."""
-    (tmp_path / "x.csv").touch()
-    chosen = Settings(trust="untrusted", timeout=7, memory_mb=700, image="mine:1", accept=["pids"], keep_minutes=2)
-    by_settings = sandbox_spec(chosen, owner="s", data=str(tmp_path / "x.csv"), accept=["cpu"])
-    assert by_settings.trust.level is TrustLevel.UNTRUSTED
-    assert (by_settings.trust.limits.timeout, by_settings.trust.limits.memory_mb) == (7, 700)
-    assert (by_settings.image, by_settings.accept) == ("mine:1", {"pids", "cpu"})
-    assert (by_settings.owner, by_settings.keep) == ("s", 120)
-    assert by_settings.data == (Mount(tmp_path / "x.csv", "/tmp/data/x.csv"),)
-    by_arguments = sandbox_spec(chosen, owner="s", trust="isolated", timeout=3, memory_mb=300, image="other:2")
-    assert by_arguments.trust.level is TrustLevel.ISOLATED
-    assert (by_arguments.trust.limits.timeout, by_arguments.trust.limits.memory_mb) == (3, 300)
-    assert (by_arguments.image, by_arguments.data) == ("other:2", ())
-    whole = sandbox_spec(chosen, owner="s", limits=Limits(memory_mb=300), timeout=3)
-    assert (whole.trust.level, whole.trust.limits) == (TrustLevel.UNTRUSTED, Limits(memory_mb=300))
 
 
 def test_ways_to_restore_are_known_by_name() -> None:

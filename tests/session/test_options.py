@@ -5,24 +5,18 @@ from __future__ import annotations
 import pytest
 
 from nbagent.errors import UsageError
+from nbagent.options import Options
 from nbagent.safety.budget import Budget
 from nbagent.session.options import AgentOptions
-from nbagent.settings import Settings
 
 
 def test_the_budget_of_the_settings_holds_for_what_is_not_named() -> None:
     """An option for one kind lifts no other; a `Budget` is taken as it is."""
-    own = Settings(budget="2usd, 50steps")
+    own = Options().but(budget="2usd, 50steps")
     assert AgentOptions.of(own).budget == Budget(money=2, steps=50)
-    assert AgentOptions.of(own, budget="10min, 0.5usd").budget == Budget(money=0.5, minutes=10, steps=50)
-    assert AgentOptions.of(own, budget=Budget(tokens=5)).budget == Budget(tokens=5)
-    assert AgentOptions.of(Settings()).budget == Budget(steps=30)
-
-
-def test_a_wrong_budget_in_the_settings_is_told_as_theirs() -> None:
-    """A person looks for it in the right place."""
-    with pytest.raises(UsageError, match=r"The setting budget is wrong. '5' is no part of a budget"):
-        AgentOptions.of(Settings(budget="5"), budget="10min")
+    assert AgentOptions.of(own.but(budget="10min, 0.5usd")).budget == Budget(money=0.5, minutes=10, steps=50)
+    assert AgentOptions.of(own.but(budget=Budget(tokens=5))).budget == Budget(tokens=5)
+    assert AgentOptions.of(Options()).budget == Budget(steps=30)
 
 
 def test_what_is_redacted_is_chosen_before_the_settings() -> None:
@@ -30,15 +24,15 @@ def test_what_is_redacted_is_chosen_before_the_settings() -> None:
     key, mail = "AKIAIOSFODNN7EXAMPLE", "ann@example.org"
     shown = {None: mail, "pii": "[redacted: email address]", "none": f"{key} {mail}"}
     for what, text in shown.items():
-        assert AgentOptions.of(Settings(), redact=what).redact(f"{key} {mail}").text.endswith(text)
-    assert AgentOptions.of(Settings(redact="none")).redact(key).text == key
-    assert AgentOptions.of(Settings(redact="none"), redact="secrets").redact(key).text == "[redacted: aws key]"
+        assert AgentOptions.of(Options().but(redact=what)).redact(f"{key} {mail}").text.endswith(text)
+    assert AgentOptions.of(Options(redact="none")).redact(key).text == key
+    assert AgentOptions.of(Options(redact="none").but(redact="secrets")).redact(key).text == "[redacted: aws key]"
     with pytest.raises(UsageError, match="nothing called 'all'"):
-        AgentOptions.of(Settings(), redact="all")
+        AgentOptions.of(Options().but(redact="all"))
 
 
 def test_structured_replies_make_no_tools() -> None:
     """Who asks for both is told; tools of the person's settings are just not there."""
     with pytest.raises(UsageError, match="calls no tools"):
-        AgentOptions.of(Settings(), replies="structured", forge=True)
-    assert AgentOptions.of(Settings(forge=True), replies="structured").replies == "structured"
+        AgentOptions.of(Options().but(replies="structured", forge=True))
+    assert AgentOptions.of(Options(forge=True).but(replies="structured")).replies == "structured"

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -62,112 +62,85 @@ def everywhere(
     """What holds for all commands."""
 
 
+SANDBOX = ("sandbox", "hosts")
+"""Groups of options about what the code sees, where it runs and what it reaches."""
+MODEL = ("model", "agent", "approvals")
+"""Those about how questions are answered."""
+DEMO_NAMES = ("--data -d", "--record")
+"""Flags of options that are the demo's own."""
+
+
 @app.command()
+@options.takes(*SANDBOX, *MODEL)
 def run(
     question: Annotated[str, typer.Argument(help="The question, in words.")],
-    data: options.Data = None,
-    model: options.Model = None,
+    *,
+    given: dict[str, Any],
     out: options.Out = None,
-    output_dir: options.OutputDir = None,
     force: options.Force = False,
-    engine: options.Engine = None,
-    trust: options.Trust = None,
-    timeout: options.Timeout = None,
-    memory: options.Memory = None,
-    accept: options.Accept = None,
-    image: options.Image = None,
-    allow_host: options.Hosts = None,
-    ask_hosts: options.AskHosts = False,
-    upload_mb: options.UploadMb = None,
-    download_mb: options.DownloadMb = None,
-    unknown_names: options.UnknownNames = None,
-    approvals: options.Approvals = None,
-    allow: options.Allow = None,
-    unattended: options.Unattended = None,
-    budget: options.Budget = None,
-    redact: options.Redact = None,
-    fallback: options.Fallback = None,
-    critic: options.Critic = None,
-    structured: options.Structured = False,
-    mcp: options.McpFile = None,
-    no_mcp: options.NoMcp = False,
-    forge: options.Forge = None,
-    restore: options.Restore = None,
-    record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Write the model's replies to this file.")
-    ] = None,
     keep: options.Keep = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-    verbose: options.Verbose = 0,
 ) -> None:
     """Ask a question; the answer is text and a notebook."""
+    _ask(question, given, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
+
+
+def _ask(question: str, given: dict[str, Any], *, as_json: bool, **how: Any) -> NoReturn:
     from nbagent.faces.cli import commands
 
-    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
-    arguments |= options.results(output_dir)
-    arguments |= options.consent(approvals, allow, unattended, as_json=as_json)
-    arguments |= {"budget": budget, "redact": redact, "fallback": fallback, "critic": critic}
-    arguments |= {"mcp": mcp or not no_mcp, "forge": forge, "replies": "structured" if structured else None}
-    asking = commands.ask(
-        question,
-        lambda: _session(**arguments, model=model, record=record),
+    # A program that reads JSON is nobody who answers.
+    given = options.landing(given) | {"attended": not as_json}
+    raise typer.Exit(_finish(commands.ask(question, lambda: _session(**given), as_json=as_json, **how)))
+
+
+@app.command("exec")
+@options.takes(*SANDBOX)
+def execute(
+    source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
+    code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
+    *,
+    given: dict[str, Any],
+    out: options.Out = None,
+    force: options.Force = False,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run code in the sandbox, without a model."""
+    from nbagent.faces.cli import commands
+
+    running = commands.execute(
+        source,
+        code,
+        lambda: _session(**options.landing(given) | {"data": commands.data_for(source, given.get("data"))}),
         out=out,
         as_json=as_json,
         quiet=quiet,
         keep=keep,
         force=force,
     )
-    raise typer.Exit(_finish(asking))
-
-
-@app.command("exec")
-def execute(
-    source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
-    code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
-    data: options.Data = None,
-    out: options.Out = None,
-    output_dir: options.OutputDir = None,
-    force: options.Force = False,
-    engine: options.Engine = None,
-    trust: options.Trust = None,
-    timeout: options.Timeout = None,
-    memory: options.Memory = None,
-    accept: options.Accept = None,
-    image: options.Image = None,
-    allow_host: options.Hosts = None,
-    ask_hosts: options.AskHosts = False,
-    upload_mb: options.UploadMb = None,
-    download_mb: options.DownloadMb = None,
-    unknown_names: options.UnknownNames = None,
-    restore: options.Restore = None,
-    keep: options.Keep = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = 0,
-) -> None:
-    """Run code in the sandbox, without a model."""
-    from nbagent.faces.cli import commands
-
-    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= options.reach(allow_host, ask_hosts, upload_mb, download_mb, unknown_names) | {"restore": restore}
-    arguments |= options.results(output_dir) | {"data": commands.data_for(source, data)}
-    running = commands.execute(
-        source, code, lambda: _session(**arguments), out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
-    )
     raise typer.Exit(_finish(running))
 
 
 @app.command(short_help="See it work, without a key.")
-@options.as_in(run, but=("question", "data", "model", "fallback", "critic", "structured", "record"))
-def demo(**given: Any) -> None:
+@options.takes(*SANDBOX, "approvals", "agent", only=lambda option: option.flags not in DEMO_NAMES)
+def demo(
+    *,
+    given: dict[str, Any],
+    out: options.Out = None,
+    force: options.Force = False,
+    keep: options.Keep = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
     from nbagent.faces.cli import commands
 
-    with commands.demo(quiet=given["as_json"] or given["quiet"]) as (question, data, model):
-        out = given.pop("out") or Path("nbagent-demo.ipynb")
-        run(question, data=[data], model=model, out=out, **given)
+    with commands.demo(quiet=as_json or quiet) as (question, data, model):
+        given |= {"data": [data], "model": model}
+        out = out or Path("nbagent-demo.ipynb")
+        _ask(question, given, out=out, force=force, keep=keep, as_json=as_json, quiet=quiet)
 
 
 @app.command(short_help="List the sessions, and which can be gone on with.")
@@ -179,29 +152,20 @@ def sessions(as_json: options.Json = False) -> None:
 
 
 @app.command(short_help="Go on with a session.")
+@options.takes(*SANDBOX, *MODEL, only=lambda option: option.resumed)
 def resume(
     session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")],
     question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
     code: Annotated[
         str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
     ] = None,
-    model: options.Model = None,
-    structured: options.Structured = False,
-    ask_hosts: options.AskHosts = False,
-    approvals: options.Approvals = None,
-    allow: options.Allow = None,
-    unattended: options.Unattended = None,
-    budget: options.Budget = None,
-    redact: options.Redact = None,
-    forge: options.Forge = None,
-    restore: options.Restore = None,
+    *,
+    given: dict[str, Any],
     out: options.Out = None,
-    output_dir: options.OutputDir = None,
     force: options.Force = False,
     keep: options.Keep = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-    verbose: options.Verbose = 0,
 ) -> None:
     """Go on with a session, its variables kept if its kernel still lives."""
     from nbagent.faces.cli import manage
@@ -209,10 +173,7 @@ def resume(
     def make() -> Session:
         from nbagent.session.session import Session
 
-        own: dict[str, Any] = {"ask_hosts": ask_hosts, "restore": restore, "forge": forge}
-        own |= {"budget": budget, "redact": redact, "replies": "structured" if structured else None}
-        own |= options.consent(approvals, allow, unattended, as_json=as_json) | options.results(output_dir)
-        return Session.resumed(session, model=model, log_level=options.log_level(verbose), **own)
+        return Session.resumed(session, **options.landing(given), attended=not as_json)
 
     raise typer.Exit(
         _finish(
@@ -224,19 +185,12 @@ def resume(
 
 
 @app.command(short_help="Serve the sandboxed kernel to any MCP client.")
+@options.takes(*SANDBOX, only=lambda option: option.flags != "--ask-hosts")
 def mcp(
-    data: options.Data = None,
+    *,
+    given: dict[str, Any],
     out: options.Out = None,
-    output_dir: options.OutputDir = None,
     force: options.Force = False,
-    engine: options.Engine = None,
-    trust: options.Trust = None,
-    timeout: options.Timeout = None,
-    memory: options.Memory = None,
-    accept: options.Accept = None,
-    image: options.Image = None,
-    allow_host: options.Hosts = None,
-    unknown_names: options.UnknownNames = None,
     http: Annotated[
         str | None,
         typer.Option(
@@ -249,7 +203,6 @@ def mcp(
             "--http-origin", metavar="ORIGIN", help="A page of this machine that may use it over HTTP. Repeatable."
         ),
     ] = None,
-    verbose: options.Verbose = 0,
 ) -> None:
     """Serve the sandboxed kernel, its files and its notebook to any MCP client, by stdio; no model is needed here.
 
@@ -257,11 +210,8 @@ def mcp(
     """
     from nbagent.faces.mcp_server import serve
 
-    arguments = options.sandbox(data, engine, trust, timeout, memory, accept, image, verbose)
-    arguments |= options.reach(allow_host, False, None, None, unknown_names) | {"mcp": False, "output_dir": output_dir}
-
     async def run() -> int:
-        session = _session(**arguments)
+        session = _session(**given, mcp=False)
         say = lambda text: typer.echo(text, err=True)  # noqa: E731
         await serve(session, out=out, http=http, origins=http_origin or (), say=say, force=force)
         return 0
@@ -305,7 +255,7 @@ def doctor(
         bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
     ] = False,
     engine: options.Engine = None,
-    trust: options.Trust = None,
+    trust: Annotated[str | None, typer.Option("--trust", metavar="LEVEL", help="At this trust level.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """What each engine can and cannot enforce on this machine."""

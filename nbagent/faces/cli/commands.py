@@ -25,7 +25,6 @@ from nbagent.faces.terminal.view import View, complain, safe
 from nbagent.kernel.cell import Cell
 from nbagent.safety.budget import amount, dollars
 from nbagent.sandbox.data import needs
-from nbagent.sandbox.data.mounts import Mount
 from nbagent.session.conversation import Answer
 from nbagent.session.session import Session
 
@@ -216,10 +215,10 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
     """
     from nbagent import settings
     from nbagent.sandbox import registry
-    from nbagent.sandbox.spec import spec_for_settings
+    from nbagent.sandbox.spec import SandboxSpec
 
     chosen = settings.load()
-    spec = spec_for_settings(chosen, trust)
+    spec = SandboxSpec.of(chosen.but(trust=trust))
     level = spec.trust.level.value
     found = {
         name: registry.candidate(each, image=spec.image, specs=[spec])
@@ -384,22 +383,23 @@ def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]
     return _notebook_cells(name, text) if name.endswith(".ipynb") else [(text, False)]
 
 
-def data_for(source: str | None, given: list[str] | None) -> list[str | Path | Mount]:
+def data_for(source: str | None, given: list[str] | None) -> list[str] | dict[str, str]:
     """The data that a person gives, and what else a notebook of nbagent's needs to run again, where it is found."""
-    data: list[str | Path | Mount] = [*(given or ())]
+    data = [*(given or ())]
     if source is None or not source.endswith(".ipynb"):
         return data
     found = needs.find(Path(source).absolute(), store.state_root(settings.load().state_dir))
-    names = {Path(each).expanduser().resolve().name for each in given or ()}
-    data += [Mount(place, path) for path, place in found.places.items() if path.rpartition("/")[2] not in names]
+    named = {Path(each).expanduser().resolve().name: each for each in data}
     for name in found.changed:
-        if name not in names:
+        if name not in named:
             print(safe(f"{name} is not what it was when {source} was made.", colours=False), file=sys.stderr)
     for name in found.missing:
-        if name not in names:
+        if name not in named:
             told = f"{source} was made with {name}, which isn't here as it was: give it with --data."
             print(safe(told, colours=False), file=sys.stderr)
-    return data
+    if len(named) < len(data):
+        return data  # two of the same name, which is told where data is looked at
+    return {path.rpartition("/")[2]: str(place) for path, place in found.places.items()} | named
 
 
 def _read(path: Path) -> bytes:

@@ -149,7 +149,7 @@ async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool
     long = seconds(unused) if unused else None  # a complaint comes before anything goes
     removed = await asyncio.to_thread(reaper.sweep, waiting=True, max_age=seconds(max_age) if max_age else 0.0)
     if long is not None:
-        url = settings.load().state_url.get_secret_value()
+        url = settings.load().state_url
         for session in await saved.remove_ended(_root(), unused=long, url=url):
             removed.append(reaper.Removed(kind="session", name=session.id, age=time.time() - session.started))
     if as_json:

@@ -1,141 +1,42 @@
-"""The options of the command line, and what they are to a session."""
+"""The flags of the command line: those of a session, made from its options, and those that are of commands only."""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Collection
+import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
 from nbagent.errors import UsageError
+from nbagent.options import Option, fields
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 OUTPUT = Path("nbagent-output")
 """The folder of results, in the current one, that nobody named."""
-Data = Annotated[
-    list[str] | None,
-    typer.Option("--data", "-d", metavar="PATH", help="A file or folder that the code sees. Repeatable."),
-]
-Model = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="provider:model, or replay:FILE.")]
-Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker, bubblewrap or local.")]
-Trust = Annotated[
-    str | None, typer.Option("--trust", metavar="LEVEL", help="isolated, sandboxed, untrusted or trusted.")
-]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Seconds a cell may run.")]
-Memory = Annotated[int | None, typer.Option("--memory", metavar="MB", help="Memory of the sandbox in MB.")]
-Hosts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-host", metavar="HOST", help="A host that the code may reach: HOST, HOST:PORT or *.DOMAIN. Repeatable."
-    ),
-]
-AskHosts = Annotated[bool, typer.Option("--ask-hosts", help="Ask at the terminal for each host that isn't listed.")]
-Fallback = Annotated[
-    list[str] | None, typer.Option("--fallback", metavar="MODEL", help="Asked where the model fails. Repeatable.")
-]
-Critic = Annotated[
-    str | None,
-    typer.Option("--critic", metavar="MODEL", help="Criticises code that failed before it is tried again; or: same."),
-]
-Budget = Annotated[
-    str | None,
-    typer.Option(
-        "--budget",
-        metavar="AMOUNTS",
-        help="What the question may use before you are asked: 0.50usd, 200k tokens, 10min, 20steps; several by commas.",
-    ),
-]
-Redact = Annotated[
-    str | None,
-    typer.Option(
-        "--redact", metavar="WHAT", help="What is hidden in what goes to models: secrets (default), pii (more) or none."
-    ),
-]
-Structured = Annotated[
-    bool, typer.Option("--structured", help="For a model that can't call tools: it replies with JSON objects.")
-]
-McpFile = Annotated[
-    Path | None, typer.Option("--mcp", metavar="FILE", help="MCP servers whose tools the model gets, as in mcp.json.")
-]
-NoMcp = Annotated[bool, typer.Option("--no-mcp", help="No MCP servers, not even those of your own mcp.json.")]
-Forge = Annotated[
-    bool | None,
-    typer.Option("--forge/--no-forge", help="Let the model make tools, and use those that it made before."),
-]
-ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
-ToolVersion = Annotated[
-    int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
-]
-Approvals = Annotated[
-    str | None,
-    typer.Option(
-        "--approvals",
-        metavar="MODE",
-        help="What you are asked about before the model does it: ask, auto-edit, allow-list or never-ask.",
-    ),
-]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow", metavar="RULE", help="What you aren't asked about: cell, shell:git *, install:polars. Repeatable."
-    ),
-]
-Unattended = Annotated[
-    str | None,
-    typer.Option(
-        "--unattended", metavar="ANSWER", help="What holds where nobody can be asked: reject (default) or approve."
-    ),
-]
-UploadMb = Annotated[
-    int | None, typer.Option("--upload-mb", metavar="MB", help="MB that may go to hosts in all; 256 by default.")
-]
-DownloadMb = Annotated[
-    int | None, typer.Option("--download-mb", metavar="MB", help="MB that may come from hosts in all; 4096 by default.")
-]
-UnknownNames = Annotated[
-    int | None,
-    typer.Option(
-        "--unknown-names",
-        metavar="NUMBER",
-        help="Packages that few people use, which code may ask the index for; 10 by default.",
-    ),
-]
-Restore = Annotated[
-    str | None,
-    typer.Option(
-        "--restore", metavar="WAY", help="replay: when a kernel was lost, run its cells again. By default: nothing."
-    ),
-]
-Accept = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--accept",
-        metavar="LIMIT",
-        help="A limit that may stay unenforced: memory, cpu, pids, commands or egress. Repeatable.",
-    ),
-]
-Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The Docker image of the kernel.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
-Verbose = Annotated[
-    int,
-    typer.Option(
-        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
-    ),
-]
 AuditLog = Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
-OutputDir = Annotated[
-    Path | None,
+ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
+ToolVersion = Annotated[
+    int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
+]
+Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker, bubblewrap or local.")]
+LEVELS = (None, "info", "debug")
+"""What `-v`, so often, is as a level of the log."""
+_VERBOSE = Annotated[
+    int,
     typer.Option(
-        "--output-dir", metavar="DIR", help="Where files go that the code saves; nbagent-output in this folder."
+        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
     ),
 ]
 Force = Annotated[
@@ -143,78 +44,93 @@ Force = Annotated[
 ]
 
 
-def sandbox(
-    data: list[str] | None,
-    engine: str | None,
-    trust: str | None,
-    timeout: float | None,
-    memory: int | None,
-    accept: list[str] | None,
-    image: str | None,
-    verbose: int,
-) -> dict[str, Any]:
-    """What the options about data, sandbox and log are to a session."""
-    return {
-        "data": data or (),
-        "engine": engine,
-        "trust": trust,
-        "timeout": timeout,
-        "memory_mb": memory,
-        "accept": accept or (),
-        "image": image,
-        "log_level": log_level(verbose),
-    }
+def takes(*groups: str, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
+    """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
+
+    Args:
+        groups: Of which groups the options are (`nbagent.options.Option.group`).
+        only: Of these, which.
+    """
+    named = {name: each for name, each in fields().items() if each[2].group in groups and only(each[2])}
+
+    def decorate(command: Command) -> Command:
+        flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}
+        own = [each for name, each in inspect.signature(command, eval_str=True).parameters.items() if name != "given"]
+
+        @functools.wraps(command)
+        def run(**arguments: Any) -> None:
+            given = {name: value for name in flags if (value := arguments.pop(name)) not in (None, False)}
+            for name in named:
+                if given.pop(f"no_{name}", False):
+                    given[name] = False
+                elif given.get(name) is True and named[name][2].value is not None:
+                    given[name] = named[name][2].value
+            command(given=given | {"log_level": LEVELS[min(arguments.pop("verbose"), 2)]}, **arguments)
+
+        verbose = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=_VERBOSE)
+        all_of = [*own, *flags.values(), verbose]
+        run.__signature__ = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in all_of])  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in all_of}
+        return run  # type: ignore[return-value]
+
+    return decorate
 
 
-def as_in(command: Callable[..., None], *, but: Collection[str]) -> Callable[[Command], Command]:
-    """Give a command that takes `**given` the options of another one, but for those of these names."""
-    hints = get_type_hints(command, include_extras=True)
-    taken = [each for each in inspect.signature(command).parameters.values() if each.name not in but]
+def _flags(name: str, hint: Any, description: str, where: Option) -> Iterator[inspect.Parameter]:
+    """The parameters of a command that stand for an option: one, and a second one for a flag that turns it off."""
+    words = where.flags.split()
+    off = next((word for word in words if word.startswith("--no-")), None)
+    kind = _kind(hint, where)
+    if kind == list[str]:
+        description = f"{description} Repeatable."
+    if kind is bool and off:
+        yield _parameter(name, bool, typer.Option(words[0], help=description))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help="Not so, whatever the settings say."))
+        return
+    option = typer.Option(
+        *(word for word in words if word != off), metavar=where.metavar or None, help=description, show_default=False
+    )
+    yield _parameter(name, kind, option)
+    if off:
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help="None at all, whatever the settings say."))
 
-    def declare(function: Command) -> Command:
-        parameters = [each.replace(annotation=hints[each.name]) for each in taken]
-        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        function.__annotations__ = {each.name: each.annotation for each in parameters}
-        return function
 
-    return declare
-
-
-def results(output_dir: Path | None) -> dict[str, Any]:
-    """Where what the code saves lands, as a session is told: as an option says, the settings, or beside the person.
+def landing(given: dict[str, Any]) -> dict[str, Any]:
+    """The options with the folder in which results land: as one says, the settings, or beside the person.
 
     Raises:
         UsageError: It is no folder, or a link that nobody named: what somebody else put here must not lead elsewhere.
     """
     from nbagent import settings
 
-    folder = output_dir or settings.load().output_dir
-    if folder is None and OUTPUT.is_symlink():
+    named = given.get("output_dir") or settings.load().output_dir
+    if named is None and OUTPUT.is_symlink():
         raise UsageError(f"The folder {OUTPUT} is a link here.", mend="Name where results go with --output-dir.")
-    folder = (folder or OUTPUT).expanduser()
+    folder = Path(named or OUTPUT).expanduser()
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
-    return {"output_dir": folder}
+    return given | {"output_dir": folder}
 
 
-def reach(
-    hosts: list[str] | None, ask: bool, upload: int | None, download: int | None, unknown_names: int | None
-) -> dict[str, Any]:
-    """What the options about hosts and the package index are to a session."""
-    options = {
-        "allowed_hosts": hosts or None,
-        "upload_mb": upload,
-        "download_mb": download,
-        "unknown_names": unknown_names,
-    }
-    return {"security": {name: value for name, value in options.items() if value is not None}, "ask_hosts": ask}
+def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
+    if kind is bool:
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
+        )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
 
 
-def consent(approvals: str | None, allow: list[str] | None, unattended: str | None, *, as_json: bool) -> dict[str, Any]:
-    """What the options about approvals are to a session. A program that reads JSON is nobody who answers."""
-    return {"approvals": approvals, "allow": allow or (), "unattended": unattended, "attended": not as_json}
-
-
-def log_level(verbose: int) -> str | None:
-    """What `-v`, so often, is as a level."""
-    return (None, "info", "debug")[min(verbose, 2)]
+def _kind(hint: Any, where: Option) -> Any:
+    """What a flag's value is read as: whatever isn't a number, a switch or a list is checked with the options."""
+    if where.value is not None:
+        return bool
+    hint = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    arms = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for arm in arms:
+        if arm in (int, float) or (arm is bool and not where.metavar):
+            return arm
+        if get_origin(arm) is list:
+            return list[str]
+    return str

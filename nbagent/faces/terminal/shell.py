@@ -1,8 +1,8 @@
 """A terminal inside a running sandbox: `nbagent shell`.
 
 The shell runs where the session's code runs: same user, same limits, same filters; process 1 of the sandbox starts it
-(`sandbox/inside/supervisor_inside.py`). What it prints goes to the person's terminal without the sequences that would do more
-than draw there: set the clipboard, rename the window, open links.
+(`sandbox/inside/supervisor_inside.py`). What it prints goes to the person's terminal without the sequences that would
+do more than draw there: set the clipboard, rename the window, open links.
 """
 
 from __future__ import annotations

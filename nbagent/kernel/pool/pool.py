@@ -16,17 +16,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from nbagent import settings
+from nbagent import options, settings
 from nbagent.errors import DataError, UsageError
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import kind_of
 from nbagent.kernel.pool.stock import Stock
 from nbagent.kernel.router import Notify
-from nbagent.policy import Trust, TrustLevel, trust_for
+from nbagent.policy import Trust, TrustLevel
 from nbagent.sandbox import registry
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.engine import Engine
@@ -263,15 +263,14 @@ class KernelPool:
         return self._stock
 
 
-def _spec(security: Trust | TrustLevel | str, chosen: settings.Settings) -> SandboxSpec:
+def _spec(security: Trust | TrustLevel | str, chosen: options.Options) -> SandboxSpec:
     """The sandbox of a session without options of its own at that level."""
     if not isinstance(security, Trust):
-        security = trust_for(TrustLevel.parse(security), security=chosen.security_options)
-    install = security.narrow(chosen.install_policy)
-    return SandboxSpec(trust=security, accept=frozenset(chosen.accept), install=install, image=chosen.image)
+        return SandboxSpec.of(chosen.but(trust=str(security)))
+    return replace(SandboxSpec.of(chosen), trust=security, install=security.narrow(chosen.install_policy))
 
 
-def _sizes(sizes: Sizes, chosen: settings.Settings) -> dict[SandboxSpec, int]:
+def _sizes(sizes: Sizes, chosen: options.Options) -> dict[SandboxSpec, int]:
     """How many kernels of which sandbox are to be kept.
 
     Raises:

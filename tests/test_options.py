@@ -1,14 +1,17 @@
-"""Where a person's settings come from, and what is said of a wrong one."""
+"""What options there are, where they come from, and what is said of a wrong one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from nbagent import settings
+from nbagent import options, settings
 from nbagent.errors import UsageError
-from nbagent.policy import InstallPolicy
+from nbagent.options import Keywords, Options
+from nbagent.policy import InstallPolicy, Limits
+from nbagent.safety.budget import Budget
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +120,54 @@ def test_a_variable_that_is_no_setting_is_left_alone(monkeypatch: pytest.MonkeyP
     """Other programs' variables, and those that are read elsewhere, are no mistake."""
     monkeypatch.setenv("NBAGENT_CLIENT_DATA", "0")
     assert settings.load().trust == "isolated"
+
+
+def test_a_wrong_budget_is_told_as_the_settings_own() -> None:
+    """A person looks for it in the right place."""
+    write('budget = "5"\n')
+    with pytest.raises(UsageError, match=r"The setting budget is wrong. '5' is no part of a budget"):
+        settings.load(budget="10min")
+
+
+def test_each_option_can_be_given_as_a_keyword_and_says_what_it_is() -> None:
+    """`Keywords` is for type checkers, and would otherwise fall behind."""
+    assert set(Keywords.__annotations__) == set(options.fields()) == set(Options.__struct_fields__)
+    assert all(description.endswith(".") for _, description, _ in options.fields().values())
+
+
+def test_what_is_given_comes_before_the_settings() -> None:
+    """None stands for what isn't given; rules, limits that may stay unenforced and security options add up."""
+    write('trust = "untrusted"\naccept = ["pids"]\nallow = ["cell"]\n[security]\nallow_shell = false\n')
+    found = settings.load(
+        trust=None, model="openai:x", accept=["cpu"], allow=["install:polars"], security={"upload_mb": 1}
+    )
+    assert (found.trust, found.model, found.accept) == ("untrusted", "openai:x", ["pids", "cpu"])
+    assert (found.allow, found.security) == (["cell", "install:polars"], {"allow_shell": False, "upload_mb": 1})
+
+
+def test_a_security_option_overrules_the_setting_of_its_other_name() -> None:
+    """`memory_mb` and `memory_limit_mb` are one thing, and the nearer one of them holds."""
+    write("memory_mb = 400\n")
+    assert settings.load(security={"memory_limit_mb": 300}).security_options == {"memory_limit_mb": 300}
+    assert settings.load(memory_mb=500).security_options == {"memory_limit_mb": 500}
+
+
+def test_an_option_that_is_not_there_is_told_with_the_nearest() -> None:
+    """A misspelt keyword is no traceback."""
+    with pytest.raises(UsageError, match="no option 'modle'") as caught:
+        Options().but(modle="openai:x")  # type: ignore[call-arg]
+    assert "model" in caught.value.mend
+
+
+def test_options_travel_as_json() -> None:
+    """Another process gets the same ones."""
+    found = Options().but(
+        data={"sales": Path("a.csv")}, limits=Limits(memory_mb=300), budget=Budget(money=1), mcp=False, pool_size=2
+    )
+    assert found.data == {"sales": "a.csv"}
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Options) == found
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    """Options stand in logs and tracebacks."""
+    assert "secret" not in repr(Options(state_url="postgresql://me:secret@host/db"))
