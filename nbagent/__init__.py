@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelConfig, KernelPool
     from nbagent.policy import InstallPolicy, Limits, TrustLevel
-    from nbagent.session.conversation import Answer
+    from nbagent.session.answer import Answer
     from nbagent.session.session import Session
 
 # LangChain's import says so to everybody on Python 3.14, where nbagent uses nothing of Pydantic V1.
@@ -29,7 +29,7 @@ warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarni
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "nbagent.session.conversation",
+    "Answer": "nbagent.session.answer",
     "BlockingSession": "nbagent.faces.blocking",
     "Cell": "nbagent.kernel.cell",
     "CodeBoxOutput": "nbagent.kernel.cell",
@@ -45,6 +45,7 @@ _HOMES = {
     "Session": "nbagent.session.session",
     "TrustLevel": "nbagent.policy",
     "Usage": "nbagent.events",
+    "attach": "nbagent.session.attach",
 }
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Session",
     "TrustLevel",
     "Usage",
+    "attach",
 ]
 
 

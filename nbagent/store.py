@@ -245,6 +245,36 @@ def _size_of(folder: Path) -> int:
     return total
 
 
+class Tail:
+    """Reads a log that another process writes, from where it was read last.
+
+    Args:
+        folder: The session's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "log.jsonl"
+        self._decoder = msgspec.json.Decoder(Record)
+        self._at = 0
+
+    def new(self) -> Iterator[Record]:
+        """The records that were written since, as far as they are whole.
+
+        Raises:
+            StoreError: The log can't be read.
+        """
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        return
+                    self._at += len(line)
+                    yield self._decoder.decode(line)
+        except (OSError, msgspec.DecodeError) as error:
+            raise StoreError(f"The log {self._path} can't be read: {error}") from error
+
+
 def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
     """The records of a session's log after number `since`.
 

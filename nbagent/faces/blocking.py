@@ -14,9 +14,9 @@ from nbagent.errors import UsageError
 from nbagent.events import Package, Record
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.transfer.ends import Source
+from nbagent.session.answer import Answer
 from nbagent.session.attachments import Given
-from nbagent.session.conversation import Answer
-from nbagent.session.files import Listing, Uploaded
+from nbagent.session.listing import Listing, Uploaded
 from nbagent.session.session import Session
 
 T = TypeVar("T")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import NbagentError, UsageError, contained
@@ -19,7 +17,6 @@ from nbagent.events import (
     ModelFailed,
     ModelReplied,
     Package,
-    Record,
     Reflected,
     Usage,
 )
@@ -30,10 +27,12 @@ from nbagent.notebook.record import Recording
 from nbagent.policy import Network, Trust
 from nbagent.safety.consent import Consent
 from nbagent.sandbox.data.mounts import DATA
-from nbagent.session.attachments import Given, Picture, pictures, told
+from nbagent.session.answer import Answer
+from nbagent.session.attachments import Given, told
 from nbagent.session.cells import Cells, Work
-from nbagent.session.files import SessionFiles, Uploaded
+from nbagent.session.files import SessionFiles
 from nbagent.session.inputs import clean_question
+from nbagent.session.listing import Uploaded
 from nbagent.session.options import AgentOptions
 from nbagent.session.phases import Phases
 
@@ -53,44 +52,6 @@ UNCHECKED = Claim(text="the numbers, which could not be looked for")
 """What stands in place of an answer's claims where finding them has failed."""
 LAST_WORDS = 1.0
 """Seconds that a question which is stopped has to tell its end."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What came of a question.
-
-    Attributes:
-        text: The answer in words.
-        cells: The cells that ran for it, in order.
-        files: What its cells left in /tmp/output, on the host.
-        usage: Tokens and calls of the model.
-        success: Whether the model came to an end by itself, with an answer that its cells bear out: the last one ran
-            without an error, or, where that failed, the answer has numbers and each stands in an output.
-        attempts: One, and one more for each cell that failed.
-        installed: Packages that were installed for it.
-        turn: The question's number.
-        claims: The numbers in the text, each with the output in which it stands; some may stand in none.
-    """
-
-    text: str
-    cells: list[Cell] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    success: bool = True
-    attempts: int = 1
-    installed: list[Package] = field(default_factory=list)
-    turn: int = 1
-    claims: list[Claim] = field(default_factory=list)
-
-    @property
-    def pictures(self) -> list[Picture]:
-        """The pictures that its cells showed."""
-        return list(pictures(self.cells))
-
-    @property
-    def unsupported(self) -> list[str]:
-        """The numbers that stand in no output: the model's own word is all there is for them."""
-        return [claim.text for claim in self.claims if not claim.supported]
 
 
 class Conversation:
@@ -418,33 +379,6 @@ class Conversation:
     async def count_in_file(self, path: str, text: str) -> int:
         """How often a text stands in a file of the sandbox."""
         return await self._files.count(path, text)
-
-
-async def streamed(
-    ask: Callable[[], Awaitable[Answer]], *, follow: Callable[[Callable[[Record], None]], Callable[[], None]]
-) -> AsyncGenerator[Record, None]:
-    """Ask a question, and yield each event as it happens; who leaves early stops the question.
-
-    Args:
-        ask: Asks it.
-        follow: Has a reader called with each event, and returns what ends that.
-    """
-    queue: asyncio.Queue[Record | None] = asyncio.Queue()
-    unfollow = follow(queue.put_nowait)
-    asking = asyncio.ensure_future(ask())
-    asking.add_done_callback(lambda _: queue.put_nowait(None))
-    try:
-        while (record := await queue.get()) is not None:
-            yield record
-        await asking
-    finally:
-        unfollow()
-        if not asking.done():
-            asking.cancel()
-        await asyncio.wait([asking])
-        if not asking.cancelled():
-            # Raised above, or of no interest to who left early.
-            asking.exception()
 
 
 def hosts_told(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +35,7 @@ from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
 from nbagent.policy import MIB
 from nbagent.safety.quota import Quota
 from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.session.listing import Listing, SandboxFile, Uploaded
 
 IN_MEMORY = 256 * MIB
 """Bytes of a file that is handed over in memory."""
@@ -43,66 +44,6 @@ LISTED = 1000
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
 OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uploaded:
-    """A file that is in the sandbox now.
-
-    Attributes:
-        path: Where code finds it; a folder if it was unpacked.
-        size: Bytes that were sent.
-        sha256: Of these, in hexadecimal.
-        unpacked: Files that it was unpacked to; 0 if it was not.
-    """
-
-    path: str
-    size: int
-    sha256: str
-    unpacked: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class SandboxFile:
-    """Something in the sandbox's folders.
-
-    Attributes:
-        path: Where code finds it. A name that is no text has single surrogates, as Python has it.
-        kind: `file`, `folder`, `link` or `special file`.
-        size: Bytes of a file.
-        modified: When it was written to last, in seconds since the epoch.
-        host: Where the host has it too: as data, or since it was collected or uploaded from there.
-    """
-
-    path: str
-    kind: str
-    size: int
-    modified: float
-    host: Path | None = None
-
-
-@dataclass(frozen=True)
-class Listing(Sequence[SandboxFile]):
-    """Files and folders, by path.
-
-    Attributes:
-        files: As many as were wanted.
-        total: How many there are.
-        whole: Whether `total` is all; a folder with more than 100,000 is not counted to its end.
-    """
-
-    files: tuple[SandboxFile, ...]
-    total: int
-    whole: bool = True
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.files[index]
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __iter__(self) -> Iterator[SandboxFile]:
-        return iter(self.files)
 
 
 class SessionFiles:

@@ -35,11 +35,14 @@ from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import saved, startup
+from nbagent.session.answer import Answer, streamed
 from nbagent.session.attachments import Given
 from nbagent.session.cells import Cells
-from nbagent.session.conversation import Answer, Conversation, hosts_told, streamed
-from nbagent.session.files import Listing, SessionFiles, Uploaded
+from nbagent.session.conversation import Conversation, hosts_told
+from nbagent.session.door import Door
+from nbagent.session.files import SessionFiles
 from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
+from nbagent.session.listing import Listing, Uploaded
 from nbagent.session.options import AgentOptions
 from nbagent.telemetry import Metrics, Telemetry
 
@@ -127,6 +130,7 @@ class Session:
         self._pool = pool
         self.status: Status = "new"
         self.news: list[Record] = []
+        self.door: Door | None = None
         self._recording = Recording()
         self._journal: store.Journal | None = None
         self._kernel: Kernel | None = None
@@ -185,6 +189,11 @@ class Session:
         return self._telemetry.metrics.snapshot()
 
     @property
+    def last(self) -> int:
+        """The number of the log's last record."""
+        return self._running_journal().last
+
+    @property
     def folder(self) -> Path:
         """The session's own folder on the host."""
         return self._running_journal().folder
@@ -210,6 +219,8 @@ class Session:
             await self.stop()
             raise
         self.status = "running"
+        self.door = Door(self)
+        await self.door.open()
 
     @classmethod
     async def connect(cls, session: str, **keywords: Unpack[Keywords]) -> Session:
@@ -387,6 +398,8 @@ class Session:
     async def stop(self, reason: str = "") -> None:
         """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
         was, self.status = self.status, "stopped"
+        if self.door is not None:
+            await self.door.close()
         if self._conversation is not None:
             await self._conversation.stop()
         if self._tools is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from nbagent.errors import DataError
 from nbagent.kernel.cell import Cell
-from nbagent.session.attachments import pictures
+from nbagent.session.answer import pictures
 from nbagent.session.session import Session
 
 PNG = b"\x89PNG\r\n\x1a\n1234"

@@ -35,7 +35,7 @@ from nbagent.events import (
 from nbagent.notebook.record import record
 from nbagent.policy import TrustLevel
 from nbagent.sandbox.leases import reaper
-from nbagent.session.conversation import Answer
+from nbagent.session.answer import Answer
 from nbagent.session.inputs import MAX_QUESTION
 
 ENGINE = "bubblewrap"

@@ -25,7 +25,7 @@ from nbagent.faces.terminal.view import View, complain, safe
 from nbagent.kernel.cell import Cell
 from nbagent.safety.budget import amount, dollars
 from nbagent.sandbox.data import needs
-from nbagent.session.conversation import Answer
+from nbagent.session.answer import Answer
 from nbagent.session.session import Session
 
 if TYPE_CHECKING:

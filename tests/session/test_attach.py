@@ -1,0 +1,184 @@
+"""One session, seen and steered from another process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from nbagent import Session, attach
+from nbagent.errors import StoreError, UsageError
+from nbagent.events import ApprovalAsked, CellFinished, OutputAdded, Record
+from nbagent.session.attach import Attached
+
+OWNER = """
+import asyncio, sys
+from nbagent import Session
+
+async def main():
+    async with Session(engine="bubblewrap", state_dir=sys.argv[1], session="owned", mcp=False) as session:
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+REPLIES = """
+{"tool_calls": [{"name": "python", "args": {"code": "print(6 * 7)"}}]}
+{"content": "It is 42."}
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def owned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    """A session of this process whose approvals somebody else may give."""
+    folder = tmp_path_factory.mktemp("owned")
+    (folder / "replies.jsonl").write_text(REPLIES.strip())
+    model = f"replay:{folder / 'replies.jsonl'}"
+    options = {"engine": "bubblewrap", "mcp": False, "state_dir": folder, "approvals": "ask", "attended": True}
+    async with Session(model=model, **options) as session:  # type: ignore[arg-type]
+        yield session
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def attached(owned: Session) -> AsyncIterator[Attached]:
+    """The same session by its door."""
+    async with attach(owned.id, state_dir=owned.options.state_dir) as session:
+        yield session
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_cell_runs_in_the_owners_kernel(owned: Session, attached: Attached) -> None:
+    """Both have the same variables, and the cell is whole on this side."""
+    await owned.run("x = 41")
+    cell = await attached.run("print('é'); x + 1")
+    assert (cell.status, cell.text) == ("ok", "é\n42")
+    assert next(
+        r.event.outputs for r in attached.since() if isinstance(r.event, CellFinished) and r.event.cell == cell.cell
+    )
+
+
+async def test_an_error_of_the_owner_is_the_same_error_here(attached: Attached) -> None:
+    """Class, sentence and mend come over."""
+    with pytest.raises(UsageError, match="question is empty"):
+        await attached.ask("  ")
+
+
+async def test_one_asks_and_another_one_watches_and_approves(owned: Session, attached: Attached) -> None:
+    """The question of one face is answered by another one, and both see all of it."""
+    seen: list[Record] = []
+
+    async def approve(record: Record) -> None:
+        if isinstance(record.event, ApprovalAsked):
+            assert await attached.approve(record.event.id)
+
+    tasks = []
+
+    def hear(record: Record) -> None:
+        seen.append(record)
+        tasks.append(asyncio.create_task(approve(record)))
+
+    stop = attached.follow(hear)
+    first = attached.last
+    answer = await owned.ask("What is six times seven?")
+    while attached.last < owned.last:
+        await asyncio.sleep(0.01)
+    stop()
+    await asyncio.gather(*tasks)
+    assert answer.text == "It is 42."
+    assert [each.seq for each in seen] == list(range(first + 1, owned.last + 1))
+
+
+async def test_files_go_both_ways(attached: Attached, tmp_path: Path) -> None:
+    """By content, by path, and as a list."""
+    uploaded = await attached.upload(b"abc", "a.txt")
+    assert await attached.download(uploaded.path) == b"abc"
+    assert (await attached.download(uploaded.path, tmp_path / "here.txt")).read_text() == "abc"
+    assert uploaded.path in [each.path for each in await attached.files("/workspace")]
+    assert (await attached.export(tmp_path / "a.ipynb")).is_file()
+
+
+async def test_who_interrupts_stops_what_the_other_one_started(owned: Session, attached: Attached) -> None:
+    """Stop works from any face."""
+    running = asyncio.create_task(owned.run("import time; print('on', flush=True); time.sleep(60)"))
+    while not any(isinstance(each.event, OutputAdded) and "on" in str(each.event.output) for each in attached.since()):
+        await asyncio.sleep(0.05)
+    attached.interrupt()
+    assert (await running).status == "interrupted"
+
+
+async def test_a_slow_reader_costs_the_owner_nothing(owned: Session) -> None:
+    """Somebody connects and never reads: the owner's cells run as ever, and nothing piles up for them."""
+    with socket.socket(socket.AF_UNIX) as lazy:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        lazy.connect(str(owned.folder / "socket"))
+        for _ in range(3):
+            assert (await owned.run("for i in range(300): print(i, flush=True)")).status == "ok"
+        assert owned.door is not None
+        assert all(each.transport.get_write_buffer_size() < 100_000 for each in owned.door._writers)
+
+
+async def output_of(code: str, *, cwd: Path) -> str:
+    """What a Python of its own prints."""
+    ran = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    return (await ran.communicate())[0].decode()
+
+
+async def test_the_door_is_the_persons_own(owned: Session) -> None:
+    """Nobody else can open the folder or the socket; another user who comes by anyway is turned away."""
+    assert stat.S_IMODE(owned.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((owned.folder / "socket").stat().st_mode) == 0o600
+    code = (
+        "import os, socket; folder = os.open('.', os.O_PATH); os.setresuid(64399, 64399, 64399)\n"
+        "socket.socket(socket.AF_UNIX).connect(f'/proc/self/fd/{folder}/socket')"
+    )
+    told = await output_of(code, cwd=owned.folder)
+    assert "PermissionError" in told
+
+
+async def test_calls_that_are_none_are_refused(attached: Attached) -> None:
+    """Only the listed methods can be reached, with their own arguments."""
+    with pytest.raises(UsageError, match="no call 'detach'"):
+        await attached._call("detach", type(None))
+    with pytest.raises(UsageError, match="run is wrong"):
+        await attached._call("run", type(None), nothing=1)
+
+
+async def test_a_dead_owner_is_told_and_its_session_taken_over(tmp_path: Path) -> None:
+    """Whoever waits learns it at once, has read all that was written, and can go on with the variables."""
+    command = [sys.executable, "-c", OWNER, str(tmp_path)]
+    owner = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert owner.stdout is not None
+    assert await owner.stdout.readline() == b"ready\n"
+    async with attach("owned", state_dir=tmp_path) as session:
+        await session.run("x = 5")
+        waiting = asyncio.create_task(session.run("import time; time.sleep(60)"))
+        await asyncio.sleep(0.3)
+        owner.kill()
+        with pytest.raises(StoreError, match="has ended"):
+            await waiting
+        assert not session.is_running
+        with pytest.raises(StoreError, match="isn't there"):
+            await session.run("1")
+    await owner.wait()
+    with pytest.raises(UsageError, match="No process runs"):
+        await attach("owned", state_dir=tmp_path).start()
+    async with await Session.connect("owned", state_dir=tmp_path) as session:
+        assert (await session.run("x")).text == "5"
+
+
+async def test_attaching_imports_nothing_heavy() -> None:
+    """A server may have a hundred sessions to show."""
+    code = "import sys, nbagent; nbagent.attach; print(*sys.modules)"
+    found = (await output_of(code, cwd=Path())).split()
+    heavy = "jupyter_client zmq traitlets nbformat pydantic langchain langchain_core docker rich structlog packaging"
+    assert set(found) & set(heavy.split()) == set()
