@@ -23,7 +23,7 @@ from nbagent.sandbox.tree import Why
 from nbagent.selfcheck import files_inside, network_inside, programs_inside
 from nbagent.selfcheck.aims import SAME_EVERYWHERE
 from nbagent.selfcheck.check import PROBES
-from nbagent.selfcheck.probe import Probe, Verdict, outcome, source
+from nbagent.selfcheck.probe import Probe, Verdict, said, source
 
 LEVELS = (TrustLevel.ISOLATED, TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED)
 FAMILIES = """
@@ -56,7 +56,7 @@ async def value(kernel: Kernel, code: str, **arguments: Any) -> Any:
     """What a cell prints as JSON in its last line."""
     cell = await kernel.run(code, **arguments)
     assert cell.status == "ok", (cell.note, cell.outputs)
-    return outcome(cell)
+    return said(cell)
 
 
 def isolated_with(**limits: Any) -> SandboxSpec:
