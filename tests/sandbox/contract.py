@@ -23,7 +23,7 @@ from nbagent.sandbox.tree import Why
 from nbagent.selfcheck import files_inside, network_inside, programs_inside
 from nbagent.selfcheck.aims import SAME_EVERYWHERE
 from nbagent.selfcheck.check import PROBES
-from nbagent.selfcheck.probe import Probe, Verdict, said, source
+from nbagent.selfcheck.probe import Probe, Verdict, source
 
 LEVELS = (TrustLevel.ISOLATED, TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED)
 FAMILIES = """
@@ -56,7 +56,9 @@ async def value(kernel: Kernel, code: str, **arguments: Any) -> Any:
     """What a cell prints as JSON in its last line."""
     cell = await kernel.run(code, **arguments)
     assert cell.status == "ok", (cell.note, cell.outputs)
-    return said(cell)
+    # What Python warns of goes to standard error, and is not it.
+    text = "".join(each["text"] for each in cell.outputs if each.get("name") == "stdout")
+    return json.loads(text.splitlines()[-1])
 
 
 def isolated_with(**limits: Any) -> SandboxSpec:
