@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from nbagent.events import Event, IndexAsked
 from nbagent.forge import Draft, Tool
 
 CODE = '''\
@@ -58,3 +60,13 @@ def made(**changes: Any) -> Tool:
         made=1.0,
     )
     return msgspec.structs.replace(tool, **changes)
+
+
+def keep(told: list[Any]) -> Callable[[Event], None]:
+    """What keeps the events, but for those of names that the package index was asked for."""
+
+    def notify(event: Event) -> None:
+        if not isinstance(event, IndexAsked):
+            told.append(event)
+
+    return notify

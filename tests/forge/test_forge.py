@@ -10,7 +10,7 @@ from typing import Any
 
 import machine
 import pytest
-from forge.shared import CODE, TESTS, draft, made
+from forge.shared import CODE, TESTS, draft, keep, made
 
 from nbagent.errors import ForgeError, StoreError
 from nbagent.events import ToolStage
@@ -90,7 +90,7 @@ WEATHER_TOOL: dict[str, Any] = {
 async def test_the_weather_tool(tmp_path: Path, leftovers: Callable[[], list[str]]) -> None:
     """Made, and kept with exactly what it was tested with; another forge has it too; exported and removed."""
     told: list[Any] = []
-    forge = ToolForge(tmp_path, engine="bubblewrap", notify=told.append)
+    forge = ToolForge(tmp_path, engine="bubblewrap", notify=keep(told))
     tool = await forge.create("weather", **WEATHER_TOOL)
     assert [each.stage for each in told] == ["creating", "installing", "testing", "active"]
     assert (told[0].code, told[0].tests, told[0].dependencies) == (WEATHER, WEATHER_TESTS, ["httpx"])
@@ -140,7 +140,7 @@ async def test_what_a_tool_imports_without_a_word_is_installed_too(tmp_path: Pat
         tests="from commas import commas\n\n\ndef test_it():\n    assert commas(12345) == '12,345'\n",
     )
     assert (tool.dependencies, [each.name for each in tool.packages]) == (("humanize",), ["humanize"])
-    assert tool.doc == "A [31m? b."
+    assert tool.doc == "A [31m\ufffd b."
     assert await forge.get("commas") == tool
 
 
@@ -150,7 +150,7 @@ async def test_in_docker_where_nothing_is_trusted(tmp_path: Path, leftovers: Cal
     trust = trust_for(TrustLevel.UNTRUSTED, cpus=2.0)
     spec = SandboxSpec(trust=trust, install=trust.narrow(SandboxSpec().install))
     told: list[ToolStage] = []
-    forge = ToolForge(tmp_path, engine=machine.works("docker"), spec=spec, notify=told.append)  # type: ignore[arg-type]
+    forge = ToolForge(tmp_path, engine=machine.works("docker"), spec=spec, notify=keep(told))  # type: ignore[arg-type]
     tool = await forge.create("word_count", description="Counts words.", code=CODE, tests=TESTS)
     assert (tool.version, tool.tested) == (1, ("TestLeast.test_two", "test_words"))
     assert told[-1].stage == "active"
@@ -181,7 +181,7 @@ async def test_a_stop_that_comes_too_late(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Workshop, "make", make)
     monkeypatch.setattr(Library, "add", slowly)
     told: list[Any] = []
-    forge = ToolForge(tmp_path, engine=machine.works("bubblewrap"), notify=told.append)
+    forge = ToolForge(tmp_path, engine=machine.works("bubblewrap"), notify=keep(told))
     making = asyncio.create_task(forge.make(draft()))
     await asyncio.to_thread(begun.wait, 10)
     making.cancel()
@@ -197,7 +197,7 @@ async def test_tools_that_are_not_used_go(tmp_path: Path) -> None:
     """By their age, counted from their last use."""
     told: list[Any] = []
     Library(tmp_path).add(made())
-    forge = ToolForge(tmp_path, notify=told.append)
+    forge = ToolForge(tmp_path, notify=keep(told))
     assert await forge.cleanup(max_age=3600) == []
     assert await forge.cleanup(max_age=0) == ["word_count"]
     assert await forge.list() == []

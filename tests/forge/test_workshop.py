@@ -9,7 +9,7 @@ from typing import Any
 
 import machine
 import pytest
-from forge.shared import draft
+from forge.shared import draft, keep
 
 from nbagent.errors import ForgeError, InstallRefused, SandboxError
 from nbagent.events import CellStarted, HostDecided, Package, ToolStage
@@ -54,7 +54,7 @@ HOSTILE: dict[str, tuple[str, str, float, str]] = {
 def workshop(told: list[Any], *, seconds: float = 30, **options: Any) -> Workshop:
     """One whose sandboxes are small."""
     trust = trust_for(TrustLevel.ISOLATED, timeout=seconds, grace=1, memory_mb=400, pids=64)
-    return Workshop(machine.works("bubblewrap"), SandboxSpec(trust=trust), notify=told.append, **options)
+    return Workshop(machine.works("bubblewrap"), SandboxSpec(trust=trust), notify=keep(told), **options)
 
 
 async def test_hostile_tools(leftovers: Callable[[], list[str]]) -> None:
