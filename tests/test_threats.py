@@ -38,6 +38,7 @@ THREATS: dict[int, tuple[str, str]] = {
     10: (
         "files are planted that the host runs",
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
+        "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
         "test_settings.py::test_nothing_is_read_from_the_current_folder "
         "sandbox/test_resolver.py::test_a_projects_configuration_is_not_read",
     ),

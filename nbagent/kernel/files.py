@@ -15,7 +15,7 @@ from nbagent.errors import TransferError
 from nbagent.events import FileLeft, FileSaved, FileSeen
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.paths import Place, shown
-from nbagent.kernel.results import Landed, Results
+from nbagent.kernel.results import Landed, Results, inert_name, safe_name
 from nbagent.kernel.transfer import Transfer
 from nbagent.kernel.watch import Fresh, Watch
 from nbagent.policy import MIB
@@ -133,6 +133,7 @@ class Collector:
         notes = [self._waiting(named, found) for named, found in ((OUTPUT, fresh), (WORK, work))]
         if changed:
             notes.append(_named(changed, more))
+        notes.append(_renamed(saved))
         return Collected(
             saved=saved,
             left=left,
@@ -247,6 +248,13 @@ def _named(changed: list[FileSeen], more: int) -> str:
     left = len(changed) - NAMED + more
     others = f" and {left:,} more" if left > 0 else ""
     return f"Changed: {named}{others}; fetch with session.download(path), or save to /tmp/output."
+
+
+def _renamed(saved: list[Saved]) -> str:
+    """A sentence about files that did not keep their names, for what other programs would make of these."""
+    new = [each.name for each in saved if inert_name(name := safe_name(each.source.rpartition("/")[2])) != name]
+    more = f" and {len(new) - NAMED:,} more" if len(new) > NAMED else ""
+    return f"Renamed, as other programs run files of such names: {', '.join(new[:NAMED])}{more}." if new else ""
 
 
 def size_of(size: int) -> str:
