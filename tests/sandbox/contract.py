@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from nbagent.sandbox.tree import Why
 from nbagent.selfcheck import files_inside, network_inside, programs_inside
 from nbagent.selfcheck.aims import SAME_EVERYWHERE
 from nbagent.selfcheck.check import PROBES
-from nbagent.selfcheck.probe import Probe, Verdict, outcome, source
+from nbagent.selfcheck.probe import Probe, Verdict, source
 
 LEVELS = (TrustLevel.ISOLATED, TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED)
 FAMILIES = """
@@ -56,7 +57,8 @@ async def value(kernel: Kernel, code: str, **arguments: Any) -> Any:
     """What a cell prints as JSON in its last line."""
     cell = await kernel.run(code, **arguments)
     assert cell.status == "ok", (cell.note, cell.outputs)
-    return outcome(cell)
+    text = "".join(each["text"] for each in cell.outputs if each.get("name") == "stdout")
+    return json.loads(text.splitlines()[-1])
 
 
 def isolated_with(**limits: Any) -> SandboxSpec:
