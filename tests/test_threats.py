@@ -139,6 +139,7 @@ THREATS: dict[int, tuple[str, str]] = {
     32: (
         "kernel memory that no group is charged for, and what the whole machine shares",
         "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_watch_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
         "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
         "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
     ),
