@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -188,13 +189,18 @@ def results(output_dir: Path | None) -> dict[str, Any]:
     """
     from nbagent import settings
 
-    folder = output_dir or settings.load().output_dir
-    if folder is None and OUTPUT.is_symlink():
-        raise UsageError(f"The folder {OUTPUT} is a link here.", mend="Name where results go with --output-dir.")
-    folder = (folder or OUTPUT).expanduser()
+    folder = (output_dir or settings.load().output_dir or OUTPUT).expanduser()
+    # A path of the settings that begins here goes through whatever lies here, such as somebody else's project.
+    if output_dir is None and not folder.is_absolute() and not _is_straight(folder):
+        raise UsageError(f"The folder {folder} is a link here.", mend="Name where results go with --output-dir.")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
     return {"output_dir": folder}
+
+
+def _is_straight(folder: Path) -> bool:
+    """Whether no link is on the way from here to a folder, or in its place."""
+    return str(folder.resolve()) == os.path.normpath(Path.cwd() / folder)
 
 
 def reach(

@@ -38,6 +38,7 @@ THREATS: dict[int, tuple[str, str]] = {
     10: (
         "files are planted that the host runs",
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
+        "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
         "test_settings.py::test_nothing_is_read_from_the_current_folder "
         "sandbox/test_resolver.py::test_a_projects_configuration_is_not_read",
     ),
@@ -138,6 +139,7 @@ THREATS: dict[int, tuple[str, str]] = {
     32: (
         "kernel memory that no group is charged for, and what the whole machine shares",
         "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_watch_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
         "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
         "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
     ),
