@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from nbagent.errors import contained
 from nbagent.sanitize.left_out import LeftOut
 from nbagent.sanitize.markup import clean_classes, clean_html
 from nbagent.sanitize.styles import clean_value
@@ -32,7 +33,11 @@ def clean_widgets(state: State, clean_outputs: Callable[[list[Any]], list[Any]])
         state: The value of `metadata.widgets["application/vnd.jupyter.widget-state+json"]`.
         clean_outputs: Cleans what an Output widget shows.
     """
-    models = {name: kept for name, model in state.get("state", {}).items() if (kept := _model(model, clean_outputs))}
+    models = {}
+    for name, model in state.get("state", {}).items():
+        with contained("A widget is left out of the notebook"):
+            if (kept := _model(model, clean_outputs)) is not None:
+                models[name] = kept
     return {"version_major": 2, "version_minor": 0, "state": models}
 
 

@@ -109,3 +109,22 @@ def test_a_widget_of_no_known_form_costs_no_notebook(value: object) -> None:
     for key in ("_view_module", "_model_module"):
         assert cleaned("LabelModel", **{key: value}) is None
     assert cleaned("HTMLModel", _view_name=value, format=value, _dom_classes=value, value=value) is not None
+
+
+def nested(depth: int) -> Any:
+    """Lists within lists."""
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_what_can_not_be_read_costs_itself_alone(contained: list[str]) -> None:
+    """An output becomes a word on it, and a widget is left out; the others stay, and so does the notebook."""
+    written = clean_output(display({"application/vnd.vega.v5+json": {"marks": nested(100_000)}, "text/plain": "x"}))
+    assert written["data"]["text/plain"].startswith("[Left out: an output that can't be read.")
+    assert list(written["data"]) == ["text/plain"]
+    state = {"deep": {"a": nested(100_000)}, "other": {"value": "x"}}
+    models = {name: {**CONTROLS, "model_name": "LabelModel", "state": each} for name, each in state.items()}
+    assert list(clean_widgets({"state": models}, lambda outputs: outputs)["state"]) == ["other"]
+    assert len(contained) == 2
