@@ -66,7 +66,7 @@ class Described(msgspec.Struct, omit_defaults=True):
 
     path: str
     kind: str = ""
-    rows: Annotated[int, msgspec.Meta(ge=0, lt=2**63)] | None = None
+    rows: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
     columns: list[Column] = []
     note: str = ""
 

@@ -32,11 +32,12 @@ def clean_output(output: Output, *, widgets: Container[str] = ()) -> Output:
     """
     if output.get("output_type") not in ("display_data", "execute_result"):
         return output
-    with contained("An output is left out of the notebook"):
-        return _cleaned(output, widgets=widgets)
     # No output is worth the notebook, and none is shown that was not looked at to its end.
     text = "[Left out: an output that can't be read. The log of the session has it whole.]"
-    return {**output, "data": {"text/plain": text}, "metadata": {}}
+    kept = {**output, "data": {"text/plain": text}, "metadata": {}}
+    with contained("An output is left out of the notebook"):
+        kept = _cleaned(output, widgets=widgets)
+    return kept
 
 
 def _cleaned(output: Output, *, widgets: Container[str]) -> Output:
