@@ -53,7 +53,7 @@ async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]
 Sample = bool | int | float | str | None
 
 
-class Column(msgspec.Struct, omit_defaults=True):
+class Column(msgspec.Struct):
     """A column: its name, its type and what is odd about it, and some of its values."""
 
     name: str
