@@ -148,7 +148,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "sanitize/test_browser.py::test_jupyterlab_asks_nobody "
         "sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
         "sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
-        "sanitize/test_markup.py::test_nothing_that_loads_is_left",
+        "sanitize/test_markup.py::test_nothing_that_loads_is_left "
+        "sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
+        "sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing",
     ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",
@@ -161,7 +163,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_update_that_claims_another_cell_is_told_with_the_one_that_ran "
         "audit/test_entries.py::test_late_output_is_told_once_for_each_moment "
-        "notebook/test_shown.py::test_late_output_says_so",
+        "kernel/test_router.py::test_all_that_came_between_two_cells_is_told_as_that "
+        "notebook/test_record.py::test_an_update_changes_those_cells_that_it_is_told_of "
+        "notebook/test_shown.py::test_late_output_says_so "
+        "sanitize/test_markup.py::test_a_drawing_stays_in_its_box",
     ),
     36: ("one session fills the host's disk", "test_quota.py::test_the_hosts_disk_is_bounded"),
     37: (

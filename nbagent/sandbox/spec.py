@@ -7,12 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.errors import UsageError
 from nbagent.policy import InstallPolicy, Trust, TrustLevel, trust_for
 from nbagent.sandbox import mounts
 from nbagent.sandbox.mounts import Mount
 
 if TYPE_CHECKING:
     from nbagent.settings import Settings
+
+
+ACCEPTABLE = ("memory", "cpu", "pids", "commands", "egress")
+"""Limits that a person may accept to be unenforced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +43,12 @@ class SandboxSpec:
     owner: str = ""
     keep: float = 0.0
     late_data: bool = False
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.accept - set(ACCEPTABLE)):
+            raise UsageError(
+                f"There is no limit {unknown[0][:80]!r} to accept.", mend=f"Use one of: {', '.join(ACCEPTABLE)}."
+            )
 
 
 def spec_for_settings(chosen: Settings, trust: str | None = None) -> SandboxSpec:

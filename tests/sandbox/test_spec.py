@@ -9,7 +9,13 @@ import pytest
 from nbagent.errors import UsageError
 from nbagent.policy import TrustLevel
 from nbagent.sandbox.mounts import Mount
-from nbagent.sandbox.spec import spec_for_client
+from nbagent.sandbox.spec import SandboxSpec, spec_for_client
+
+
+def test_a_limit_that_nobody_knows_can_not_be_accepted() -> None:
+    """Who mistypes one is told, before anything starts."""
+    with pytest.raises(UsageError, match="no limit 'memroy' to accept"):
+        SandboxSpec(accept=frozenset({"memroy", "cpu"}))
 
 
 class TestClients:
