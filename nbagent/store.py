@@ -166,8 +166,9 @@ class Journal:
         if self._quota_told:
             return record
         self._quota_told = True
-        told = self.emit(QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
-        return Record(told.seq + 1, record.at, record.event)
+        self.emit(QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
+        # A reader may have had something to tell of it.
+        return Record(self.last + 1, record.at, record.event)
 
     def _write(self, line: bytes | bytearray) -> None:
         try:

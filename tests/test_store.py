@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from nbagent import store
 from nbagent.errors import StoreError, UsageError
-from nbagent.events import CellStarted, DataSeen, Record, SessionEnded
+from nbagent.events import CellStarted, DataSeen, OutputAdded, QuotaReached, Record, SessionEnded
 from nbagent.store import Journal, read_log, write_atomically
 
 
@@ -228,6 +228,21 @@ def test_a_record_that_finds_no_room_leaves_the_log_whole(journal: Journal) -> N
     assert (journal.folder / "log.jsonl").stat().st_size == size
     assert journal.emit(cell(2)).seq == 2
     assert [record.seq for record in journal.since()] == [1, 2]
+
+
+def test_a_reader_that_tells_of_the_quota_leaves_no_gap(tmp_path: Path) -> None:
+    """Its event stands between the word on the quota and what was still kept, each with a number of its own."""
+    with contextlib.closing(Journal(tmp_path, "small", limit=100_000)) as journal:
+
+        def tells(record: Record) -> None:
+            if isinstance(record.event, QuotaReached):
+                journal.emit(cell(2))
+
+        journal.follow(tells)
+        for size in [30_000] * 3 + [1_500] * 6:
+            journal.emit(OutputAdded(cell=1, output={"output_type": "stream", "name": "stdout", "text": "x" * size}))
+        kept = [record.seq for record in journal.since()]
+        assert kept == list(range(1, len(kept) + 1))
 
 
 def test_text_that_is_too_much_is_spilled_up_to_a_bound(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

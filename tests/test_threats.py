@@ -39,6 +39,7 @@ THREATS: dict[int, tuple[str, str]] = {
     10: (
         "files are planted that the host runs",
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
+        "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
         "test_options.py::test_nothing_is_read_from_the_current_folder "
         "packages/test_resolver.py::test_a_projects_configuration_is_not_read",
     ),
@@ -139,6 +140,7 @@ THREATS: dict[int, tuple[str, str]] = {
     32: (
         "kernel memory that no group is charged for, and what the whole machine shares",
         "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_watch_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
         "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
         "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
     ),
@@ -147,7 +149,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_browser.py::test_jupyterlab_asks_nobody "
         "safety/sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
         "safety/sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
-        "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left",
+        "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
+        "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
+        "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing",
     ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",
@@ -162,7 +166,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_update_that_claims_another_cell_is_told_with_the_one_that_ran "
         "audit/test_entries.py::test_late_output_is_told_once_for_each_moment "
-        "notebook/test_shown.py::test_late_output_says_so",
+        "kernel/test_router.py::test_all_that_came_between_two_cells_is_told_as_that "
+        "notebook/test_record.py::test_an_update_changes_those_cells_that_it_is_told_of "
+        "notebook/test_shown.py::test_late_output_says_so "
+        "safety/sanitize/test_markup.py::test_a_drawing_stays_in_its_box",
     ),
     36: ("one session fills the host's disk", "session/test_quota.py::test_the_hosts_disk_is_bounded"),
     37: (

@@ -18,7 +18,7 @@ from nbagent.policy import MIB
 HALF_DONE = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
 LAST_WORDS = 1.0
-"""Seconds for reading what a kernel that died has sent before."""
+"""Seconds for reading what a kernel that died, or that ran no cell, has sent before."""
 UNSTOPPED = "was killed, since it did not stop when interrupted"
 
 
@@ -36,6 +36,17 @@ class Follower:
         self._process = process
         self._router = router
         self._waited = waited
+
+    async def catch_up(self) -> None:
+        """Take what came while no cell ran, of which one turn may not have time for all."""
+        connection = self._process.connection
+        end = time.monotonic() + LAST_WORDS
+        while True:
+            for channel, message in connection.read():
+                self._router.take(channel, message)
+            if not connection.is_behind or time.monotonic() > end:
+                return
+            await connection.wait(TICK)
 
     def send(self, job: Job) -> Execution:
         """Send the code, once; what is there before is told as what came while no cell ran."""

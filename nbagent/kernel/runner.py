@@ -96,6 +96,7 @@ class Runner:
         return await self._execute(job)
 
     async def _execute(self, job: Job) -> Execution:
+        await self._follower.catch_up()
         run = self._follower.send(job)
         try:
             await self._follower.follow(run, job)

@@ -210,8 +210,10 @@ class Recording:
                 _append(cell.outputs, left_output(left))
             case LateOutput(output=output, during=during) if cell:
                 self._add_late(cell, output, during)
-            case OutputUpdated(display_id=name, data=data, metadata=metadata, during=during):
+            case OutputUpdated(display_id=name, data=data, metadata=metadata, during=during, changed=changed):
                 for shown, place in self._shown.get(name, []):
+                    if during not in (None, shown.cell) and shown.cell not in changed:
+                        continue  # it let go of that name: for the model and the audit it was not changed either
                     shown.outputs[place] = {**shown.outputs[place], "data": data, "metadata": metadata}
                     if during != shown.cell:
                         shown.changed[place] = during

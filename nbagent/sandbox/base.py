@@ -127,7 +127,7 @@ class SandboxProvisioner(KernelProvisionerBase):
             killed = said["oom_kills"] > self.kills.survived
         ended = Exit.told(status, killed=killed, memory_peak=said.get("memory_peak", memory_peak))
         if (code := said.get("exit", -1)) >= 0:
-            return replace(ended, code=code, out_of_memory=False, overuse=str(said.get("overuse", "")))
+            return replace(ended, code=code, out_of_memory=False, overuse=str(words.get("overuse", "")))
         return ended
 
     def usage(self) -> cgroup.Usage | None:

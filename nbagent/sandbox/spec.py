@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from nbagent.options import Options
 
 
+ACCEPTABLE = ("memory", "cpu", "pids", "commands", "egress")
+"""Limits that a person may accept to be unenforced."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SandboxSpec:
     """What a sandbox is to be: the part of a session's settings that an engine needs.
@@ -41,6 +45,12 @@ class SandboxSpec:
     owner: str = ""
     keep: float = 0.0
     late_data: bool = False
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.accept - set(ACCEPTABLE)):
+            raise UsageError(
+                f"There is no limit {unknown[0][:80]!r} to accept.", mend=f"Use one of: {', '.join(ACCEPTABLE)}."
+            )
 
     @classmethod
     def of(cls, options: Options, *, data: Sequence[Mount] = (), owner: str = "") -> SandboxSpec:

@@ -184,6 +184,24 @@ def take_terminals(host: Any) -> object:
     return f"{len(taken) // 2} terminals"
 
 
+@_attack("32", "Give a thread open files of its own, which nobody would count", expected="the call fails")
+def open_files_in_a_thread(host: Any) -> object:
+    import ctypes
+    import threading
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    got: list[int] = []
+
+    def unshare() -> None:
+        close_range, unshared, above_all = 436, 2, ctypes.c_uint(2**20)
+        got.append(libc.syscall(close_range, above_all, ctypes.c_uint(-1), ctypes.c_ulong(unshared)))
+
+    thread = threading.Thread(target=unshare)
+    thread.start()
+    thread.join()
+    return "a table of its own" if got == [0] else None
+
+
 @_attack(
     "32",
     "Have more open files than the machine has for a sandbox, in many processes",

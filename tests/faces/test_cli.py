@@ -249,6 +249,20 @@ def test_what_the_code_saved_is_here_or_said_to_be_missing(here: Path) -> None:
     assert not (here / "results").exists()
 
 
+def test_results_land_behind_no_link_that_nobody_named(here: Path) -> None:
+    """Somebody else's project may have one in the place of the usual folder, of that of the settings, or above."""
+    (here / "private").mkdir()
+    for at, setting in (("nbagent-output", {}), ("results", {"NBAGENT_OUTPUT_DIR": "results"})):
+        (here / at).symlink_to("private")
+        done = nbagent("exec", "-c", "open('out', 'w').write('x')", *ENGINE, cwd=here, **setting)
+        assert (done.code, f"The folder {at} is a link here." in done.err) == (2, True)
+    done = nbagent("exec", "-c", "1", *ENGINE, cwd=here, NBAGENT_OUTPUT_DIR="results/sub")
+    assert done.code == 2
+    assert list((here / "private").iterdir()) == []
+    done = nbagent("exec", "-c", "open('out', 'w').write('x')", "--output-dir", "results", *ENGINE, cwd=here)
+    assert (done.code, (here / "private" / "out").read_text()) == (0, "x")
+
+
 def test_exec_shows_colours_to_a_terminal_only(here: Path) -> None:
     """In a file a traceback is plain text."""
     done = nbagent("exec", "-c", "print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07')\n1/0", *ENGINE, cwd=here)

@@ -31,16 +31,19 @@ class Events(list[Event]):
 
     Attributes:
         last: When, on the monotonic clock, each kind of event was told last.
+        pause: Seconds that it takes over each.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.last: dict[type[Event], float] = {}
+        self.pause = 0.0
 
     def append(self, event: Event) -> None:
         """Take an event."""
         super().append(event)
         self.last[type(event)] = time.monotonic()
+        time.sleep(self.pause)
 
     def of(self, kind: type[Kind]) -> list[Kind]:
         """Those of one kind."""

@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.collector import Collected, Collector
+from nbagent.kernel.transfer.collector import ENTRY, Collected, Collector
 from nbagent.kernel.transfer.paths import Place
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried
 from nbagent.policy import Limits
+from nbagent.safety.quota import Quota
 
 MAX_FILES = Limits().result_files
 on_one_loop = pytest.mark.asyncio(loop_scope="module")
@@ -128,6 +129,18 @@ async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Col
     assert [one.name for one in found.saved] == ["small"]
     assert left(found)["huge"].startswith("it has 2.15 GB, and a result at most 2,048 MB (limit result_mb; raise it")
     assert await nothing(collector)
+
+
+@on_one_loop
+@pytest.mark.usefixtures("collector")
+async def test_empty_files_and_folders_count(kernel: Kernel, tmp_path: Path) -> None:
+    """The names of a file and of the folders above it take room on the host's disk too."""
+    counted = Collector(kernel, tmp_path / "few", source="/tmp/output", quota=Quota(60 * ENTRY))
+    await run(kernel, "for n in range(9): os.makedirs(f'{n}/' + 'd/' * 8); open(f'{n}/' + 'd/' * 8 + 'e', 'w').close()")
+    found = await counted.collect()
+    assert (len(found.saved), len(found.left)) == (5, 4)
+    assert "limit session_mb" in found.left[0].why
+    assert sum(each.is_dir() for each in (tmp_path / "few").rglob("*")) == 5 * 9
 
 
 @on_one_loop

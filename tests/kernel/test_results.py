@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from nbagent.events import FileSaved
-from nbagent.kernel.transfer.results import DEPTH, Landed, Results
+from nbagent.kernel.transfer.results import DEPTH, Landed, Results, inert_name
 
 
 def put(results: Results, source: str, content: str) -> Landed:
@@ -100,3 +102,51 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
         put(results, "/workspace/sub/b", "2")
     assert everything(tmp_path / "elsewhere") == {}
     assert not list(here.glob(".nbagent-*"))
+
+
+def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
+    """Neither by Git, which a shell's prompt calls in any folder, nor by what collects tests below a project."""
+    ran = tmp_path / "ran"
+    orders = {
+        "HEAD": "ref: refs/heads/main\n",
+        "config": f'[core]\nrepositoryformatversion=0\nbare=false\nworktree=.\nfsmonitor="touch {ran}; false"\n',
+        "objects/x": "",
+        "refs/heads/x": "",
+        "conftest.py": f"open({str(ran)!r}, 'w')",
+        "sub/test_it.py": f"open({str(ran)!r}, 'w')",
+        "it_test.py": f"open({str(ran)!r}, 'w')",
+        "test_it.txt": f">>> open({str(ran)!r}, 'w')\n",
+    }
+    commands = (["git", "status"], [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"])
+    planted = tmp_path / "planted"
+    for name, text in orders.items():
+        (planted / name).parent.mkdir(parents=True, exist_ok=True)
+        (planted / name).write_text(text)
+    for command in commands:
+        subprocess.run(command, cwd=planted, capture_output=True, check=False)
+        assert ran.exists(), f"{command} runs nothing in any folder"
+        ran.unlink()
+    results = Results(tmp_path / "landed")
+    for name, text in orders.items():
+        put(results, f"/tmp/output/{name}", text)
+    for command in commands:
+        subprocess.run(command, cwd=results.folder, capture_output=True, check=False)
+        assert not ran.exists(), f"{command} ran what a sandbox left"
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        *((name, "saved-HEAD") for name in ("HEAD", "..HEAD", "-HEAD ")),
+        *(("head", "saved-head"), ("conftest.py", "saved-conftest.py"), (".TEST_a.PY", "saved-TEST_a.PY")),
+        *(("test.txt", "saved-test.txt"), ("a_test.py", "a_test.py.saved"), ("x.desktop", "x.desktop.saved")),
+        *(("a.config.mjs", "a.config.mjs.saved"), ("a.config.json", "a.config.json"), ("tested.csv", "tested.csv")),
+    ],
+)
+def test_names_of_orders_arrive_under_others(tmp_path: Path, name: str, wanted: str) -> None:
+    """However they are written, in any folder, and if the first name is taken."""
+    results = Results(tmp_path)
+    assert put(results, f"/tmp/output/a/{name}", "1").name == f"a/{wanted}"
+    again = put(results, f"/workspace/a/{name}", "2").name.removeprefix("a/")
+    assert again != wanted
+    assert inert_name(again) == again

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import machine
 import pytest
 from kernel.shared import Events, data
 
@@ -69,6 +70,27 @@ threading.Thread(target=say).start()
     (late,) = events.of(LateOutput)
     assert (late.cell, late.during, late.output["text"]) == (first.cell, 0, "late\n")
     assert f"Output was added to cell {first.cell} while no cell ran" in second.note
+
+
+async def test_all_that_came_between_two_cells_is_told_as_that(kernel: Kernel, events: Events) -> None:
+    """However much it is, and however long each reader takes over it: the next cell did nothing of it."""
+    await kernel.run("""
+import threading
+from IPython.display import display
+handle = display('x', display_id='between')
+def work():
+    for number in range(60):
+        handle.update(str(number))
+thread = threading.Timer(0.3, work)
+thread.start()
+""")
+    await asyncio.sleep(0.3 + 20 * machine.pace())
+    events.clear()
+    events.pause = 0.005
+    second = await kernel.run("thread.join()")
+    events.pause = 0
+    assert {each.during for each in events.of(OutputUpdated) if each.display_id == "between"} == {0}
+    assert f"while cell {second.cell} ran" not in second.note
 
 
 FORGE = """

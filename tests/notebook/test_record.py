@@ -153,6 +153,20 @@ def test_an_update_reaches_every_display_of_that_name() -> None:
     assert recording.cells[0].outputs[0]["metadata"] == {"m": 1}
 
 
+def test_an_update_changes_those_cells_that_it_is_told_of() -> None:
+    """A display that a cell let go, as forged messages make it, is not changed unseen by the model and the audit."""
+    recording = told(
+        started(1),
+        finished(1, display("a"), display_ids=["x"]),
+        started(2),
+        OutputUpdated(cell=2, display_id="x", data={"text/plain": "new"}, during=2),
+        finished(2, display("new"), display_ids=["x"]),
+        OutputUpdated(cell=2, display_id="x", data={"text/plain": "newer"}, during=0, changed=[2]),
+    )
+    assert [cell.outputs[0]["data"]["text/plain"] for cell in recording.cells] == ["a", "newer"]
+    assert [cell.changed for cell in recording.cells] == [{}, {0: 0}]
+
+
 def test_events_are_left_as_they_are() -> None:
     """Recording an update doesn't change the event that told of the output."""
     end = finished(1, display("a"), display_ids=["x"])

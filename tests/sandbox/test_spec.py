@@ -27,6 +27,12 @@ def test_every_option_about_a_sandbox_is_in_its_spec(tmp_path: Path) -> None:
     assert (whole.trust.level, whole.trust.limits) == (TrustLevel.UNTRUSTED, Limits(memory_mb=300))
 
 
+def test_a_limit_that_nobody_knows_can_not_be_accepted() -> None:
+    """Who mistypes one is told, before anything starts."""
+    with pytest.raises(UsageError, match="no limit 'memroy' to accept"):
+        SandboxSpec(accept=frozenset({"memroy", "cpu"}))
+
+
 class TestClients:
     """What a kernel sees that another client starts."""
 

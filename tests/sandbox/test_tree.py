@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 
+import machine
 import pytest
 
 from nbagent.sandbox.data import tree
@@ -108,6 +110,19 @@ def test_a_bomb_of_links_ends(given: Path) -> None:
     found = shown(given)
     assert "l60" in found.left_out[Why.LINK]
     assert "l0" in links(found)
+
+
+def test_links_of_long_ways_are_given_up_together(given: Path) -> None:
+    """Each goes back and forth as often as a link can, and then on to the next: that would take minutes for many."""
+    (given / "ok").symlink_to("sub")
+    for number in range(1000):
+        to = f"z{number + 1}" if number % 39 else "sub"
+        (given / f"z{number}").symlink_to("sub/../" * (4000 // 7) + to)
+    started = time.thread_time()
+    found = shown(given)
+    assert time.thread_time() - started < 25 * machine.pace(), "all of them were looked up"
+    assert "ok" in links(found)
+    assert "z999" in found.left_out[Why.MANY]
 
 
 def test_hidden_names_sockets_and_pipes_are_left_out_at_every_depth(given: Path) -> None:

@@ -44,6 +44,20 @@ TAKE = {
         "import fcntl\nheld = [open(f'/tmp/{n}', 'wb') for n in range(50)]\n"
         "for n in range(12_000):\n    fcntl.lockf(held[n % 50], fcntl.LOCK_EX, 1, 2 * (n // 50))"
     ),
+    "open files": """
+import ctypes, os
+libc = ctypes.CDLL(None)
+children = []
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        for _ in range(45_000):
+            file = os.open("/tmp/f", os.O_RDWR | os.O_CREAT)
+            libc.mmap(None, 4096, 1, 2, file, 0)
+            os.close(file)
+        os.read(os.pipe()[0], 1)
+    children.append(child)
+""",
 }
 
 
@@ -55,6 +69,24 @@ async def test_a_sandbox_that_takes_too_much_is_ended_and_says_so(isolated: Kern
     assert "was ended for what it took of the machine: it had " in cell.note
     assert f" {what}, of which a sandbox may have {BOUNDS[what]:,}" in cell.note
     assert (await isolated.run("1 + 1")).text == "2"
+
+
+async def test_a_thread_has_no_table_of_open_files_of_its_own(isolated: Kernel) -> None:
+    """Nobody would count what is in it; to close a range of files of one's own goes on."""
+    code = """
+import ctypes, json, os, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def close(flags, found):
+    last = ctypes.c_uint(-1)
+    found += [libc.syscall(436, ctypes.c_uint(2**20), last, ctypes.c_ulong(flags)), ctypes.get_errno()]
+found = []
+for flags in (0, 2, 2 | 4, 2 | 1 << 32):
+    thread = threading.Thread(target=close, args=(flags, found))
+    thread.start()
+    thread.join()
+print(json.dumps(found))
+"""
+    assert await value(isolated, code) == [0, 0, -1, 22, -1, 22, -1, 22]
 
 
 async def test_what_programs_need_is_there(isolated: Kernel) -> None:
@@ -129,6 +161,20 @@ async def test_a_hidden_process_counts_by_its_room(monkeypatch: pytest.MonkeyPat
         patch.setattr(os, "stat", refuse)
         assert watch_inside.open_files_of(own) >= 64
     assert watch_inside.open_files_of("0") == 0
+
+
+async def test_a_hidden_process_counts_by_what_it_has_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mappings of files count, one by one; of who lets nobody look, all that there may be."""
+    own = str(os.getpid())
+    shown = watch_inside.mapped_files_of(own)
+    assert 20 < shown < len(Path("/proc/self/maps").read_text().splitlines())
+
+    def refuse(*_: int) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(watch_inside, "read", refuse)
+    assert watch_inside.mapped_files_of(own) > shown
+    assert watch_inside.mapped_files_of("0") == 0
 
 
 async def test_less_is_too_much_where_linux_s_own_memory_grows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -377,7 +377,9 @@ def read_sources(source: str | None, code: str | None) -> list[tuple[str, bool]]
         text = raw.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UsageError(f"{name[:200]!r} can't be read: {reason}.") from error
+        raise UsageError(
+            f"{name[:200]!r} can't be read: {reason}.", mend="Name a script or a notebook, or give code with -c CODE."
+        ) from error
     if len(raw) > MAX_SOURCE:
         raise UsageError(f"{name} has more than {MAX_SOURCE // 1024 // 1024} MB.", mend="Give large data with --data.")
     return _notebook_cells(name, text) if name.endswith(".ipynb") else [(text, False)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,10 +104,11 @@ def landing(given: dict[str, Any]) -> dict[str, Any]:
     """
     from nbagent import settings
 
-    named = given.get("output_dir") or settings.load().output_dir
-    if named is None and OUTPUT.is_symlink():
-        raise UsageError(f"The folder {OUTPUT} is a link here.", mend="Name where results go with --output-dir.")
-    folder = Path(named or OUTPUT).expanduser()
+    named = given.get("output_dir")
+    folder = Path(named or settings.load().output_dir or OUTPUT).expanduser()
+    # A path of the settings that begins here goes through whatever lies here, such as somebody else's project.
+    if named is None and not folder.is_absolute() and not _is_straight(folder):
+        raise UsageError(f"The folder {folder} is a link here.", mend="Name where results go with --output-dir.")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
     return given | {"output_dir": folder}
@@ -134,3 +136,8 @@ def _kind(hint: Any, where: Option) -> Any:
         if get_origin(arm) is list:
             return list[str]
     return str
+
+
+def _is_straight(folder: Path) -> bool:
+    """Whether no link is on the way from here to a folder, or in its place."""
+    return str(folder.resolve()) == os.path.normpath(Path.cwd() / folder)

@@ -53,6 +53,11 @@ class Connection:
         self._stop_waiting: Callable[[], None] = _nothing
 
     @property
+    def is_behind(self) -> bool:
+        """Whether there was more to read than the last turn had time for."""
+        return self._more and not self._breach
+
+    @property
     def lost(self) -> str:
         """Why the kernel can't be heard any more, as what it did; empty while it can."""
         if self._breach:

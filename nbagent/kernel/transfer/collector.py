@@ -15,7 +15,7 @@ from nbagent.errors import TransferError
 from nbagent.events import FileLeft, FileSaved, FileSeen
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import Place, shown
-from nbagent.kernel.transfer.results import Landed, Results
+from nbagent.kernel.transfer.results import Landed, Results, inert_name, safe_name
 from nbagent.kernel.transfer.transfer import Transfer
 from nbagent.kernel.transfer.watch import Fresh, Watch
 from nbagent.policy import MIB
@@ -24,6 +24,8 @@ from nbagent.safety.quota import Quota
 SECONDS = 60.0
 """For one file, and a second more for each of its `PACE` bytes."""
 PACE = 4 * MIB
+ENTRY = 4096
+"""Bytes of the host's disk for a name, of a file or of a folder above it, whatever is in it."""
 NAMED = 3
 """Changed files that the note names."""
 ROUNDS = 50
@@ -133,6 +135,7 @@ class Collector:
         notes = [self._waiting(named, found) for named, found in ((OUTPUT, fresh), (WORK, work))]
         if changed:
             notes.append(_named(changed, more))
+        notes.append(_renamed(saved))
         return Collected(
             saved=saved,
             left=left,
@@ -154,12 +157,13 @@ class Collector:
 
     async def _collect_one(self, place: Place, size: int, saved: list[Saved]) -> str:
         """Fetch a file; returns why it can't be had, or nothing."""
-        if why := self._too_much(size):
+        kept = size + self._names_of(place)
+        if why := self._too_much(size, kept):
             return why
         try:
             one = await self._fetch(place, size)
         except TransferError:
-            return self._too_much(size) or "it could not be fetched, as it changed or went meanwhile"
+            return self._too_much(size, kept) or "it could not be fetched, as it changed or went meanwhile"
         self.left.pop(shown(place.path), None)
         # A cell that is run again writes its files again; those that are the same are nothing new.
         if self._digests.get(place.path) != one.sha256:
@@ -167,14 +171,18 @@ class Collector:
         self._digests[place.path] = one.sha256
         return ""
 
-    def _too_much(self, size: int) -> str:
-        """Why a file of this size isn't kept, or nothing."""
+    def _names_of(self, place: Place) -> int:
+        """Bytes on the host's disk for a file's name and those of its folders, if it isn't there yet."""
+        return 0 if self._results.where(place.path) else ENTRY * len(place.parts)
+
+    def _too_much(self, size: int, kept: int) -> str:
+        """Why a file of this size, which takes so much of the host's disk, isn't kept, or nothing."""
         if size > self._limits.result_mb * MIB:
             return (
                 f"it has {size_of(size)}, and a result at most {self._limits.result_mb:,} MB (limit result_mb; raise "
                 "it with NBAGENT_RESULT_MB or Limits(result_mb=…))"
             )
-        if size > self._quota.left:
+        if kept > self._quota.left:
             return (
                 f"it has {size_of(size)}, and of the {self._quota.limit // MIB:,} MB that this session may keep on "
                 f"disk {size_of(self._quota.left)} are left (limit session_mb)"
@@ -227,7 +235,7 @@ class Collector:
             seconds = SECONDS + size / PACE
             carried = await self._transfer.download(place, file.write, bound=bound, seconds=seconds)
             file.close()
-            if not self._quota.take(carried.size):
+            if not self._quota.take(carried.size + self._names_of(place)):
                 raise TransferError("There is no room for it.")
             landed: Landed = await asyncio.to_thread(self._results.put, staged, place.path, place.parts, carried.sha256)
         self._quota.add(-landed.freed)
@@ -247,6 +255,13 @@ def _named(changed: list[FileSeen], more: int) -> str:
     left = len(changed) - NAMED + more
     others = f" and {left:,} more" if left > 0 else ""
     return f"Changed: {named}{others}; fetch with session.download(path), or save to /tmp/output."
+
+
+def _renamed(saved: list[Saved]) -> str:
+    """A sentence about files that did not keep their names, for what other programs would make of these."""
+    new = [each.name for each in saved if inert_name(name := safe_name(each.source.rpartition("/")[2])) != name]
+    more = f" and {len(new) - NAMED:,} more" if len(new) > NAMED else ""
+    return f"Renamed, as other programs run files of such names: {', '.join(new[:NAMED])}{more}." if new else ""
 
 
 def size_of(size: int) -> str:

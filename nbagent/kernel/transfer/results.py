@@ -8,6 +8,7 @@ replaces only what this session put there for the same file, and what nobody has
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
 import os
 import re
@@ -25,6 +26,20 @@ DEPTH = 16
 """Folders below one another; the names of deeper ones become part of the file's."""
 TRIES = 10_000
 """Names that may be taken already."""
+RUN_UNASKED = (
+    *("head", "conftest.py", "test*.py", "*_test.py", "test*.txt", "*_test.go"),
+    *(f"*.{kind}.{ending}" for kind in ("test", "spec", "config") for ending in ("[jt]s", "[jt]sx", "[cm][jt]s")),
+    *("sitecustomize.py", "usercustomize.py", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs"),
+    *("desktop.ini", "autorun.inf", "*.desktop", "*.lnk", "*.url", "*.scf", "*.library-ms"),
+)
+"""Names that a person's own programs run, or act on, where they find them, though nobody asked for that file.
+
+`HEAD` makes any folder a repository, whose settings have Git run programs: a shell's prompt that shows the branch is
+enough. What runs tests collects its files by their names below a project; editors build what looks like a project;
+Python, Jupyter and desktops read others of a folder that they are started or opened in.
+"""
+INERT = "saved"
+"""What is put before such a name, or behind it."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -178,7 +193,7 @@ def _folded(place: tuple[str, ...]) -> tuple[str, ...]:
 
 def _names(wanted: str, *, dotted: bool = True) -> Iterator[str]:
     """A name, made safe, then others like it."""
-    name = safe_name(wanted)
+    name = inert_name(safe_name(wanted))
     yield name
     stem, ending = (PurePath(name).stem, PurePath(name).suffix) if dotted else (name, "")
     for number in range(1, TRIES):
@@ -230,3 +245,12 @@ def safe_name(name: str) -> str:
     text = re.sub(r'[/\\:*?"<>|]+', "_", text).strip(" .").lstrip("-. ") or "file"
     stem, ending = PurePath(text).stem, PurePath(text).suffix
     return stem.encode()[:150].decode(errors="ignore") + ending.encode()[:20].decode(errors="ignore")
+
+
+def inert_name(name: str) -> str:
+    """A safe name that nothing on the host takes as an order; capitals don't count, as on some file systems."""
+    return next(each for each in (name, f"{INERT}-{name}", f"{name}.{INERT}") if not _is_order(each))
+
+
+def _is_order(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name.casefold(), each) for each in RUN_UNASKED)

@@ -87,6 +87,14 @@ _LINK = re.compile(r"https?://[^\s<>\"'`\\]+|mailto:[^\s<>\"'`\\]+", re.IGNORECA
 _FRAGMENT = re.compile(r"#[\w=.:%-]*")
 _HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SVG_START = re.compile(r"\s*<svg\b[^<>]*>")
+_SVG_TAG = re.compile(r"<svg\b[^<>]*>|</svg>")
+_SIZING = ("width", "height", "viewBox", "preserveAspectRatio", "version")
+_ID = re.compile(r"[\w.:-]{1,200}")
+"""Not `cell-id=cell-1`, by which our own links find a cell."""
+_OF_PROGRAMS = re.compile(
+    r"(?:jp|lm|p|cm|bp\d?|jupyter|lumino|widget|modal|dialog|navbar|fixed|sticky|fa)\b.*", re.IGNORECASE
+)
+"""Classes that the programs which show a notebook have rules for: `jp-Dialog` covers the whole window."""
 
 
 def clean_html(markup: str, left_out: LeftOut | None = None) -> str:
@@ -99,10 +107,11 @@ def clean_html(markup: str, left_out: LeftOut | None = None) -> str:
     found = LeftOut() if left_out is None else left_out
     body = _clean(markup, found)
     sheet = _sheet(markup, found)
-    if sheet or "style=" in body:
-        # Nothing in it is drawn over what other cells show: `contain` holds fixed positions too.
+    if sheet or "style=" in body or "class=" in body.replace('class="dataframe"', ""):
+        # Nothing in it is drawn over what other cells show: `contain` holds fixed positions too. The sheet can style
+        # the inner box alone.
         style = f"<style>{sheet}</style>\n" if sheet else ""
-        body = f'<div style="contain: paint; overflow: auto">\n{style}{body}\n</div>'
+        body = f'<div style="contain: paint; overflow: auto"><div>\n{style}{body}\n</div></div>'
     if left_out is None and found:
         body += f"\n<p><em>{html.escape(found.sentence())}</em></p>"
     return body
@@ -114,10 +123,34 @@ def clean_svg(markup: str, left_out: LeftOut) -> str:
     start = _SVG_START.match(body)
     if start is None:
         return ""
-    root = start[0] if "xmlns=" in start[0] else start[0].replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    inside, after = _split_root(body[start.end() :])
+    if after.strip():
+        left_out.add("what followed a picture")
     sheet = _sheet(markup, left_out)
+    style = f"<style>{sheet}</style>" if sheet else ""
+    # The root says how large the picture is and cuts off what is beyond; all else is a group's, which has no place on
+    # the page, and which the sheet is for.
+    given = dict(re.findall(r' ([\w:-]+)="([^"]*)"', start[0]))
+    root = {"xmlns": "http://www.w3.org/2000/svg"} | {name: given[name] for name in _SIZING if name in given}
+    root["style"] = "contain: paint; overflow: hidden"
+    group = {name: value for name, value in given.items() if name not in (*_SIZING, "xmlns", "x", "y", "overflow")}
+    written = f"<svg{_spelled(root)}><g{_spelled(group)}>{style}{inside}</g></svg>"
     # In a file of its own, &nbsp; is no character.
-    return (root + (f"<style>{sheet}</style>" if sheet else "") + body[start.end() :]).replace("&nbsp;", "&#160;")
+    return written.replace("&nbsp;", "&#160;")
+
+
+def _spelled(attributes: dict[str, str]) -> str:
+    return "".join(f' {name}="{value}"' for name, value in attributes.items())
+
+
+def _split_root(body: str) -> tuple[str, str]:
+    """What is inside of an `<svg>` element that has just begun, and what follows it."""
+    depth = 1
+    for found in _SVG_TAG.finditer(body):
+        depth += -1 if found[0].startswith("</") else 1
+        if not depth:
+            return body[: found.start()], body[found.end() :]
+    return body, ""
 
 
 def _clean(markup: str, left_out: LeftOut) -> str:
@@ -135,7 +168,8 @@ def _clean(markup: str, left_out: LeftOut) -> str:
         url_schemes={"http", "https", "mailto", "data"},
     )
     judge.check()
-    return break_commands(_say_links(written))
+    # `<wbr>` would hide from us a command of TeX's that MathJax puts together again.
+    return break_commands(_say_links(written).replace("<wbr>", "\u200b"))
 
 
 def _sheet(markup: str, left_out: LeftOut) -> str:
@@ -235,6 +269,10 @@ class _Judge:
             return clean_declarations(value, self._left_out) or None
         if name in ("src", "href"):
             return self._address(tag, value)
+        if name == "id":
+            return value if _ID.fullmatch(value) else None
+        if name == "class":
+            return clean_classes(value) or None
         if name in _CSS:
             return clean_value(name, value, self._left_out) or None
         if name == "xmlns":
@@ -254,6 +292,11 @@ class _Judge:
         elif tag == "use" and _FRAGMENT.fullmatch(value):
             return value
         return None
+
+
+def clean_classes(value: str) -> str:
+    """The names of classes that are the output's own."""
+    return " ".join(each for each in value.split() if not _OF_PROGRAMS.fullmatch(each))
 
 
 def _attributes(rest: str) -> Iterator[tuple[str, str]]:

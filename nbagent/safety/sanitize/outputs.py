@@ -7,6 +7,7 @@ import re
 from collections.abc import Container
 from typing import Any
 
+from nbagent.errors import contained
 from nbagent.events import Output
 from nbagent.safety.sanitize.left_out import LeftOut
 from nbagent.safety.sanitize.markup import clean_html, clean_svg
@@ -31,6 +32,15 @@ def clean_output(output: Output, *, widgets: Container[str] = ()) -> Output:
     """
     if output.get("output_type") not in ("display_data", "execute_result"):
         return output
+    # No output is worth the notebook, and none is shown that was not looked at to its end.
+    text = "[Left out: an output that can't be read. The log of the session has it whole.]"
+    kept = {**output, "data": {"text/plain": text}, "metadata": {}}
+    with contained("An output is left out of the notebook"):
+        kept = _cleaned(output, widgets=widgets)
+    return kept
+
+
+def _cleaned(output: Output, *, widgets: Container[str]) -> Output:
     given: dict[str, Any] = output["data"]
     left_out = LeftOut()
     data: dict[str, Any] = {}

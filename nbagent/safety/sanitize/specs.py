@@ -6,6 +6,7 @@ parts refer to each other; it is left out, and its static forms stay.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -46,7 +47,8 @@ def _plotly(figure: dict[str, Any]) -> dict[str, Any] | None:
         return None
     frames = figure.get("frames")
     kept = {"data": data, "layout": layout} | ({"frames": frames} if isinstance(frames, list) else {})
-    for key, text in _strings(kept):
+    for key, written in _strings(kept):
+        text = html.unescape(written)  # as Plotly does with the attributes in its texts
         if is_data_image(text):
             continue
         if _ELSEWHERE.search(text) or key.lower() in _ADDRESSES:

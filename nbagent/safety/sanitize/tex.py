@@ -9,7 +9,7 @@ JOINER = "\u2060"
 
 _COMMANDS = re.compile(
     r"\\(?=(?:href|url|html[A-Za-z]*|style|class|cssId|data|require|includegraphics|include|input|import|usepackage|"
-    r"bbox|mmlToken|csname|catcode|write|openin|openout|read|special|unicode|let|def|edef|gdef|xdef)(?![A-Za-z]))",
+    r"bbox|fcolorbox|definecolor|mmlToken|csname|catcode|write|openin|openout|read|special|unicode|let|def|edef|gdef|xdef)(?![A-Za-z]))",
     re.IGNORECASE,
 )
 

@@ -22,7 +22,10 @@ _MATH = re.compile(r"(\$\$[^$]+\$\$|\$[^$\n]+\$)")
 _DATA = re.compile(r"!\[[^\[\]\n]{0,500}\]\((data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+)\)")
 _MARKUP = re.compile(r"<(?=[A-Za-z/!?])")
 _AUTOLINK = re.compile(r"<(https?://[^\s<>`]+)>")
-_INFO = re.compile(r"([`~]{3,}[ \t]*)(?=([A-Za-z{.][^\s`~]*))")
+_INFO = re.compile(r"([`~]{3,}[^\w\n`~{.]*)(?=([\w{.][^\s`~]*))")
+"""Between a fence and its language renderers pass over more than blanks: U+00A0, U+FEFF, U+2028."""
+_ENTITY = re.compile(r"&(?=#|(?!(?:amp|lt|gt|quot|apos|nbsp|ndash|mdash|hellip|times|middot|deg|copy);)[A-Za-z]\w*;)")
+"""What stands for another character, of which a sign of Markdown's or TeX's could be made after all was looked at."""
 _LANGUAGES = frozenset(
     """python py python3 ipython pycon sql bash sh shell console json jsonl yaml toml ini text txt plain csv html css
     javascript js typescript ts r diff markdown md xml c cpp rust go java julia latex tex stata matlab none""".split()
@@ -40,7 +43,9 @@ def clean_markdown(text: str) -> str:
     parts = _CODE.split(text)
     for index, part in enumerate(parts):
         parts[index] = _code(part) if index % 2 else _prose(part)
-    written = break_commands(_INFO.sub(_fence, "".join(parts)))
+    written = break_commands(_INFO.sub(_fence, _ENTITY.sub(f"&{JOINER}", "".join(parts))))
+    # A heading could have the address of a cell in nbconvert's page.
+    written = re.sub("(?<!#)cell-id=", f"cell-id{JOINER}=", written)
     # Where two parts meet, as everywhere else: this is what holds, whatever was taken for code.
     written = _MARKUP.sub(f"<{JOINER}", written)
     written = re.sub(r"!\[(?!\]\(data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+\))", f"!{JOINER}[", written)

@@ -9,13 +9,19 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.safety.sanitize.markup import clean_html
+from nbagent.errors import contained
+from nbagent.safety.sanitize.left_out import LeftOut
+from nbagent.safety.sanitize.markup import clean_classes, clean_html
+from nbagent.safety.sanitize.styles import clean_value
+from nbagent.safety.sanitize.tex import break_commands
 
 _MODULES = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
 _VERSION = re.compile(r"[\^~]?\d{1,3}(?:\.\d{1,3}){0,2}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")
-_HTML = frozenset({"HTMLModel", "HTMLMathModel"})
-_MEDIA = frozenset({"ImageModel", "AudioModel", "VideoModel"})
+_HTML = frozenset({"HTML", "HTMLMath"})
+_MEDIA = frozenset({"Image", "Audio", "Video"})
+_STYLES = ("StyleModel", "LayoutModel")
+"""How models end whose texts are CSS."""
 
 State = dict[str, Any]
 
@@ -27,7 +33,11 @@ def clean_widgets(state: State, clean_outputs: Callable[[list[Any]], list[Any]])
         state: The value of `metadata.widgets["application/vnd.jupyter.widget-state+json"]`.
         clean_outputs: Cleans what an Output widget shows.
     """
-    models = {name: kept for name, model in state.get("state", {}).items() if (kept := _model(model, clean_outputs))}
+    models = {}
+    for name, model in state.get("state", {}).items():
+        with contained("A widget is left out of the notebook"):
+            if (kept := _model(model, clean_outputs)) is not None:
+                models[name] = kept
     return {"version_major": 2, "version_minor": 0, "state": models}
 
 
@@ -35,15 +45,45 @@ def _model(model: State, clean_outputs: Callable[[list[Any]], list[Any]]) -> Sta
     name, module, version = (str(model.get(key)) for key in ("model_name", "model_module", "model_module_version"))
     if module not in _MODULES or not _VERSION.fullmatch(version) or not _NAME.fullmatch(name):
         return None
-    state = dict(model.get("state", {}))
-    if state.get("_view_module") not in (None, *_MODULES) or state.get("_model_module", module) not in _MODULES:
+    given = model.get("state")
+    state = _without_commands(given) if isinstance(given, dict) else {}
+    modules = (None, *_MODULES)
+    if state.get("_view_module") not in modules or state.get("_model_module") not in modules:
         return None
-    if name in _MEDIA and state.get("format", "png") == "url":
+    # The view draws, and may be any other model's.
+    drawn = {name.removesuffix("Model"), str(state.get("_view_name")).removesuffix("View")}
+    if drawn & _MEDIA and (not isinstance(kind := state.get("format", "png"), str) or kind == "url"):
         return None
-    if name in _HTML and "value" in state:
+    if drawn & _HTML and "value" in state:
         state["value"] = clean_html(str(state["value"]))
+    if name.endswith(_STYLES):
+        state = {key: value for key, value in state.items() if key.startswith("_") or _is_plain(value)}
+    if "_dom_classes" in state:
+        state["_dom_classes"] = [clean_classes(str(each)) for each in _listed(state["_dom_classes"])]
     if "description_allow_html" in state:
         state["description_allow_html"] = False
     if isinstance(outputs := state.get("outputs"), list):
         state["outputs"] = clean_outputs(outputs)
     return {**model, "state": state}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is CSS that loads nothing, a number or nothing."""
+    if isinstance(value, str):
+        return not value or clean_value("", value, LeftOut()) == value
+    return value is None or isinstance(value, int | float)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _without_commands(value: Any) -> Any:
+    """A value of whose texts MathJax, which labels and descriptions are given to, loads nothing."""
+    if isinstance(value, str):
+        return break_commands(value)
+    if isinstance(value, list):
+        return [_without_commands(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_commands(item) for name, item in value.items()}
+    return value

@@ -30,6 +30,8 @@ NAMED = 10
 """Paths of each reason that are named."""
 MAX_HOPS = 40
 """Links on the way to a link's target, as many as Linux follows."""
+MAX_STEPS = 500_000
+"""Names on the way of all links of a folder that was given: about half a second. Each may have thousands."""
 PATH_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -241,20 +243,25 @@ class _Reader:
         ways = _Ways(source, path, links, self._tree.entries)
         for at in sorted(links):
             if (to := ways.end(at)) is None:
-                self._tree.leave_out(Why.LINK, at)
+                self._tree.leave_out(Why.LINK if ways.steps > 0 else Why.MANY, at)
                 continue
             target = os.path.relpath(f"/{to}", f"/{at.rpartition('/')[0]}")
             self._tree.entries[at] = Entry("link", target=target)
 
 
 class _Ways:
-    """Where links lead, by the names that were read alone."""
+    """Where links lead, by the names that were read alone.
+
+    Attributes:
+        steps: Names that may still be looked up, of all links together.
+    """
 
     def __init__(self, source: Path, path: str, links: dict[str, str], entries: dict[str, Entry]) -> None:
         self._top = source.parts
         self._path = path
         self._links = links
         self._entries = entries
+        self.steps = MAX_STEPS
 
     def end(self, link: str) -> str | None:
         """The path of the file or folder that a link leads to in the end; None if it leads out, or to nothing."""
@@ -264,7 +271,10 @@ class _Ways:
     def _follow(self, link: str) -> str | None:
         self._hops -= 1
         to = self._links[link]
-        parts = [part for part in to.split("/") if part not in ("", ".")]
+        parts = [part for part in to.split("/") if part not in ("", ".")] if self.steps > 0 else []
+        self.steps -= len(parts)
+        if self.steps <= 0:
+            return None
         here = link.rpartition("/")[0]
         if to.startswith("/"):
             top = list(self._top[1:])

@@ -46,6 +46,7 @@ instances are few for each user. `io_setup` takes from a number that the whole m
 NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
 CLONE_FILES, CLONE_THREAD = 0x400, 0x00010000
+CLOSE_RANGE_UNSHARE = 2
 EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 22, 38, 93, 95
 """Numbers of errors, by which programs know what they can do without."""
 NOTHING = 0
@@ -278,6 +279,9 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
     # A thread with a table of open files of its own would have as many as a process.
     separate = library.Arg(0, library.MASKED_EQ, CLONE_THREAD | CLONE_FILES, CLONE_THREAD)
     filter_.add_rule(library.ERRNO(EPERM), "clone", separate)
+    # The same by another name; glibc and Python close ranges without it.
+    shared = library.Arg(2, library.MASKED_EQ, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE)
+    filter_.add_rule(library.ERRNO(EINVAL), "close_range", shared)
     for command in OWNERLESS_LOCKS:
         filter_.add_rule(library.ERRNO(EINVAL if locks else NOTHING), "fcntl", _low(1, command))
     if not locks:

@@ -142,6 +142,17 @@ HTML = f"""
 <img src="blob:{URL}">
 <img src="javascript:fetch('{URL}')">
 <img alt="$\\style{{{{background:url({URL})}}}}{{{{x}}}}$">
+<p>$\\unicode[a;background:url({URL})]{{{{x41}}}}$</p>
+<p>$\\uni<wbr>code[a;background:url({URL})]{{{{x41}}}}$</p>
+<p>$\\uni<!-- -->code[a;background:url({URL})]{{{{x41}}}}$</p>
+<p>$\\fcolorbox{{{{red;background:url({URL})}}}}{{{{white}}}}{{{{x}}}}$</p>
+<selectedcontent></selectedcontent><select><button><selectedcontent></button><option><img src='{URL}'></option></select>
+<math><mi//xlink:href='{URL}'><annotation-xml encoding='text/html'><img src='{URL}'></annotation-xml></math>
+<svg><font color=x><img src='{URL}'></font></svg>
+<style>@starting-style {{{{ b {{{{ background: url({URL}) }}}} }}}} @layer a {{{{ b {{{{ background: url({URL}) }}}} }}}}</style><b>x</b>
+<style>b[title="}}}}"] {{{{ }}}} }}}} b {{{{ background: url({URL}) }}}}</style><b>x</b>
+<svg><defs><symbol id='symbol'><image href='{URL}'/></symbol></defs><use href='#symbol'/></svg>
+<svg><rect filter="url({URL}#x)" width="9" height="9"/></svg>
 <p>$\\style{{{{background:url({URL})}}}}{{{{x}}}}$ \\(\\bbox[background:url({URL})]{{{{x}}}}\\) $\\includegraphics{{{{{URL}}}}}$</p>
 """
 
@@ -188,6 +199,16 @@ MARKDOWN = [
     f"$\\includegraphics{{{{{URL}}}}}$ $\\href{{{{{URL}}}}}{{{{x}}}}$ $\\require{{{{x}}}}$",
     f'```mermaid\ngraph TD\n  A@{{{{ img: "{URL}", label: "x" }}}}\n```',
     f'```mermaid\n%%{{{{init: {{{{"themeCSS": "* {{{{ background: url({URL}) }}}}"}}}}}}}}%%\ngraph TD\n A-->B\n```',
+    f'```\u00a0mermaid\ngraph TD\n  A@{{{{ img: "{URL}", label: "x" }}}}\n```',
+    f'~~~\u2003mermaid\ngraph TD\n  A@{{{{ img: "{URL}", label: "x" }}}}\n~~~',
+    f'```\ufeffmermaid\ngraph TD\n  A@{{{{ img: "{URL}", label: "x" }}}}\n```',
+    f'```\u2028 mermaid\ngraph TD\n  A@{{{{ img: "{URL}", label: "x" }}}}\n```',
+    f'> ```\u3000mermaid\n> graph TD\n>   A@{{{{ img: "{URL}", label: "x" }}}}\n> ```',
+    f"\\$&#92;unicode[a;background:url({URL})]{{{{x41}}}}\\$",
+    f"&#36;&#92;unicode[a;background:url({URL})]{{{{x41}}}}&#36;",
+    f"\\$\\\\&#117;nicode[a;background:url({URL})]{{{{x41}}}}\\$",
+    f"&dollar;&bsol;unicode[a;background:url({URL})]{{{{x41}}}}&dollar;",
+    f'[x](http://x.invalid/ "@@0@@") $" style="background-image:url({URL})" x="$',
     f"```{{{{image}}}} {URL}\n```",
     f":::{{{{image}}}} {URL}\n:::",
     f"<{URL}> {URL} www.{{h}} x@{{h}}",
@@ -199,6 +220,7 @@ SVG = [
     f"<svg xmlns='http://www.w3.org/2000/svg'><style>@import '{URL}';</style><rect width='9' height='9'/></svg>",
     f"<?xml-stylesheet href='{URL}'?><svg xmlns='http://www.w3.org/2000/svg'><script href='{URL}'/></svg>",
     f"<svg xmlns='http://www.w3.org/2000/svg'/><img src='{URL}'>",
+    f"<svg xmlns='http://www.w3.org/2000/svg'></svg><p style='background:url({URL})'>x</p>",
     f"<img src='{URL}'>",
 ]
 
@@ -254,6 +276,13 @@ JSON: list[tuple[str, Any]] = [
     (
         "application/vnd.plotly.v1+json",
         {"data": [], "layout": {"images": [{"source": URL, "x": 0, "y": 0, "sizex": 1, "sizey": 1}]}},
+    ),
+    (
+        "application/vnd.plotly.v1+json",
+        {
+            "data": [{"type": "scatter", "text": ["<b style='mask:&#117;rl(http:&#47;&#47;{h}/{n})'>x</b>"]}],
+            "layout": {},
+        },
     ),
     ("application/geo+json", {"type": "Point", "coordinates": [1, 2], "name": URL}),
     ("application/javascript", f"fetch('{URL}')"),

@@ -72,7 +72,7 @@ def test_a_picture_of_its_own_stays() -> None:
     assert clean_html(picture) == picture
     drawing = '<svg viewBox="0 0 9 9"><defs><path id="a" d="M0 0"/></defs><use xlink:href="#a" fill="url(#b)"/></svg>'
     written = clean_svg(drawing, LeftOut())
-    assert written.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">')
+    assert written.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" ')
     assert '<use xlink:href="#a" fill="url(#b)">' in written
 
 
@@ -95,3 +95,40 @@ def test_any_text_is_taken(text: str) -> None:
     """Nothing raises, and what comes out comes out the same again, links and notes aside."""
     clean_html(text)
     clean_html(f'<style>{text}</style><b style="{text}">')
+
+
+@pytest.mark.parametrize("name", ["jp-Dialog", "jp-mod-active lm-Menu", "modal fixed-top", "p-Widget", "JP-Dialog"])
+def test_classes_of_the_programs_that_show_it_are_not_its_own(name: str) -> None:
+    """JupyterLab's rule for `jp-Dialog` would lay an output over the whole window."""
+    written = clean_html(f'<div class="{name} mine">x</div>')
+    assert 'class="mine"' in written
+    assert written.startswith('<div style="contain: paint;')
+
+
+def test_no_element_has_the_address_of_a_cell() -> None:
+    """A link to a cell leads to it, not to what an earlier output made look like it."""
+    assert clean_html('<p id="cell-id=cell-3">x</p><p id="own">y</p>') == '<p>x</p><p id="own">y</p>'
+
+
+def test_a_style_sheet_reaches_nothing_that_holds_an_output_in_its_box() -> None:
+    """What it calls its root is a box within the one that is bounded."""
+    written = clean_html("<style>:root { position: fixed; contain: none !important }</style><b>x</b>")
+    assert written.startswith('<div style="contain: paint; overflow: auto"><div>\n<style>@scope {\n:scope {')
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        "<svg style='position:fixed;inset:0' class='jp-Dialog' overflow='visible'><rect/></svg>",
+        "<svg><style>:root { position: fixed; overflow: visible !important }</style><rect/></svg>",
+        "<svg><svg></svg></svg><p style='position:fixed;inset:0'>after</p>",
+        "<svg><p style='position:fixed;inset:0'>after</p></svg>",
+    ],
+)
+def test_a_drawing_stays_in_its_box(drawing: str) -> None:
+    """Its root is placed and cut off by us; its styles are a group's, and nothing follows it."""
+    written = clean_svg(drawing, LeftOut())
+    root, _, rest = written.partition("><g")
+    assert root == '<svg xmlns="http://www.w3.org/2000/svg" style="contain: paint; overflow: hidden"'
+    assert rest.endswith("</g></svg>")
+    assert "after" not in rest

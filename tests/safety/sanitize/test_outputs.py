@@ -58,7 +58,8 @@ def test_svg_stands_where_there_is_no_picture_beside_it() -> None:
     drawing = "<svg xmlns='http://www.w3.org/2000/svg'><rect width='9'/></svg>"
     assert list(clean_output(display({"image/svg+xml": drawing, "image/png": "AAAA"}))["data"]) == ["image/png"]
     alone = clean_output(display({"image/svg+xml": drawing}))["data"]["image/svg+xml"]
-    assert alone == '<svg xmlns="http://www.w3.org/2000/svg"><rect width="9"></rect></svg>'
+    assert alone.startswith('<svg xmlns="http://www.w3.org/2000/svg" ')
+    assert alone.endswith('><g><rect width="9"></rect></g></svg>')
 
 
 def test_only_jupyters_own_widgets_stay() -> None:
@@ -75,3 +76,55 @@ def test_only_jupyters_own_widgets_stay() -> None:
     assert "h.invalid'" not in kept["page"]["state"]["value"]
     assert VIEW in clean_output(display({VIEW: {"model_id": "page"}}), widgets=kept)["data"]
     assert VIEW not in clean_output(display({VIEW: {"model_id": "evil"}}), widgets=kept)["data"]
+
+
+CONTROLS = {"model_module": "@jupyter-widgets/controls", "model_module_version": "2.0.0"}
+
+
+def cleaned(name: str, **state: Any) -> Any:
+    """The state of one widget as an export has it, None if it has none."""
+    given = {"x": {**CONTROLS, "model_name": name, "state": state}}
+    return clean_widgets({"state": given}, lambda outputs: outputs)["state"].get("x", {}).get("state")
+
+
+def test_a_widget_is_judged_by_what_draws_it() -> None:
+    """The view of HTML draws any model's text; a picture's address is one in a list too."""
+    assert "src" not in cleaned("LabelModel", _view_name="HTMLView", value="<img src='//h.invalid/x'>")["value"]
+    assert cleaned("LabelModel", _view_name="ImageView", format="url", value="http://h.invalid") is None
+    assert cleaned("ImageModel", format=["url"], value="http://h.invalid") is None
+
+
+def test_what_styles_a_widget_loads_nothing() -> None:
+    """A background is CSS, a label is mathematics, and a class is one of its own."""
+    style = cleaned("HTMLStyleModel", background="url(//h.invalid/x)", text_color="red", _model_name="HTMLStyleModel")
+    assert style == {"text_color": "red", "_model_name": "HTMLStyleModel"}
+    assert cleaned("LayoutModel", width=["url(x)"], height="1px", margin=None) == {"height": "1px", "margin": None}
+    assert r"\style" not in cleaned("LabelModel", value=r"$\style{background:url(//h.invalid)}{x}$")["value"]
+    assert cleaned("LabelModel", _dom_classes=["jp-Dialog", "own"])["_dom_classes"] == ["", "own"]
+
+
+@pytest.mark.parametrize("value", [[], {}, [[]], {"a": []}, 1, "evil", True])
+def test_a_widget_of_no_known_form_costs_no_notebook(value: object) -> None:
+    """Whatever an update put in place of a module's name, the widget is left out and the others stay."""
+    for key in ("_view_module", "_model_module"):
+        assert cleaned("LabelModel", **{key: value}) is None
+    assert cleaned("HTMLModel", _view_name=value, format=value, _dom_classes=value, value=value) is not None
+
+
+def nested(depth: int) -> Any:
+    """Lists within lists."""
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_what_can_not_be_read_costs_itself_alone(contained: list[str]) -> None:
+    """An output becomes a word on it, and a widget is left out; the others stay, and so does the notebook."""
+    written = clean_output(display({"application/vnd.vega.v5+json": {"marks": nested(100_000)}, "text/plain": "x"}))
+    assert written["data"]["text/plain"].startswith("[Left out: an output that can't be read.")
+    assert list(written["data"]) == ["text/plain"]
+    state = {"deep": {"a": nested(100_000)}, "other": {"value": "x"}}
+    models = {name: {**CONTROLS, "model_name": "LabelModel", "state": each} for name, each in state.items()}
+    assert list(clean_widgets({"state": models}, lambda outputs: outputs)["state"]) == ["other"]
+    assert len(contained) == 2
