@@ -73,8 +73,10 @@ def nbagent(*words: str | Path, cwd: Path, stdin: bytes = b"", seconds: float = 
 
 FORKS = """
 import json, os, sys
-from nbagent import cli, commands, session
-from nbagent.agent import build, models, replay
+from nbagent.agent import build
+from nbagent.agent.providers import models, replay
+from nbagent.faces.cli import app, commands
+from nbagent.session import session
 from nbagent.sandbox.registry import engines
 engines()
 for line in sys.stdin:
@@ -87,7 +89,7 @@ for line in sys.stdin:
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
         sys.argv = ["nbagent", *asked["words"]]
         try:
-            cli.main()
+            app.main()
         except SystemExit as end:
             # What Python does besides at its end, module by module, takes longer than the rest.
             sys.stdout.flush()

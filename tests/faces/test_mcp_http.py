@@ -25,7 +25,7 @@ from nbagent.mcp import servers
 from tests.program import environment, nbagent
 
 PAGE = "http://localhost:6274"
-QUICK = "from nbagent import mcp_http; mcp_http.HEAD_SECONDS = 0.5; mcp_http.BODY_SECONDS = 0.5; "
+QUICK = "from nbagent.faces import mcp_http; mcp_http.HEAD_SECONDS = 0.5; mcp_http.BODY_SECONDS = 0.5; "
 OTHER = """
 import os, socket, sys
 os.setgroups([])

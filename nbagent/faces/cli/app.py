@@ -66,7 +66,7 @@ SANDBOX = ("sandbox", "hosts")
 """Groups of options about what the code sees, where it runs and what it reaches."""
 MODEL = ("model", "agent", "approvals")
 """Those about how questions are answered."""
-DEMO_NAMES = ("--data -d", "--record")
+DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
 """Flags of options that are the demo's own."""
 
 
