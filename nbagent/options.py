@@ -309,18 +309,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return f"Options({', '.join(shown)})"
 
     def but(self, **given: Unpack[Keywords]) -> Options:
-        """These options with those in place that are given; None stands for one that isn't.
+        """These options with those in place that are given.
 
+        None stands for one that isn't, and so does an empty text where None is the default.
         Rules in `allow` and limits in `accept` come on top of those that are there, and so do single security options.
 
         Raises:
             UsageError: There is no such option.
         """
-        named = {name: _plain(value) for name, value in given.items() if value is not None and value != ""}
+        named = {
+            name: _plain(value)
+            for name, value in given.items()
+            if value is not None and not (value == "" and getattr(_DEFAULT, name, "") is None)
+        }
         for name in named:
             declared(name)
-        if given.get("critic") == "":
-            named["critic"] = ""
         if isinstance(text := named.get("budget"), str):
             named["budget"] = Budget.parse(text, base=self.budget)
         if named.get("mcp") is True and self.mcp:

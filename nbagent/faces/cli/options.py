@@ -60,7 +60,8 @@ def takes(*groups: str, only: Callable[[Option], bool] = lambda _: True) -> Call
 
         @functools.wraps(command)
         def run(**arguments: Any) -> None:
-            given = {name: value for name in flags if (value := arguments.pop(name)) not in (None, False)}
+            values = {name: arguments.pop(name) for name in flags}
+            given = {name: value for name, value in values.items() if value is not None and value is not False}
             for name in named:
                 if given.pop(f"no_{name}", False):
                     given[name] = False
