@@ -67,7 +67,8 @@ def test_what_nobody_reads_is_not_parsed() -> None:
 GROWTH = """
 import itertools, json, sys
 from nbagent.forge import workshop
-from nbagent.kernel import describe, messages, probe
+from nbagent.kernel import describe, probe
+from nbagent.kernel.channels import messages
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.router import Router
 from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST

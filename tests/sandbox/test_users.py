@@ -151,7 +151,7 @@ async def test_a_sandbox_of_before_gets_one(engine: Engine) -> None:
 RESERVE = """
 import json, sys
 from pathlib import Path
-from nbagent.sandbox import users
+from nbagent.sandbox.limits import users
 users.SHARED = Path(sys.argv[1])
 print(json.dumps([users.reserve(Path(sys.argv[2]), among=range(99_000, 99_040)) for _ in range(10)]))
 """
@@ -249,7 +249,7 @@ def test_where_run_cant_be_written(lease: Path, monkeypatch: pytest.MonkeyPatch)
 
 MAPPED = """
 from nbagent.errors import SandboxError
-from nbagent.sandbox import users
+from nbagent.sandbox.limits import users
 try:
     print(users.mapped())
 except SandboxError as error:

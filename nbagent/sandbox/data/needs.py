@@ -20,7 +20,7 @@ from nbagent import store
 from nbagent.events import DataSeen
 
 DATA = "/tmp/data"  # noqa: S108 - a path inside
-DEMO = Path(__file__).with_name("demo")
+DEMO = Path(__file__).resolve().parents[2] / "demo"
 HASHED = 1024 * 1024 * 1024
 """Bytes of a file up to which it is known by its hash; a larger one by its name and size."""
 MAX_SIZE = 64 * 1024 * 1024
