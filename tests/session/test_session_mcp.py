@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -44,7 +45,10 @@ async def test_a_tool_is_called_and_leaves_nothing(config: Path, tmp_path: Path)
     async with Session(engine="bubblewrap", model=model, mcp=config) as session:
         session.follow(lambda record: events.append(record.event))
         answer = await session.ask("Read the file with the prices.")
-        programs = [each for each in psutil.Process().children(recursive=True) if str(SERVER) in each.cmdline()]
+        programs = []
+        for each in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.ZombieProcess):
+                programs += [each] if str(SERVER) in each.cmdline() else []
         assert programs
     (called,) = [each for each in events if isinstance(each, McpToolCalled)]
     assert (called.server, called.tool, called.status, called.text) == (
