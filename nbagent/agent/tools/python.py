@@ -22,51 +22,11 @@ from langchain_core.tools import BaseTool, tool
 from nbagent.agent.tools.sandbox_tools import make_sandbox_tools
 from nbagent.agent.view import Block, installed, render
 from nbagent.errors import InstallError
-from nbagent.events import Output, Package
+from nbagent.events import Cell, Package
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ToolCallRequest
     from langgraph.types import Command
-
-
-class CellView(Protocol):
-    """A finished cell, as far as the model's side reads it."""
-
-    @property
-    def cell(self) -> int:
-        """Its number in the session, from 1."""
-
-    @property
-    def status(self) -> str:
-        """One of `events.CellStatus`."""
-
-    @property
-    def outputs(self) -> Sequence[Output]:
-        """Final, as nbformat has them."""
-
-    @property
-    def duration(self) -> float:
-        """Seconds."""
-
-    @property
-    def note(self) -> str:
-        """What must be told beside the outputs."""
-
-    @property
-    def installed(self) -> list[Package]:
-        """What was installed so that the cell could run."""
-
-    @property
-    def state_lost(self) -> str:
-        """Why the kernel was replaced, as a sentence; empty if it was not."""
-
-    @property
-    def restored(self) -> str:
-        """What of its state was brought back by running cells again, in sentences."""
-
-    @property
-    def files(self) -> list[str]:
-        """Names of the files that were collected from /tmp/output after it."""
 
 
 class Runs(Protocol):
@@ -78,7 +38,7 @@ class Runs(Protocol):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - the kernel's
         tool: str = "python",
-    ) -> CellView:
+    ) -> Cell:
         """Run a cell to its end.
 
         Args:

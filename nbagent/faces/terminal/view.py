@@ -49,8 +49,8 @@ from nbagent.events import (
     StateRestored,
     ToolRefused,
     ToolStage,
+    text_of,
 )
-from nbagent.kernel.cell import text_of
 from nbagent.kernel.transfer.collector import size_of
 
 if TYPE_CHECKING:
