@@ -24,6 +24,7 @@ class Job:
 
     Attributes:
         cell: Its number.
+        turn: The question that it is for.
         code: What is to run.
         limit: Seconds that one request may take.
         started: When it began, on the monotonic clock.
@@ -34,6 +35,7 @@ class Job:
     """
 
     cell: int
+    turn: int
     code: str
     limit: float
     started: float = field(default_factory=time.monotonic)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 from nbagent import audit, settings, store
 from nbagent.agent.providers.opener import ModelOpener
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import FileSaved, Package, Record, RedactionSet, SessionEnded
-from nbagent.kernel.cell import Cell
+from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.ends import Source
 from nbagent.mcp.client import McpClient
@@ -35,7 +34,7 @@ from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import saved, startup
-from nbagent.session.answer import Answer, streamed
+from nbagent.session.answer import streamed
 from nbagent.session.attachments import Given
 from nbagent.session.cells import Cells
 from nbagent.session.conversation import Conversation, hosts_told

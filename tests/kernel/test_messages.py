@@ -69,7 +69,6 @@ import itertools, json, sys
 from nbagent.forge import workshop
 from nbagent.kernel import describe, probe
 from nbagent.kernel.channels import messages
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.router import Router
 from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST
 from nbagent.sandbox.untrusted import parse
