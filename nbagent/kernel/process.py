@@ -7,7 +7,7 @@ host and what was installed; the connection is as old as the process.
 from __future__ import annotations
 
 import time
-from typing import cast
+from typing import Any, cast
 
 from jupyter_client import AsyncKernelManager
 
@@ -142,11 +142,11 @@ class KernelProcess:
 
     # -- while it runs ------------------------------------------------------------------------------------------
 
-    def execute_cell(self, code: str) -> str:
+    def execute_cell(self, code: str, metadata: dict[str, Any]) -> str:
         """Send a cell's code; its sandbox comes before others for a moment. Returns the message id."""
         connection = self.connection
         self._precedence.begin(self.provisioner.usage())
-        return connection.execute(code)
+        return connection.execute(code, metadata=metadata)
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs."""

@@ -100,6 +100,10 @@ class SessionFiles:
         if self._moving is not None:
             self._moving.cancel()
 
+    def metadata(self) -> dict[str, Any]:
+        """What goes along with a cell's request, so that its reply tells what it changed."""
+        return self._collector.watch.metadata()
+
     async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
         """After a cell, which still holds the lock: collect its files, and notice what else it changed.
 
@@ -111,7 +115,7 @@ class SessionFiles:
         """
         lost = self._collector.lose() if cell.state_lost else []
         try:
-            found = await self._collector.collect(after=cell.duration)
+            found = await self._collector.collect(after=cell.duration, report=self._kernel.report)
         except OSError as error:
             raise store.cannot_write(self._output, error) from error
         told = self._tell(found, cell.cell, lost)

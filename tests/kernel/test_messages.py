@@ -16,10 +16,12 @@ from nbagent.sandbox.inside.bounds_inside import MAX_REPLY
 HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
 
 
-def read(content: Any, channel: messages.ChannelName = "shell", kind: str = "execute_reply") -> dict[str, Any]:
+def read(
+    content: Any, channel: messages.ChannelName = "shell", kind: str = "execute_reply", metadata: bytes = b"{}"
+) -> dict[str, Any]:
     """The content of a message, as it is read."""
     packed = content if isinstance(content, bytes) else json.dumps(content).encode()
-    parts = [b"", json.dumps(HEADER | {"msg_type": kind}).encode(), b"{}", b"{}", packed]
+    parts = [b"", json.dumps(HEADER | {"msg_type": kind}).encode(), b"{}", metadata, packed]
     messages.check(channel, parts)
     found = messages.parsed(channel, parts)["content"]
     assert isinstance(found, dict)
@@ -49,6 +51,16 @@ def test_a_result_is_found_in_its_reply() -> None:
     found = read({"status": "ok", "user_expressions": {"value": shown, "other": [1, 2]}})
     assert found["user_expressions"] == {"value": {"data": {probe.MIME: "[5]"}}}
     assert probe.result(found) == 5
+
+
+@pytest.mark.parametrize(
+    "metadata", [b'{"nbagent":"x","other":[1]}', b'{"nbagent":5}', b'{"nbagent":["x"]}', b"5", b"["]
+)
+def test_of_a_replys_metadata_a_report_is_read_if_it_is_a_text(metadata: bytes) -> None:
+    """Whatever else stands there, the reply is a reply."""
+    found = read({"status": "ok"}, metadata=metadata)
+    assert found["status"] == "ok"
+    assert found.get("report") == ("x" if b'"x",' in metadata else None)
 
 
 def test_a_reply_is_smaller_than_an_output() -> None:
