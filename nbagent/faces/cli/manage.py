@@ -15,10 +15,11 @@ from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
 from nbagent.faces.cli import commands
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain, safe
+from nbagent.faces.terminal.view import View, complain
 from nbagent.sandbox.leases import reaper
 from nbagent.session import saved
 from nbagent.session.session import Session
+from nbagent.text import safe
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -119,7 +120,7 @@ async def _answer(session: Session, question: str) -> None:
     except NbagentError as error:
         complain(error)
     else:
-        print(safe(answer.text, colours=False))
+        print(safe(answer.text))
 
 
 def shell(session: str) -> int:
