@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 from nbagent import audit, settings, store
-from nbagent.agent.providers.opener import ModelOpener
+from nbagent.agent.opener import ModelOpener
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
 from nbagent.kernel.kernel import Kernel
