@@ -15,7 +15,7 @@ import pytest_asyncio
 from langchain_core.tools import BaseTool
 
 from nbagent.agent.tools.python import Runs, make_tools
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.session.session import Session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent import settings
 from nbagent.faces.terminal.view import safe
 from nbagent.policy import TrustLevel
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.registry import choose, engines
 from nbagent.selfcheck.check import Outcome, check
 from nbagent.selfcheck.probe import Finding, Verdict
