@@ -35,12 +35,8 @@ from nbagent.notebook.uploads import upload_cells
 from nbagent.packages.modules import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox.data import needs
+from nbagent.sandbox.registry import title
 
-KERNELS = {
-    "docker": "Python (sandboxed, Docker)",
-    "bubblewrap": "Python (sandboxed, bubblewrap)",
-    "local": "Python (not sandboxed)",
-}
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
 """What every notebook of ours needs to run in a plain environment."""
@@ -243,7 +239,7 @@ def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "kernelspec": {
             "name": f"nbagent-{engine}",
-            "display_name": KERNELS.get(engine, f"Python ({engine})"),
+            "display_name": title(engine),
             "language": "python",
         },
         "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
