@@ -64,11 +64,6 @@ BATCHES: Final = Private(
 
 # -- processes
 
-CONTROL_SOCKET: Final = Private(
-    "jupyter_client.manager:KernelManager",
-    "_close_control_socket",
-    "closes less than what cleans a kernel up",
-)
 TRANSPORT: Final = Private("asyncio.subprocess:Process", "_transport", "its pipes warn when they are garbage")
 
 # -- the kernel's own process, where nothing of nbagent can be imported: `sandbox/inside/`

@@ -55,7 +55,6 @@ def test_it_is_there(private: Private) -> None:
         (compat.STREAM, "self messages stop run_manager kwargs"),
         (compat.RESPONSES_RULE, "self payload"),
         (compat.TOOL_ARGUMENTS, "self tool_input tool_call_id"),
-        (compat.CONTROL_SOCKET, "self"),
         *[
             (each, "self s port" if each.owner.endswith("IPKernelApp") else "self")
             for each in compat.IPYKERNEL

@@ -261,7 +261,7 @@ class Conversation:
         return prompts.system_prompt(
             seen,
             timeout=self._kernel.spec.trust.limits.timeout,
-            python=self._kernel.provisioner.target().python,
+            python=self._kernel.python,
             versions=self._kernel.pins,
             images=images,
             hosts=self._hosts,

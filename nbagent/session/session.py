@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
     from nbagent.forge import ToolForge
     from nbagent.kernel.pool.pool import KernelPool
-    from nbagent.sandbox.engine import Engine
+    from nbagent.sandbox.contract import Engine
     from nbagent.state import StateManager
 
 Status = Literal["new", "starting", "running", "stopped"]

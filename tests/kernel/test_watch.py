@@ -127,7 +127,7 @@ async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: 
     """Unless a cell has written to it since."""
     await kernel.run("os.mkdir('given'); open('given/a', 'w').close(); open('given/b', 'w').close()")
     until = int((await kernel.run("time.time_ns()")).text)
-    watch.know(file_at("/workspace/given", kernel.provisioner), until=until)
+    watch.know(file_at("/workspace/given", kernel.about), until=until)
     await kernel.run("time.sleep(0.05); open('given/b', 'w').write('1') and None")
     _, _, files, _ = await watch.look()
     assert [each.path for each in files] == ["/workspace/given/b"]
