@@ -139,6 +139,8 @@ class ApprovalGiven(Fact, frozen=True, kw_only=True):
     code: str = ""
     """What runs instead, if it was edited."""
     reason: str = ""
+    rules: list[str] = []
+    """What is allowed for the rest of the session from now on."""
 
 
 class ApprovalsSet(Fact, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
@@ -24,6 +24,9 @@ from nbagent.errors import NbagentError, StoreError, UsageError
 from nbagent.events import Answer, Cell, Package, Record, from_json
 from nbagent.session.listing import Listing, Uploaded
 from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, receive
+
+if TYPE_CHECKING:
+    from nbagent.state import Artifact
 
 T = TypeVar("T")
 
@@ -143,6 +146,18 @@ class Attached:
         kind = getattr(errors, failure.kind, NbagentError)
         kind = kind if isinstance(kind, type) and issubclass(kind, NbagentError) else NbagentError
         waiting.set_exception(kind(failure.message, mend=failure.mend))
+
+    def artifacts(self) -> list[Artifact]:
+        """The files that reached the host, and the figures of its cells. See `Session.artifacts`."""
+        from nbagent.state.views import Views
+
+        return Views(self.folder.parent.parent).artifacts(self.id)
+
+    def load_artifact(self, artifact_id: str) -> bytes:
+        """The content of one of `artifacts()`. See `Session.load_artifact`."""
+        from nbagent.state.views import Views
+
+        return Views(self.folder.parent.parent).load(artifact_id)[1]
 
     # -- calls --------------------------------------------------------------------------------------------------
 

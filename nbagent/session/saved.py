@@ -136,7 +136,7 @@ async def remove_ended(root: Path, *, unused: float, url: str = "") -> list[Know
     from nbagent.state import StateManager, Turns
 
     removed = []
-    async with StateManager(root / "shared", url=url, session_id=old[0].id) as state:
+    async with StateManager(url=url, session_id=old[0].id, root=root) as state:
         for each in old:
             with _held(each) as held:
                 if held:
