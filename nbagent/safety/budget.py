@@ -47,6 +47,7 @@ class Spent:
         minutes: Minutes, without those in which a person was asked.
         steps: Calls of the model.
     """
+
     money: float | None = 0.0
     tokens: int | None = 0
     minutes: float = 0.0
