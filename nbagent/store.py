@@ -41,6 +41,8 @@ from nbagent.events import (
     QuotaReached,
     Record,
     WidgetState,
+    from_json,
+    to_json,
 )
 from nbagent.safety.quota import Quota
 
@@ -227,8 +229,7 @@ BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, Com
 
 def _without_halves(record: Record) -> Record:
     """A record with `?` in place of lone surrogates, which UTF-8 can't encode."""
-    text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
-    return msgspec.json.decode(text.encode("utf-8", "replace"), type=Record)
+    return from_json(to_json(record), Record)
 
 
 SPILL_LIMIT = 256 * 1024 * 1024

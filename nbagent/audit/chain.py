@@ -132,8 +132,8 @@ class Head:
 class Audit:
     """Writes a session's audit log. Its owner must hold the session's `Journal`.
 
-    The log of a killed process is continued: a cut last line is dropped, and entries that it lacks are added. A log that
-    doesn't match its head is continued too, behind a line of the type `GAP`, which stays in the log.
+    The log of a killed process is continued: a cut last line is dropped, and entries that it lacks are added. A log
+    that doesn't match its head is continued too, behind a line of the type `GAP`, which stays in the log.
 
     Args:
         folder: The session's folder.
