@@ -24,6 +24,7 @@ class Job:
 
     Attributes:
         cell: Its number.
+        turn: The question that it is for.
         code: What is to run.
         limit: Seconds that one request may take.
         metadata: What goes along with each request, for nbagent's own code in the kernel.
@@ -36,6 +37,7 @@ class Job:
     """
 
     cell: int
+    turn: int
     code: str
     limit: float
     metadata: dict[str, Any] = field(default_factory=dict)

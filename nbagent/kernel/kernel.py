@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbagent.errors import SandboxError, UsageError
-from nbagent.events import CellStarted, CommandRun, Event, Package
-from nbagent.kernel.cell import Cell, CodeBoxOutput
+from nbagent.events import Cell, CellStarted, CodeBoxOutput, CommandRun, Event, Package
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.hosts import Hosts
@@ -325,7 +324,7 @@ class Kernel:
         async with self._busy:
             self.cells += 1
             self._notify(CellStarted(cell=self.cells, turn=turn, code=code, tool=tool, approver=approver))
-            job = Job(cell=self.cells, code=code, limit=limit, metadata=metadata or {})
+            job = Job(cell=self.cells, turn=turn, code=code, limit=limit, metadata=metadata or {})
             try:
                 return await self._runner.run(job)
             finally:

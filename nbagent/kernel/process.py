@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from jupyter_client import AsyncKernelManager
 
+from nbagent import compat
 from nbagent.errors import KernelDied, SandboxError, UsageError
 from nbagent.kernel.channels.connection import TICK, Connection
 from nbagent.kernel.channels.context import shared_context
@@ -215,7 +216,7 @@ class KernelProcess:
             return False
         # Not `cleanup_resources`, which removes the sockets that the next client needs.
         await cast("SandboxProvisioner", manager.provisioner).detach()
-        manager._close_control_socket()
+        compat.CONTROL_SOCKET.of(manager)()
         return True
 
     async def stop(self) -> None:

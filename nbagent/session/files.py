@@ -6,14 +6,16 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from nbagent import store
 from nbagent.errors import TransferError, TransferLimit, UsageError
 from nbagent.events import (
+    Cell,
     Event,
     FileDownloaded,
     FileLeft,
@@ -25,7 +27,6 @@ from nbagent.events import (
     left_output,
 )
 from nbagent.kernel import probe
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import ends, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
@@ -120,7 +121,7 @@ class SessionFiles:
         told = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
-        cell = replace(
+        cell = msgspec.structs.replace(
             cell,
             outputs=[*cell.outputs, *told],
             files=[one.name for one in found.saved],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import FileSaved, Package, Record, RedactionSet, SessionEnded
+from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
 from nbagent.options import Keywords, Options
 from nbagent.options import declared as option
 from nbagent.policy import MIB
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
     from nbagent.audit import Audit
     from nbagent.forge import ToolForge
-    from nbagent.kernel.cell import Cell
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.ends import Source
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from nbagent.safety.consent import Decision
     from nbagent.safety.ledger import Ledger
     from nbagent.sandbox.engine import Engine
-    from nbagent.session.answer import Answer
     from nbagent.session.attachments import Given
     from nbagent.session.cells import Cells
     from nbagent.session.conversation import Conversation
@@ -85,7 +83,7 @@ class Session:
         pool: KernelPool | None = None,
         **keywords: Unpack[Keywords],
     ) -> None:
-        from nbagent.agent.providers.opener import ModelOpener
+        from nbagent.agent.opener import ModelOpener
         from nbagent.audit import read_key
         from nbagent.notebook.record import Recording
         from nbagent.safety.consent import Consent, Mode

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nbagent.kernel import probe
 from nbagent.kernel.channels import messages
-from nbagent.sandbox.inside.bounds_inside import MAX_REPLY
+from nbagent.kernel.channels.zmtp import encode, hello
+from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WIDE
 
 HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
 
@@ -81,7 +83,6 @@ import itertools, json, sys
 from nbagent.forge import workshop
 from nbagent.kernel import describe, probe
 from nbagent.kernel.channels import messages
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.router import Router
 from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST
 from nbagent.sandbox.untrusted import parse
@@ -178,6 +179,39 @@ def main():
 
 main()
 """
+
+
+LARGEST = """
+import sys
+from nbagent.kernel.channels import messages
+from nbagent.kernel.channels.zmtp import Decoder
+
+def memory(name):
+    return int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith(name))) >> 10
+
+before, decoder = memory("VmRSS"), Decoder()
+with open(sys.argv[1], "rb") as wire:
+    while chunk := wire.read(256 * 1024):
+        decoder.feed(chunk)
+        for parts in decoder.messages():
+            messages.check("iopub", parts)
+            print(len(messages.parsed("iopub", parts)["content"]["data"]["text/html"]))
+print(memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.parametrize(("size", "end", "most"), [(MAX_CONTENT, "", 100), (MAX_WIDE, "\N{GRINNING FACE}", 160)])
+def test_the_largest_message_costs_little_more_than_its_text(tmp_path: Path, size: int, end: str, most: int) -> None:
+    """It is held once while it comes and once while it is parsed; its text takes what its widest character takes."""
+    content = json.dumps({"data": {"text/html": "x" * (size - 100) + end}}, ensure_ascii=False).encode()
+    parts = [b"", json.dumps(HEADER | {"msg_type": "display_data"}).encode(), b"{}", b"{}", content]
+    (tmp_path / "wire").write_bytes(hello("DEALER") + encode(parts))
+    command = [sys.executable, "-c", LARGEST, tmp_path / "wire"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    length, growth = map(int, done.stdout.split())
+    assert length == size - 100 + len(end)
+    assert growth <= most
 
 
 def test_a_thousand_hostile_replies_of_every_kind_cost_little_memory() -> None:

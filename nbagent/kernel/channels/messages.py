@@ -14,7 +14,7 @@ import msgspec
 
 from nbagent.kernel import probe
 from nbagent.policy import MIB
-from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, weight
+from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 ChannelName = Literal["iopub", "shell"]
@@ -86,7 +86,7 @@ def check(channel: ChannelName, parts: list[bytes]) -> None:
     # The last 65,536 signatures are remembered, right or wrong.
     if len(signature) > MAX_SIGNATURE or max(len(header), len(parent)) > MAX_HEADER or len(metadata) > MAX_METADATA:
         raise ValueError("a part of the message is too large")
-    if len(content) > (MAX_CONTENT if channel == "iopub" else MAX_REPLY) or weight(content) > MAX_WEIGHT:
+    if is_too_large(content) or (channel == "shell" and len(content) > MAX_REPLY):
         raise ValueError("the message's content is too large")
 
 
