@@ -80,6 +80,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str, _option("isolated (default), sandboxed, untrusted or trusted.", "--trust", "LEVEL", group="sandbox")
     ] = "isolated"
     timeout: Annotated[float | None, _option("Seconds a cell may run.", "--timeout", "SECONDS", group="sandbox")] = None
+    start_timeout: Annotated[
+        float | None, _option("Seconds from a sandbox's launch to its kernel's first answer; 60 by default.")
+    ] = None
     memory_mb: Annotated[int | None, _option("Memory of the sandbox in MB.", "--memory", "MB", group="sandbox")] = None
     cpus: Annotated[float | None, _option("Cores of the sandbox.")] = None
     accept: Annotated[
@@ -389,6 +392,7 @@ class Keywords(TypedDict, total=False):
     engine: str | None
     trust: str | None
     timeout: float | None
+    start_timeout: float | None
     memory_mb: int | None
     cpus: float | None
     docker_runtime: str | None
