@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.errors import ForgeError, InstallError, NbagentError
-from nbagent.events import Event, HostDecided, IndexAsked, Package, ToolStage
+from nbagent.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStage
 from nbagent.forge import schema, source, verdict
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
 from nbagent.kernel import probe
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.outputs.mime import clean
 from nbagent.kernel.recovery import LOST

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbagent.errors import SandboxError, UsageError
-from nbagent.events import CellStarted, CommandRun, Event, Package
-from nbagent.kernel.cell import Cell, CodeBoxOutput
+from nbagent.events import Cell, CellStarted, CodeBoxOutput, CommandRun, Event, Package
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.hosts import Hosts
@@ -61,6 +60,7 @@ class Kernel:
         engine: What isolates it.
         cells: How many have begun, or the number of the last one.
         is_detached: Whether the sandbox was left to others.
+        report: What nbagent's own code in the kernel said with the last cell's reply; untrusted, empty if nothing.
 
     Raises:
         SandboxError: In `start`: the sandbox can't be had here.
@@ -84,6 +84,7 @@ class Kernel:
         self.engine = engine
         self.cells = 0
         self.is_detached = False
+        self.report = ""
         self._notify = notify
         self._ask_hosts = ask_hosts
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
@@ -308,6 +309,7 @@ class Kernel:
         turn: int = 0,
         tool: str = "person",
         approver: str = "person",
+        metadata: dict[str, Any] | None = None,
     ) -> Cell:
         """Run a cell to its end.
 
@@ -317,6 +319,7 @@ class Kernel:
             turn: The question it belongs to, for the events.
             tool: What the model called to have it run, for the events.
             approver: Who let it run, for the events.
+            metadata: What goes along with the request, for nbagent's own code in the kernel; see `report`.
 
         Returns:
             The cell, whatever its code did.
@@ -331,7 +334,11 @@ class Kernel:
         async with self._busy:
             self.cells += 1
             self._notify(CellStarted(cell=self.cells, turn=turn, code=code, tool=tool, approver=approver))
-            return await self._runner.run(Job(cell=self.cells, code=code, limit=limit))
+            job = Job(cell=self.cells, turn=turn, code=code, limit=limit, metadata=metadata or {})
+            try:
+                return await self._runner.run(job)
+            finally:
+                self.report = job.report
 
     async def run_codebox(self, code: str) -> CodeBoxOutput:
         """Run a cell and return its small form."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import KernelDied, SandboxError, UsageError
 from nbagent.kernel.channels.connection import TICK, Connection
@@ -134,15 +134,18 @@ class KernelProcess:
             said = await sandbox.tail()
             more = f" It said: {said}" if said else ""
             seconds = self.limits.start_timeout
-            raise SandboxError(f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}")
+            raise SandboxError(
+                f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}",
+                mend="On a slow or busy machine, give it more: NBAGENT_START_TIMEOUT=SECONDS.",
+            )
 
     # -- while it runs ------------------------------------------------------------------------------------------
 
-    def execute_cell(self, code: str) -> str:
+    def execute_cell(self, code: str, metadata: dict[str, Any]) -> str:
         """Send a cell's code; its sandbox comes before others for a moment. Returns the message id."""
         connection = self.connection
         self._precedence.begin(self._sandbox.usage())
-        return connection.execute(code)
+        return connection.execute(code, metadata=metadata)
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs."""

@@ -6,14 +6,16 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from nbagent import store
 from nbagent.errors import TransferError, TransferLimit, UsageError
 from nbagent.events import (
+    Cell,
     Event,
     FileDownloaded,
     FileLeft,
@@ -25,7 +27,6 @@ from nbagent.events import (
     left_output,
 )
 from nbagent.kernel import probe
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import ends, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
@@ -99,6 +100,10 @@ class SessionFiles:
         if self._moving is not None:
             self._moving.cancel()
 
+    def metadata(self) -> dict[str, Any]:
+        """What goes along with a cell's request, so that its reply tells what it changed."""
+        return self._collector.watch.metadata()
+
     async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
         """After a cell, which still holds the lock: collect its files, and notice what else it changed.
 
@@ -110,13 +115,13 @@ class SessionFiles:
         """
         lost = self._collector.lose() if cell.state_lost else []
         try:
-            found = await self._collector.collect(after=cell.duration)
+            found = await self._collector.collect(after=cell.duration, report=self._kernel.report)
         except OSError as error:
             raise store.cannot_write(self._output, error) from error
         told = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
-        cell = replace(
+        cell = msgspec.structs.replace(
             cell,
             outputs=[*cell.outputs, *told],
             files=[one.name for one in found.saved],

@@ -23,8 +23,7 @@ from packages.index import Index
 
 from nbagent import Session, settings
 from nbagent.errors import SandboxError, UsageError
-from nbagent.events import CellStarted, HostDecided, PackagesInstalled
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell, CellStarted, HostDecided, PackagesInstalled
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
 from nbagent.kernel.pool.warm import EACH, FILES, free_memory, shortage

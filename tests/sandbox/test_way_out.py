@@ -17,8 +17,7 @@ from egress.callers import wait_for
 from egress.world import EVIL, HOST, NAME_SERVER, PRIVATE, PRIVATE_6, PUBLIC, PUBLIC_6, World
 from jupyter_client import AsyncKernelManager
 
-from nbagent.events import Event, HostAsked, HostDecided
-from nbagent.kernel.cell import text_of
+from nbagent.events import Event, HostAsked, HostDecided, text_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine

@@ -86,6 +86,7 @@ class Connection:
         store_history: bool = True,
         expressions: dict[str, str] | None = None,
         buffers: Sequence[bytes] = (),
+        metadata: dict[str, Any] | None = None,
     ) -> str:
         """Send an execute request; returns its message id, by which its messages are known."""
         content = {
@@ -96,14 +97,22 @@ class Connection:
             "allow_stdin": False,
             "stop_on_error": True,
         }
-        return self._request(self._shell, "execute_request", content, buffers=buffers)
+        return self._request(self._shell, "execute_request", content, buffers=buffers, metadata=metadata)
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs; its control thread takes it while code runs."""
         self._request(self._control, "interrupt_request", {})
 
-    def _request(self, channel: Channel, kind: str, content: dict[str, Any], *, buffers: Sequence[bytes] = ()) -> str:
-        message = self.session.msg(kind, content)
+    def _request(
+        self,
+        channel: Channel,
+        kind: str,
+        content: dict[str, Any],
+        *,
+        buffers: Sequence[bytes] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
+        message = self.session.msg(kind, content, metadata=metadata)
         channel.send([*self.session.serialize(message), *buffers])
         return str(message["header"]["msg_id"])
 

@@ -21,7 +21,7 @@ from functools import partial
 
 from nbagent import options, settings
 from nbagent.errors import DataError, UsageError
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import kind_of
 from nbagent.kernel.pool.stock import Stock
