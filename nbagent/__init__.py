@@ -45,7 +45,9 @@ _HOMES = {
     "Session": "nbagent.session.session",
     "TrustLevel": "nbagent.policy",
     "Usage": "nbagent.events",
+    "SessionManager": "nbagent.session.manager",
     "attach": "nbagent.session.attach",
+    "host": "nbagent.session.host",
 }
 
 __all__ = [
@@ -63,9 +65,11 @@ __all__ = [
     "Package",
     "Record",
     "Session",
+    "SessionManager",
     "TrustLevel",
     "Usage",
     "attach",
+    "host",
 ]
 
 

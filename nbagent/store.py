@@ -11,6 +11,7 @@ not said yet. Reading tolerates a last line that was cut off.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import itertools
@@ -94,6 +95,8 @@ class Journal:
         self._quota_told = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.folder.is_symlink():
+                raise NotADirectoryError(errno.ENOTDIR, "it is a link")
             self._lock = (self.folder / "lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._truncate_cut_line()

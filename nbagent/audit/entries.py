@@ -39,6 +39,7 @@ from nbagent.events import (
     Package,
     PackagesInstalled,
     Record,
+    Renamed,
     SessionResumed,
     SessionStarted,
     WidgetState,
@@ -47,8 +48,8 @@ from nbagent.events import (
 Entry = dict[str, Any]
 """One line of the audit log, without what chains it."""
 
-LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied)
-"""Events that no entry is made of: what a cell showed (its entry has a hash of it), and the model's words."""
+LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied, Renamed)
+"""Events that no entry is made of: what a cell showed (its entry has a hash of it), the model's words, and a title."""
 
 
 def entries(records: Iterable[Record]) -> Iterator[Entry]:

@@ -197,6 +197,11 @@ class Consent:
         """Seconds so far in which a person had a question before them."""
         return self._waited + (time.monotonic() if self._waits else 0.0)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a person has a question before them."""
+        return self._waits > 0
+
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
         """While a person is waited for; several questions at a time count once."""

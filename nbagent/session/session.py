@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 from nbagent import audit, settings, store
 from nbagent.agent.providers.opener import ModelOpener
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import FileSaved, Package, Record, RedactionSet, SessionEnded
+from nbagent.events import FileSaved, Package, Record, RedactionSet, Renamed, SessionEnded
 from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.ends import Source
@@ -34,13 +35,14 @@ from nbagent.safety.ledger import Ledger, ledger
 from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec, check_asking
-from nbagent.session import saved, startup
+from nbagent.session import index, saved, startup, summary
 from nbagent.session.answer import Answer, streamed
 from nbagent.session.attachments import Given
 from nbagent.session.cells import Cells
 from nbagent.session.conversation import Conversation, hosts_told
 from nbagent.session.door import Door
 from nbagent.session.files import SessionFiles
+from nbagent.session.index import Known
 from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
 from nbagent.session.listing import Listing, Uploaded
 from nbagent.session.options import AgentOptions
@@ -137,10 +139,11 @@ class Session:
         self._exchange: SessionFiles | None = None
         self._cells: Cells | None = None
         self._conversation: Conversation | None = None
-        self._found: saved.Known | None = None
+        self._found: Known | None = None
         self._pins: dict[str, str] = {}
         self._own = 0
         self._allowance: Allowance | None = None
+        self._closed = asyncio.Event()
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -254,7 +257,7 @@ class Session:
         if fixed := [name for name in keywords if not option(name)[-1].resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = saved.look_up(store.state_root(chosen.state_dir), session)
+        found = index.look_up(store.state_root(chosen.state_dir), session)
         known = cls(chosen, engine=found.engine, session=found.id)
         known._spec, known._found = saved.read_spec(found), found
         known._keeps_mode = keywords.get("approvals") is None
@@ -383,6 +386,7 @@ class Session:
         )
         journal.follow(self._audit.add, strict=True)  # no code without a trace of it
         journal.follow(self._telemetry.add)
+        journal.follow(summary.Keeper(journal.folder, past=journal.since()).add)
 
     @property
     def outlasts_login(self) -> bool:
@@ -399,7 +403,7 @@ class Session:
         """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
         was, self.status = self.status, "stopped"
         if self.door is not None:
-            await self.door.close()
+            self.door.shut()
         if self._conversation is not None:
             await self._conversation.stop()
         if self._tools is not None:
@@ -413,10 +417,36 @@ class Session:
             if was == "running" and not (self._kernel and self._kernel.is_detached):
                 with contextlib.suppress(NbagentError):
                     self._journal.emit(SessionEnded(reason=reason))
+            if self.door is not None:
+                self.door.close()
             self._journal.close()
         if self._audit is not None:
             self._audit.close()
         self._telemetry.close()
+        self._closed.set()
+
+    async def closed(self) -> None:
+        """Wait until the session has ended, or was let go of."""
+        await self._closed.wait()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anybody is attached, or something that they have asked for goes on by itself."""
+        door = self.door
+        return door is not None and (door.visitors > 0 or (door.is_working and not self.consent.is_waiting))
+
+    def rename(self, title: str) -> None:
+        """Give the session another title; an empty one stands for its first question."""
+        self._running_journal().emit(Renamed(title=summary.line_of(title)))
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody follows the events and answers `ApprovalAsked`."""
+        return self.consent.attended
+
+    def attend(self, answers: bool = True) -> None:
+        """Say whether somebody follows the events and answers `ApprovalAsked`; if nobody does, a policy answers."""
+        self.consent.attended = answers
 
     def interrupt(self) -> None:
         """Stop what runs: the cell if one does, and the question it runs for."""
@@ -697,9 +727,34 @@ class Session:
                 return kept, type(error)(error.message, mend=f"The notebook is {kept}.")
         return self.export(place.free(self.folder / NOTEBOOK)), None
 
-    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
-        """Call `reader` with each event from now on, as it happens; returns what ends that."""
-        return self._running_journal().follow(reader)
+    def since(self, seq: int = 0) -> Iterator[Record]:
+        """The records of the log after number `seq`."""
+        return self._running_journal().since(seq)
+
+    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
+        """Call `reader` with each record, as it happens; returns what ends that.
+
+        Args:
+            reader: Gets the records.
+            since: Begin with those of the log after this number; with what happens from now on by default.
+        """
+        journal = self._running_journal()
+        if since is None:
+            return journal.follow(reader)
+        last, lock = since, threading.RLock()  # some events come from other threads
+
+        def take(record: Record) -> None:
+            nonlocal last
+            with lock:
+                if record.seq > last:
+                    last = record.seq
+                    reader(record)
+
+        with lock:
+            unfollow = journal.follow(take)
+            for record in journal.since(since):
+                take(record)
+        return unfollow
 
     # -- parts --------------------------------------------------------------------------------------------------
 
