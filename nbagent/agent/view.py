@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.errors import contained
 
 if TYPE_CHECKING:
-    from nbagent.agent.tools.python import CellView
+    from nbagent.agent.runs import CellView
     from nbagent.events import Output, Package
 
 STREAM_BYTES = 10 * 1024
