@@ -61,6 +61,19 @@ def new_session_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
+def check_session_id(session: str) -> None:
+    """Complain of an id that can't be a folder's name.
+
+    Raises:
+        UsageError: It can't.
+    """
+    if not _NAME.fullmatch(session):
+        raise UsageError(
+            f"A session can't be called {session[:80]!r}.",
+            mend="Use up to 64 letters, digits, dots, dashes and underscores.",
+        )
+
+
 class Journal:
     """One session's folder and log; one process at a time holds it.
 
@@ -80,11 +93,7 @@ class Journal:
     """
 
     def __init__(self, root: Path, session: str, *, limit: int = LIMIT) -> None:
-        if not _NAME.fullmatch(session):
-            raise UsageError(
-                f"A session can't be called {session[:80]!r}.",
-                mend="Use up to 64 letters, digits, dots, dashes and underscores.",
-            )
+        check_session_id(session)
         self.session = session
         self.folder = root / "sessions" / session
         self.last = 0

@@ -40,7 +40,7 @@ LOG_SIZE = 1024 * 1024
 LOG_KEPT = 256 * 1024
 LOOK = 1.0
 """Seconds between two looks at whether anybody is there."""
-FIRST = 30.0
+FIRST = 20.0
 """Seconds that a host waits for its first face, however short the others' time is."""
 ENGINE = "host"
 """What stands in the lease of a host, where that of a sandbox has its engine."""
@@ -103,6 +103,7 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
     options = options.but(state_dir=root)
     if session is None:
         order = Order(new or store.new_session_id(), options)
+        store.check_session_id(order.session)
     else:
         name = index.find(root, session).name
         order = Order(name, options, given=[*(name for name, value in keywords.items() if value is not None)])

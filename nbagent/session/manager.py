@@ -169,12 +169,10 @@ class SessionManager:
             StoreError: Something of it can't be removed.
         """
         base = self._root / "sessions" / session
-        if not session or base.parent != self._root / "sessions" or session in (".", ".."):
+        if session in (".", "..") or base.name != session or not (base.is_dir() or base.is_symlink()):
             raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
         if base.is_symlink():
             raise UsageError(f"The session {session} is a link, which is not followed.", mend=f"Remove {base}.")
-        if not base.is_dir():
-            raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
         if index.is_running(base):
             if not force:
                 raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")

@@ -36,8 +36,8 @@ class Summary(msgspec.Struct, kw_only=True):
     """A session in a few words.
 
     Attributes:
-        title: The person's, else the first question, else the first line of code.
-        is_named: Whether the person gave it.
+        named: The title that the person gave it.
+        about: The first question, else the first line of code.
         started: Seconds since the epoch.
         changed: When something happened last, in seconds since the epoch, as of when this was written.
         engine: The engine's name.
@@ -48,8 +48,8 @@ class Summary(msgspec.Struct, kw_only=True):
         has_ended: Whether it was ended on purpose.
     """
 
-    title: str = ""
-    is_named: bool = False
+    named: str = ""
+    about: str = ""
     started: float = 0.0
     changed: float = 0.0
     engine: str = ""
@@ -58,6 +58,11 @@ class Summary(msgspec.Struct, kw_only=True):
     cells: int = 0
     usage: Usage = NO_USAGE
     has_ended: bool = False
+
+    @property
+    def title(self) -> str:
+        """What stands in lists."""
+        return self.named or self.about
 
     def add(self, record: Record) -> None:
         """Take the next event of the log."""
@@ -69,19 +74,15 @@ class Summary(msgspec.Struct, kw_only=True):
             case SessionStarted(engine=engine, trust=trust):
                 self.engine, self.trust = engine, trust
             case Asked(question=question):
-                self._suggest(question, instead=self.questions == 0)
+                self.about = self.about if self.questions else line_of(question)
                 self.questions += 1
             case CellStarted(code=code):
-                self._suggest(code)
+                self.about = self.about or line_of(code)
                 self.cells += 1
             case Renamed(title=title):
-                self.title, self.is_named = title, bool(title)
+                self.named = title
             case Answered(usage=usage):
                 self.usage += usage
-
-    def _suggest(self, text: str, *, instead: bool = False) -> None:
-        if not self.is_named and (instead or not self.title):
-            self.title = line_of(text)
 
 
 def line_of(text: str) -> str:

@@ -75,9 +75,9 @@ def test_the_cache_spares_reading_and_never_lies(tmp_path: Path) -> None:
     assert set(json.loads((tmp_path / index.NAME).read_bytes())) == {"one", "two"}
     one = tmp_path / "sessions" / "one"
     # Written into the file itself, which no owner does: its folder's time says that nothing has changed.
-    (one / summary.NAME).write_bytes(b'{"title": "Other"}')
+    (one / summary.NAME).write_bytes(b'{"named": "Other"}')
     assert [each.title for each in index.known(tmp_path)] == ["Second?", "First?"]
-    summary.write(one, Summary(title="New", started=1))
+    summary.write(one, Summary(named="New", started=1))
     assert [each.title for each in index.known(tmp_path)] == ["Second?", "New"]
     settle(tmp_path)
     (tmp_path / index.NAME).write_bytes(b"broken")
@@ -90,7 +90,7 @@ def test_a_change_in_the_same_moment_is_seen(tmp_path: Path) -> None:
     folder = tmp_path / "sessions" / "one"
     for number in range(20):
         status = folder.stat()
-        summary.write(folder, Summary(title=str(number), started=1))
+        summary.write(folder, Summary(named=str(number), started=1))
         os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
         assert [each.title for each in index.known(tmp_path)] == [str(number)]
 
@@ -112,7 +112,7 @@ def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: 
         folder.mkdir(parents=True)
         (folder / index.LOG).touch()
         (folder / "lock").touch()
-        summary.write(folder, Summary(title=f"Number {number}", started=number + 1, has_ended=number % 10 > 0))
+        summary.write(folder, Summary(named=f"Number {number}", started=number + 1, has_ended=number % 10 > 0))
     settle(tmp_path)
     assert len(index.known(tmp_path)) == 2000
 
@@ -142,11 +142,12 @@ def told(*events: Any) -> Summary:
 
 
 def test_a_title_is_the_persons_else_the_question_else_the_code() -> None:
-    """In one line; an empty one given takes it back until the next question."""
+    """In one line; an empty one gives the question back."""
     cell, asked = CellStarted(cell=1, turn=0, code="\n  import x\ny"), Asked(turn=1, question="Why?\n", model="m")
     assert told(cell).title == "import x"
     assert told(cell, asked, Asked(turn=2, question="More?", model="m")).title == "Why?"
     assert told(Renamed(title="Mine"), asked).title == "Mine"
+    assert told(asked, Renamed(title="Mine"), Renamed(title="")).title == "Why?"
     assert len(summary.line_of("a" * 1000)) == summary.TITLE
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from nbagent.faces.terminal.view import safe
 from nbagent.session.index import Known
 from nbagent.session.manager import SessionManager
 from nbagent.session.saved import age
+from nbagent.text import safe
 
 SHOWN = 50
 """Characters of a title in the table."""
@@ -76,7 +76,7 @@ async def delete(session: str, *, force: bool) -> int:
 
 
 def _line(text: str, most: int) -> str:
-    shown = " ".join(safe(text, colours=False).split())
+    shown = " ".join(safe(text).split())
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
