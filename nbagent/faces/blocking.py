@@ -15,11 +15,9 @@ from nbagent.errors import UsageError
 from nbagent.session.protocol import AnySession, settled
 
 if TYPE_CHECKING:
-    from nbagent.events import Package, Record
-    from nbagent.kernel.cell import Cell
+    from nbagent.events import Answer, Cell, Package, Record
     from nbagent.kernel.transfer.ends import Source
     from nbagent.options import Keywords
-    from nbagent.session.answer import Answer
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a cell: outputs that load nothing, and at each that came or was changed late, when. Pure."""
+"""The outputs of a cell as its notebook shows them: they load nothing, and late ones are marked. Pure."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any
 
-from nbagent.events import Output
-from nbagent.notebook.record import RecordedCell, Recording
+from nbagent.events import Cell, Output
+from nbagent.notebook.record import Recording
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 _MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 
 
-def shown(cell: RecordedCell, recording: Recording, *, widgets: Container[str] = ()) -> list[Output]:
+def shown(cell: Cell, recording: Recording, *, widgets: Container[str] = ()) -> list[Output]:
     """A cell's outputs as its notebook has them.
 
     Args:
         cell: The cell.
         recording: The session that it belongs to.
-        widgets: The models whose state the notebook has.
+        widgets: The ids of the widget models whose state the notebook has.
     """
     outputs: list[Output] = []
     for place, output in enumerate(cell.outputs):
-        if place in cell.changed:
-            outputs.append(_mark("What follows was changed", cell.changed[place]))
+        if (cell.cell, place) in recording.updated:
+            outputs.append(_mark("What follows was changed", recording.updated[cell.cell, place]))
         elif (during := _widget_changed(output, cell, recording)) is not None:
             outputs.append(_mark("The widget that follows was changed", during))
         outputs.append(clean_output(output, widgets=widgets))
-    for late in cell.late:
+    for late in recording.late.get(cell.cell, ()):
         outputs.append(_mark("What follows was added", late.during))
         outputs.append(clean_output(late.output, widgets=widgets))
     return outputs
 
 
 def _mark(what: str, during: int | None) -> Output:
-    """An output of its own: what it stands before can't style or hide it, and a stream has no place for a word."""
+    """A mark for a late output. It is an output of its own, so that the marked one can't style or hide it."""
     when = {None: "", 0: " while no cell ran,"}.get(during, f" while cell {during} ran,")
     text = f"[{what}{when} after this cell had ended.]"
     facts = {"late": {"during": during}}
     return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {"nbagent": facts}}
 
 
-def _widget_changed(output: Output, cell: RecordedCell, recording: Recording) -> int | None:
-    """The last later cell that changed a widget which an output shows, or one within it."""
+def _widget_changed(output: Output, cell: Cell, recording: Recording) -> int | None:
+    """The last later cell that changed a widget in an output; None if none did."""
     view = output.get("data", {}).get(VIEW_MIME)
     name = view.get("model_id") if isinstance(view, dict) else None
     if not recording.widgets_changed or not isinstance(name, str):

@@ -23,10 +23,20 @@ import msgspec
 
 from nbagent import store
 from nbagent.errors import OwnerGone, StoreError, UsageError, contained
-from nbagent.events import Asked, CellFinished, CellStarted, Package, Record, SessionResumed, SessionStarted
-from nbagent.kernel.cell import Cell
+from nbagent.events import (
+    Answer,
+    Asked,
+    Cell,
+    CellFinished,
+    CellStarted,
+    Package,
+    Record,
+    SessionResumed,
+    SessionStarted,
+    from_json,
+)
 from nbagent.session import index
-from nbagent.session.answer import Answer, streamed
+from nbagent.session.answer import streamed
 from nbagent.session.listing import Listing, Uploaded
 from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, is_own, receive
 
@@ -242,7 +252,7 @@ class Attached:
             value = await waiting  # the one who hears will say that the owner is gone
         finally:
             self._waiting.pop(number, None)
-        return msgspec.json.decode(value, type=returns, dec_hook=lambda kind, given: kind(given))
+        return from_json(value, returns)
 
     def _soon(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin a call that is made whether or not somebody awaits it."""

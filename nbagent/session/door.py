@@ -13,9 +13,12 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from nbagent.errors import NbagentError, UsageError
+from nbagent.events import to_json
 from nbagent.session.protocol import settled
-from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, encoded, framed, is_own, receive
+from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
     from nbagent.events import Record
@@ -153,7 +156,7 @@ class Door:
             number = call.number
             if is_too_much and call.name not in AT_ANY_TIME:
                 raise UsageError(f"{AT_ONCE} calls of this one wait already.", mend="Wait for some of them.")
-            returned = Returned(number, encoded(await self._call(call, writer)))
+            returned = Returned(number, msgspec.Raw(to_json(await self._call(call, writer))))
         except asyncio.CancelledError:
             returned = Returned(number, failure=Failure("UsageError", "It was stopped."))
         except NbagentError as error:

@@ -16,7 +16,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
@@ -257,14 +257,16 @@ def _said(session: Known, wanted: str) -> Iterator[Hit]:
     decoder = msgspec.json.Decoder(Record)
     with (session.folder / index.LOG).open("rb") as log:
         for line in log:
-            # Most of a log is what cells showed; what looks like this inside of a string has its quotes escaped.
+            # Most of a log is what cells showed, which is not decoded.
             if b'"type":"Asked"' not in line and b'"type":"Answered"' not in line:
                 continue
             with contextlib.suppress(msgspec.DecodeError):
-                event: Any = decoder.decode(line).event
+                event = decoder.decode(line).event
+                if not isinstance(event, Asked | Answered):
+                    continue  # a cell has shown it, as JSON
                 where, text = ("question", event.question) if isinstance(event, Asked) else ("answer", event.text)
                 at = text.casefold().find(wanted)
-                if at >= 0 and where in missing and isinstance(event, Asked | Answered):
+                if at >= 0 and where in missing:
                     missing.discard(where)
                     yield Hit(session=session, turn=event.turn, where=where, text=_around(text, at))
 

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from nbagent.events import Package, Record
-    from nbagent.kernel.cell import Cell
+    from nbagent.events import Answer, Cell, Package, Record
     from nbagent.kernel.transfer.ends import Source
     from nbagent.safety.consent import Decision
-    from nbagent.session.answer import Answer
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
 

@@ -20,6 +20,7 @@ import msgspec
 
 from nbagent import errors
 from nbagent.errors import NbagentError
+from nbagent.events import to_json
 
 NAME = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""
@@ -93,17 +94,11 @@ class Grown(msgspec.Struct, frozen=True, tag=True):
 
 FROM_OWNER = msgspec.json.Decoder(Returned | Grown)
 FROM_CALLER = msgspec.json.Decoder(Call)
-_ENCODER = msgspec.json.Encoder(enc_hook=lambda value: os.fspath(value))
-
-
-def encoded(value: Any) -> msgspec.Raw:
-    """A value as it stands in `Returned`."""
-    return msgspec.Raw(_ENCODER.encode(value))
 
 
 def framed(message: Call | Returned | Grown) -> bytes:
     """A message as it goes over the socket."""
-    data = _ENCODER.encode(message)
+    data = to_json(message)
     return len(data).to_bytes(4, "big") + data
 
 

@@ -33,7 +33,8 @@ def asked(question: str, answer: str) -> tuple[Asked, Answered]:
 
 async def test_words_are_found_in_titles_questions_and_answers(tmp_path: Path) -> None:
     """In any case of letters, the latest session first; what cells have shown is not looked through."""
-    shown = OutputAdded(cell=1, output={"output_type": "stream", "name": "stdout", "text": '"type":"Asked" Größe'})
+    data = {"application/json": {"type": "Asked", "question": "Größe"}}
+    shown = OutputAdded(cell=1, output={"output_type": "display_data", "data": data, "metadata": {}})
     log(tmp_path, "one", *asked("Which GRÖSSE is it?", "The " + "x" * 300 + " größte of all."))
     log(tmp_path, "two", shown, *asked("Nothing", "at all"))
     manager = SessionManager(state_dir=tmp_path)

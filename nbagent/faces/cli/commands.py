@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import signal
 import sys
 import time
@@ -18,14 +17,12 @@ import msgspec
 
 from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import NO_USAGE, Output, Package, Usage
+from nbagent.events import NO_USAGE, Answer, Cell, Output, Usage, to_json
 from nbagent.faces.terminal.approvals import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.kernel.cell import Cell
 from nbagent.safety.budget import amount, dollars
 from nbagent.sandbox.data import needs
-from nbagent.session.answer import Answer
 from nbagent.session.session import Session
 from nbagent.text import safe
 
@@ -225,7 +222,7 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
         name: registry.candidate(each, image=spec.image, specs=[spec])
         for name, each in sorted(registry.engines().items())
     }
-    order = (chosen.engine,) if chosen.engine else registry.by_itself()
+    order = [chosen.engine] if chosen.engine else [each.name for each in registry.by_themselves()]
     best = next((name for name in order if name in found and found[name].starts), None)
     if as_json:
         told = {"trust": level}
@@ -451,8 +448,7 @@ def refused(command: str, error: NbagentError) -> None:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    # Text from a sandbox or a file's name may hold half a surrogate pair, which UTF-8 can't.
-    print(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode())
+    print(to_json(value).decode())
 
 
 def _answer_json(
@@ -463,29 +459,18 @@ def _answer_json(
     value: dict[str, Any] = {
         "success": bool(answer and answer.success),
         "answer": answer.text if answer else "",
-        "claims": msgspec.to_builtins(answer.claims) if answer else [],
+        "claims": answer.claims if answer else [],
         "notebook": str(notebook) if notebook else None,
         "cells": [_cell_json(cell) for cell in found.cells] if found else [],
-        "installed": [_package_json(package) for package in found.installed] if found else [],
-        "files": [str(path) for path in found.files] if found else [],
+        "installed": found.installed if found else [],
+        "files": found.files if found else [],
         "attempts": found.attempts if found else 0,
-        "usage": _usage_json(found),
+        "usage": found.usage if found else NO_USAGE,
         "engine": (session.engine or None) if session else None,
         "trust": session.trust if session else None,
         "replay": session.is_replay if session else False,
     }
     return value | ({"error": str(error)} if error else {})
-
-
-def _usage_json(answer: Answer | None) -> dict[str, Any]:
-    usage = answer.usage if answer else NO_USAGE
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "calls": usage.calls,
-        "cached_tokens": usage.cached_tokens,
-        "cost": None if usage.cost is None else round(usage.cost, 8),
-    }
 
 
 def _used(usage: Usage) -> str:
@@ -498,19 +483,7 @@ def _used(usage: Usage) -> str:
 
 
 def _cell_json(cell: Cell) -> dict[str, Any]:
-    return {
-        "cell": cell.cell,
-        "code": cell.code,
-        "status": cell.status,
-        "outputs": cell.outputs,
-        "execution_count": cell.execution_count,
-        "execution_time": round(cell.duration, 4),
-        "note": cell.note,
-    }
-
-
-def _package_json(package: Package) -> dict[str, Any]:
-    return {"name": package.name, "version": package.version, "sha256": package.sha256}
+    return {**msgspec.structs.asdict(cell), "execution_time": round(cell.duration, 4)}
 
 
 def _cells_json(cells: list[Cell], status: str, seconds: float, error: NbagentError | None) -> dict[str, Any]:
