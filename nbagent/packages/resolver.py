@@ -293,7 +293,7 @@ def start_uv(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function in a thread. A cancellation waits for its end, so that it doesn't use a folder that is removed.
 
-    It awaits a future, not a task (as `asyncio.to_thread` does): a loop that ends cancels all tasks, shielded ones too.
+    It awaits a future, not a task (as `asyncio.to_thread` does): a loop that ends cancels even shielded tasks.
     """
     working = asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *args, **kwargs))
     try:

@@ -1,6 +1,7 @@
 """A session: questions in, a stream of events out, a notebook at the end.
 
-It owns the sandboxed kernel, the agent and the log, and is the one place where they meet.
+It owns the sandboxed kernel, the agent and the log, and is the one place where they meet. What these are made of is
+imported when a session is made and started: who imports this module waits for nothing that it may never use.
 """
 
 from __future__ import annotations
@@ -8,50 +9,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
-from nbagent import audit, settings, store
-from nbagent.agent.opener import ModelOpener
+from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
-from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.ends import Source
-from nbagent.mcp.client import McpClient
-from nbagent.notebook import place
-from nbagent.notebook.record import Recording
+from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, Renamed, SessionEnded
 from nbagent.options import Keywords, Options
 from nbagent.options import declared as option
-from nbagent.packages.allowance import Allowance
-from nbagent.packages.requirements import declared
 from nbagent.policy import MIB
-from nbagent.safety.consent import Consent, Decision, Mode
-from nbagent.safety.ledger import Ledger, ledger
-from nbagent.safety.redaction import STRICT, Redactor, in_past
-from nbagent.sandbox import registry
-from nbagent.sandbox.spec import SandboxSpec, check_asking
-from nbagent.session import saved, startup
-from nbagent.session.answer import streamed
-from nbagent.session.attachments import Given
-from nbagent.session.cells import Cells
-from nbagent.session.conversation import Conversation, hosts_told
-from nbagent.session.door import Door
-from nbagent.session.files import SessionFiles
-from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
-from nbagent.session.listing import Listing, Uploaded
-from nbagent.session.options import AgentOptions
-from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
     from nbagent.agent.runs import Runs
+    from nbagent.audit import Audit
     from nbagent.forge import ToolForge
+    from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelPool
+    from nbagent.kernel.transfer.ends import Source
+    from nbagent.mcp.client import McpClient
+    from nbagent.packages.allowance import Allowance
+    from nbagent.safety.consent import Decision
+    from nbagent.safety.ledger import Ledger
     from nbagent.sandbox.contract import Engine
+    from nbagent.session.attachments import Given
+    from nbagent.session.cells import Cells
+    from nbagent.session.conversation import Conversation
+    from nbagent.session.door import Door
+    from nbagent.session.files import SessionFiles
+    from nbagent.session.index import Known
+    from nbagent.session.listing import Listing, Uploaded
     from nbagent.state import Artifact, StateManager
+    from nbagent.telemetry import Metrics
 
 Status = Literal["new", "starting", "running", "stopped"]
 NOTEBOOK = "notebook.ipynb"
@@ -91,6 +84,15 @@ class Session:
         pool: KernelPool | None = None,
         **keywords: Unpack[Keywords],
     ) -> None:
+        from nbagent.agent.opener import ModelOpener
+        from nbagent.audit import read_key
+        from nbagent.notebook.record import Recording
+        from nbagent.safety.consent import Consent, Mode
+        from nbagent.sandbox.spec import SandboxSpec
+        from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
+        from nbagent.session.options import AgentOptions
+        from nbagent.telemetry import Telemetry
+
         chosen = self.options = (options or settings.load()).but(**keywords)
         self._engine_name = known_engine(chosen.engine)
         self._agent = AgentOptions.of(chosen)
@@ -123,9 +125,9 @@ class Session:
         self._keeps_redaction = keywords.get("redact") is None
         self._root = store.state_root(chosen.state_dir)
         self._output = Path(chosen.output_dir).expanduser().absolute() if chosen.output_dir else None
-        self._audit_key = audit.read_key(chosen.audit_key_file)
+        self._audit_key = read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=chosen.log_level, format=chosen.log_format)
-        self._audit: audit.Audit | None = None
+        self._audit: Audit | None = None
         self._pool = pool
         self.status: Status = "new"
         self.news: list[Record] = []
@@ -136,10 +138,11 @@ class Session:
         self._exchange: SessionFiles | None = None
         self._cells: Cells | None = None
         self._conversation: Conversation | None = None
-        self._found: saved.Known | None = None
+        self._found: Known | None = None
         self._pins: dict[str, str] = {}
         self._own = 0
         self._allowance: Allowance | None = None
+        self._closed = asyncio.Event()
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -175,6 +178,8 @@ class Session:
     @property
     def hosts(self) -> tuple[str, ...] | None:
         """What of the network the code may reach: rules, or None for all of it."""
+        from nbagent.session.conversation import hosts_told
+
         return hosts_told(self._spec.trust, ask_hosts=self.ask_hosts)
 
     @property
@@ -217,8 +222,10 @@ class Session:
         except BaseException:
             await self.stop()
             raise
+        from nbagent.session.door import Door
+
         self.status = "running"
-        self.door = Door(self)
+        self.door = Door(self, consent=self.consent)
         await self.door.open()
 
     @classmethod
@@ -250,10 +257,13 @@ class Session:
         Raises:
             UsageError: There is none of that name, or an option can't be changed any more.
         """
+        from nbagent.sandbox.spec import check_asking
+        from nbagent.session import index, saved
+
         if fixed := [name for name in keywords if not option(name)[-1].resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = saved.look_up(store.state_root(chosen.state_dir), session)
+        found = index.look_up(store.state_root(chosen.state_dir), session)
         known = cls(chosen, engine=found.engine, session=found.id)
         known._spec, known._found = saved.read_spec(found), found
         known._keeps_mode = keywords.get("approvals") is None
@@ -263,6 +273,11 @@ class Session:
         return known
 
     async def _begin(self) -> None:
+        from nbagent.kernel.kernel import Kernel
+        from nbagent.packages.allowance import Allowance
+        from nbagent.sandbox import registry
+        from nbagent.session import startup
+
         self._model.check()
         engine = await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
         if not engine.isolates:
@@ -289,6 +304,11 @@ class Session:
 
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""
+        from nbagent.session import startup
+        from nbagent.session.cells import Cells
+        from nbagent.session.conversation import Conversation
+        from nbagent.session.files import SessionFiles
+
         recording, note = self._recording, ""
         if self._found:
             self.news, note = await startup.take_up(kernel, self._found, journal=journal, recording=recording)
@@ -313,6 +333,8 @@ class Session:
         )
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
         if self._servers:
+            from nbagent.mcp.client import McpClient
+
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
         self._conversation = Conversation(
             kernel,
@@ -321,7 +343,7 @@ class Session:
             model=self._model,
             recording=recording,
             emit=emit,
-            hosts=hosts_told(self._spec.trust, ask_hosts=self.ask_hosts),
+            hosts=self.hosts,
             note=note,
             consent=self.consent,
             tools=self._tools,
@@ -333,6 +355,8 @@ class Session:
 
     def _go_on_redacting(self, journal: store.Journal) -> None:
         """Hide no less than before in what went out already, unless a person says otherwise; another choice is told."""
+        from nbagent.safety.redaction import STRICT, Redactor, in_past
+
         was, now = in_past(record.event for record in journal.since()), self._agent.redact.what
         if self._found and self._keeps_redaction and STRICT.index(was) > STRICT.index(now):
             self._agent = replace(self._agent, redact=Redactor(was))
@@ -372,7 +396,10 @@ class Session:
 
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
-        self._audit = audit.Audit(
+        from nbagent.audit import Audit
+        from nbagent.session.summary import Keeper
+
+        self._audit = Audit(
             journal.folder,
             root=self._root,
             session=self.id,
@@ -382,6 +409,7 @@ class Session:
         )
         journal.follow(self._audit.add, strict=True)  # no code without a trace of it
         journal.follow(self._telemetry.add)
+        journal.follow(Keeper(journal.folder, past=journal.since()).add)
 
     @property
     def outlasts_login(self) -> bool:
@@ -398,7 +426,7 @@ class Session:
         """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
         was, self.status = self.status, "stopped"
         if self.door is not None:
-            await self.door.close()
+            self.door.shut()
         if self._conversation is not None:
             await self._conversation.stop()
         if self._tools is not None:
@@ -412,10 +440,38 @@ class Session:
             if was == "running" and not (self._kernel and self._kernel.is_detached):
                 with contextlib.suppress(NbagentError):
                     self._journal.emit(SessionEnded(reason=reason))
+            if self.door is not None:
+                self.door.close()
             self._journal.close()
         if self._audit is not None:
             self._audit.close()
         self._telemetry.close()
+        self._closed.set()
+
+    async def closed(self) -> None:
+        """Wait until the session has ended, or was let go of."""
+        await self._closed.wait()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anybody is attached, or something that they have asked for goes on by itself."""
+        door = self.door
+        return door is not None and (door.visitors > 0 or (door.is_working and not self.consent.is_waiting))
+
+    def rename(self, title: str) -> None:
+        """Give the session another title; an empty one stands for its first question."""
+        from nbagent.session.summary import line_of
+
+        self._running_journal().emit(Renamed(title=line_of(title)))
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody follows the events and answers `ApprovalAsked`."""
+        return self.consent.attended
+
+    def attend(self, answers: bool = True) -> None:
+        """Say whether somebody follows the events and answers `ApprovalAsked`; if nobody does, a policy answers."""
+        self.consent.attended = answers
 
     def interrupt(self) -> None:
         """Stop what runs: the cell if one does, and the question it runs for."""
@@ -456,6 +512,8 @@ class Session:
         Raises:
             UsageError: The session was not started.
         """
+        from nbagent.safety.ledger import ledger
+
         return ledger(record.event for record in self._running_journal().since())
 
     async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
@@ -484,6 +542,8 @@ class Session:
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
+        from nbagent.session.answer import streamed
+
         return streamed(partial(self.ask, question, files=files), follow=self.follow)
 
     # -- for agents of other people's -------------------------------------------------------------------------
@@ -520,6 +580,8 @@ class Session:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
+        from nbagent.packages.requirements import declared
+
         cells = self._running(self._cells)
         if self._allowance is not None and (named := declared(code)):
             await asyncio.to_thread(self._allowance.take, named, granted=True)
@@ -668,6 +730,8 @@ class Session:
 
     def check_export(self, path: str | Path, *, force: bool = False) -> None:
         """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
+        from nbagent.notebook import place
+
         place.check(Path(path), data=[mount.source for mount in self._spec.data], force=force)
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
@@ -704,6 +768,8 @@ class Session:
         Raises:
             StoreError: It can't be written there either.
         """
+        from nbagent.notebook import place
+
         if out is not None:
             try:
                 return self.export(out, force=force), None
@@ -712,9 +778,34 @@ class Session:
                 return kept, type(error)(error.message, mend=f"The notebook is {kept}.")
         return self.export(place.free(self.folder / NOTEBOOK)), None
 
-    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
-        """Call `reader` with each event from now on, as it happens; returns what ends that."""
-        return self._running_journal().follow(reader)
+    def since(self, seq: int = 0) -> Iterator[Record]:
+        """The records of the log after number `seq`."""
+        return self._running_journal().since(seq)
+
+    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
+        """Call `reader` with each record, as it happens; returns what ends that.
+
+        Args:
+            reader: Gets the records.
+            since: Begin with those of the log after this number; with what happens from now on by default.
+        """
+        journal = self._running_journal()
+        if since is None:
+            return journal.follow(reader)
+        last, lock = since, threading.RLock()  # some events come from other threads
+
+        def take(record: Record) -> None:
+            nonlocal last
+            with lock:
+                if record.seq > last:
+                    last = record.seq
+                    reader(record)
+
+        with lock:
+            unfollow = journal.follow(take)
+            for record in journal.since(since):
+                take(record)
+        return unfollow
 
     # -- parts --------------------------------------------------------------------------------------------------
 
