@@ -135,16 +135,24 @@ def _of_others(name: str, runtime: Path) -> bool:
     roots = (*Path(tempfile.gettempdir()).glob("nbagent-*"), *Path("/tmp").glob("nbt-*/runtime/nbagent-*"))
     if any((root / name).exists() for root in roots if runtime not in root.parents):
         return True
-    # One whose folder was taken away from it.
-    return any(not lease.startswith(str(runtime)) for lease in _leases(name))
+    # One whose folder was taken away from it, or that runs outside of this bare Debian, where its folder is.
+    running = _processes(name)
+    return 0 in running or any(not lease.startswith(str(runtime)) for lease in _leases(running))
 
 
-def _leases(group: str) -> list[str]:
-    """The leases of what runs in a control group, as its bwrap has them in its environment."""
-    groups, found = cgroup.find(), []
+def _processes(group: str) -> list[int]:
+    groups = cgroup.find()
     assert groups is not None
+    with contextlib.suppress(OSError):
+        return groups.take(Path(group)).processes()
+    return []
+
+
+def _leases(running: list[int]) -> list[str]:
+    """The leases of what runs in a control group, as its bwrap has them in its environment."""
+    found = []
     with contextlib.suppress(OSError, psutil.Error):
-        for pid in groups.take(Path(group)).processes():
+        for pid in running:
             found.append(psutil.Process(pid).environ().get(LEASE_VARIABLE, ""))
     return [each for each in found if each]
 
