@@ -86,7 +86,7 @@ def test_removal_kills_what_is_in_it(hierarchy: Tree, group: TreeGroup) -> None:
 
 @pytest.mark.needs("root")
 def test_processes_that_can_t_be_seen_are_not_ours_to_kill(group: TreeGroup) -> None:
-    """Linux calls them 0, as in a container that shares control groups; to kill 0 is to kill one's own group."""
+    """As in a container that shares control groups: version 2 calls them 0, which would be one's own group."""
     sleeper = start(group, "sleep", "1000")
     group.settle(sleeper)
     code = f"""
@@ -97,7 +97,7 @@ group.kill()
 print(group.processes())"""
     command = ["unshare", "--pid", "--fork", sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "[0]\n"), done.stderr
+    assert (done.returncode, done.stdout.strip()) in {(0, "[]"), (0, "[0]")}, done.stderr
     assert sleeper.poll() is None
     assert group.remove()
     assert sleeper.wait(timeout=5) == -9
@@ -145,6 +145,7 @@ def test_a_group_below_a_quota_has_no_more_than_that(hierarchy: Tree) -> None:
         around.rmdir()
 
 
+@pytest.mark.needs("root")
 def test_threads_find_it_at_the_same_time() -> None:
     """Looking from many threads at once gives each the same answer."""
     found: list[Tree | None] = []

@@ -43,7 +43,7 @@ class Group(abc.ABC):
 
     @abc.abstractmethod
     def processes(self) -> list[int]:
-        """The ids of what runs in it; 0 for what is in another process namespace, as Linux has it."""
+        """The ids of what runs in it; 0, or none in version 1, for what runs in another process namespace."""
 
     def kill(self) -> None:
         """Kill all processes that are in it."""
