@@ -128,7 +128,7 @@ def read_through_descriptors(host: Any) -> object:
             about = dict(line.split(":", 1) for line in open(at.replace("/fd/", "/fdinfo/")) if ":" in line)
         except OSError:
             continue
-        # What the sandbox has opened itself, for reading: libraries do (libffi opens its own file).
+        # Libraries in the sandbox open files for reading themselves (libffi opens its own).
         seen_anyway = about["mnt_id"].strip() in mounts and int(about["flags"], 8) & os.O_ACCMODE == os.O_RDONLY
         if leads == host["canary"] or (host["isolated"] and not leads.startswith(own) and not seen_anyway):
             return leads
