@@ -305,9 +305,6 @@ class Session:
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""
         from nbagent.session import startup
-        from nbagent.session.cells import Cells
-        from nbagent.session.conversation import Conversation
-        from nbagent.session.files import SessionFiles
 
         recording, note = self._recording, ""
         if self._found:
@@ -316,6 +313,11 @@ class Session:
             self.news = await startup.start(
                 kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool
             )
+        # Only now: these were imported while the kernel started.
+        from nbagent.session.cells import Cells
+        from nbagent.session.conversation import Conversation
+        from nbagent.session.files import SessionFiles
+
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
         # Results that landed elsewhere are not seen in the session's folder.
