@@ -35,13 +35,14 @@ from nbagent.events import (
     text_of,
 )
 from nbagent.faces.terminal import excerpt
-from nbagent.faces.terminal import view as terminal
+from nbagent.faces.terminal.view import View
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
 from nbagent.safety import columns
 from nbagent.safety.redaction import Redactor
 from nbagent.store import Journal
+from nbagent.text import line, safe, visible
 
 LONG = 20_000
 """Characters: enough for what is square in them to be felt."""
@@ -98,7 +99,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "the answer": view.clean_answer,
     "redaction": REDACT,
     "columns": lambda text: list(columns.secret_columns(text)),
-    "the terminal": lambda text: (terminal.safe(text), terminal.safe(text, colours=False)),
+    "the terminal": lambda text: (safe(text), safe(text, colours=True), line(text), visible(text)),
     "an excerpt": lambda text: excerpt.excerpt(text, width=80),
     "mistaken": lambda text: (mistaken.is_blank(text), mistaken.is_call(text, ["x"]), mistaken.is_bare_code(text)),
     "generated": generate,
@@ -180,7 +181,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
     """Have every reader of a turn read it: log, notebook, audit, terminal, model."""
     journal = Journal(folder, f"s{time.monotonic_ns()}")
     results = io.StringIO()
-    screen = terminal.View(folder=lambda: folder, results=results)
+    screen = View(folder=lambda: folder, results=results)
     seen: list[Record] = []
     try:
         journal.follow(seen.append)

@@ -32,7 +32,7 @@ THREATS: dict[int, tuple[str, str]] = {
     8: ("the host's environment and open files", "sandbox/contract.py::test_the_environment_is_an_allow_list"),
     9: (
         "the terminal is typed into or steered",
-        "faces/test_view.py::test_no_escape_but_colours_remains "
+        "test_text.py::test_no_escape_but_colours_remains "
         "faces/test_view.py::test_output_of_a_sandbox_is_made_safe_wherever_it_shows "
         "faces/test_selfcheck.py::test_a_hostile_sandbox_can_t_steer_the_terminal",
     ),

@@ -27,7 +27,8 @@ from nbagent.agent.middleware.spending import BudgetUsedUp, Counted, Spending
 from nbagent.agent.middleware.stack import Stack
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import text_of
-from nbagent.agent.tools.python import InOrder, Runs, make_tools
+from nbagent.agent.runs import Runs
+from nbagent.agent.tools.python import InOrder, make_tools
 from nbagent.agent.view import clean_answer
 from nbagent.errors import ModelError, UsageError
 from nbagent.events import ModelFailed, ModelReplied, Usage

@@ -23,7 +23,8 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.tools.python import InOrder, Runs, make_tools
+from nbagent.agent.runs import Runs
+from nbagent.agent.tools.python import InOrder, make_tools
 from nbagent.events import Cell, Package
 
 

@@ -31,7 +31,7 @@ from nbagent.session.session import Session
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from nbagent.agent.tools.python import Runs
+    from nbagent.agent.runs import Runs
 
 MAX_TEXT = 100 * 1024
 """Bytes of a file that is handed over as text; a longer one is cut, and says so."""

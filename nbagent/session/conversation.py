@@ -334,7 +334,7 @@ class Conversation:
         self._claimed = text, len(cells), found
         return found
 
-    # -- what the agent's tools call (`agent.tools.Runs`) -------------------------------------------------------
+    # -- what the agent's tools call (`agent.runs.Runs`) -------------------------------------------------------
 
     async def run_cell(
         self,

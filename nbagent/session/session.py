@@ -47,7 +47,7 @@ from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
-    from nbagent.agent.tools.python import Runs
+    from nbagent.agent.runs import Runs
     from nbagent.forge import ToolForge
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.sandbox.engine import Engine

@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.tools.python import Runs, make_tools
+from nbagent.agent.runs import Runs
+from nbagent.agent.tools.python import make_tools
 from nbagent.sandbox.engine import Engine
 from nbagent.session.session import Session
 

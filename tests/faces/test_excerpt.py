@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from nbagent.faces.terminal.excerpt import BAR, MORE, excerpt, visible
-
-
-def test_nothing_is_hidden() -> None:
-    """Signs without a shape of their own are numbers, on one line."""
-    assert visible("a\x1b[31mb\u202ec\u200bd\re\nf\u00a0g\U000e0041") == (
-        "a\\x1b[31mb\\u202ec\\u200bd\\x0de\\x0af\\xa0g\\U000e0041"
-    )
+from nbagent.faces.terminal.excerpt import BAR, MORE, excerpt
 
 
 def test_each_line_stands_behind_a_bar() -> None:

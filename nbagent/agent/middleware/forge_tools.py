@@ -18,9 +18,10 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.middleware.approve import approved_by
+from nbagent.agent.runs import Runs
 from nbagent.agent.tools import tool_cells
 from nbagent.agent.tools.any_tool import AnyTool
-from nbagent.agent.tools.python import Runs, source_of
+from nbagent.agent.tools.python import source_of
 from nbagent.agent.view import plain, render
 from nbagent.errors import ForgeError, InstallError, StoreError
 from nbagent.events import Cell, Event, ToolRefused

@@ -1,7 +1,7 @@
 """What the model can do: run a cell, and install packages. Each tool returns short text, and as artifact which cell.
 
-The tools know a kernel only as `Runs`, which the session gives them. An error of the code is an output of its cell, a
-refused install is text that the model can act on; an error of the sandbox is neither, and ends the turn.
+The tools know a kernel only as `runs.Runs`, which the session gives them. An error of the code is an output of its
+cell, a refused install is text that the model can act on; an error of the sandbox is neither, and ends the turn.
 
 The artifact is plain data, `{"cell": 3, "status": "ok"}`: LangGraph writes it into its checkpoints, which is no place
 for the outputs themselves. The session's log has them under that number.
@@ -13,7 +13,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, ToolMessage
@@ -22,59 +22,12 @@ from langchain_core.tools import BaseTool, tool
 from nbagent.agent.tools.sandbox_tools import make_sandbox_tools
 from nbagent.agent.view import Block, installed, render
 from nbagent.errors import InstallError
-from nbagent.events import Cell, Package
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ToolCallRequest
     from langgraph.types import Command
 
-
-class Runs(Protocol):
-    """What the session gives to the tools."""
-
-    async def run_cell(
-        self,
-        code: str,
-        *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the kernel's
-        tool: str = "python",
-    ) -> Cell:
-        """Run a cell to its end.
-
-        Args:
-            code: Python, as IPython takes it.
-            timeout: Seconds; None for the session's limit.
-            tool: What the model called to have it run.
-
-        Raises:
-            SandboxError: The sandbox failed; the code is not to blame.
-        """
-
-    async def install(self, requirements: list[str]) -> list[Package]:
-        """Install distributions for the session.
-
-        Raises:
-            InstallRefused: Policy or the form of the request forbids it.
-            InstallError: It failed; the environment is as it was.
-        """
-
-    async def install_module(self, module: str) -> list[Package]:
-        """Install what has a module, by the name that code imports it by.
-
-        Raises:
-            InstallRefused: Policy forbids it, or nothing is known to have it.
-            InstallError: It failed; the environment is as it was.
-        """
-
-    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
-        """Files in /tmp/output: the first so many by their names there, and how many there are."""
-
-    async def count_in_file(self, path: str, text: str) -> int:
-        """How often a text stands in a text file of the sandbox.
-
-        Raises:
-            TransferError: There is no such file, it is no text, or it can't be read.
-        """
+    from nbagent.agent.runs import Runs
 
 
 def make_tools(runs: Runs, *, images: bool = False, programs: bool = True) -> list[BaseTool]:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 from nbagent.agent.tools.scripts import SECONDS, Response, edit_file, execute, is_failure, words_of, write_file
 
 if TYPE_CHECKING:
-    from nbagent.agent.tools.python import Runs
+    from nbagent.agent.runs import Runs
 
 Why = Annotated[str, "Why you do this, in a few words; it becomes a comment in the notebook."]
 Path = Annotated[str, "An absolute path below /tmp or /workspace."]

@@ -20,7 +20,7 @@ from nbagent.kernel.transfer import paths
 from nbagent.sandbox.untrusted import parse
 
 if TYPE_CHECKING:
-    from nbagent.agent.tools.python import Runs
+    from nbagent.agent.runs import Runs
 
 SECONDS = 60
 """That a command may run if nothing is said."""

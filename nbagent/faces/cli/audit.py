@@ -15,9 +15,9 @@ from nbagent import audit, settings, store
 from nbagent.audit.entries import Entry
 from nbagent.audit.verify import Verdict, locate
 from nbagent.events import SentToModel
-from nbagent.faces.terminal.view import safe
 from nbagent.policy import MIB
 from nbagent.safety.ledger import HERE, Ledger, is_local, ledger
+from nbagent.text import safe
 
 
 def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
@@ -33,7 +33,7 @@ def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"whole": verdict.whole, **asdict(verdict)}, default=str))
     else:
-        print(safe("\n".join(_told(verdict)), colours=False))
+        print(safe("\n".join(_told(verdict))))
     return 0 if verdict.whole else 1
 
 
@@ -59,7 +59,7 @@ def show(session: str, *, key_file: Path | None) -> int:
             text = f"{number:>5}  can't be read"
         print(text)
     print()
-    print(safe("\n".join(_told(verdict)), colours=False))
+    print(safe("\n".join(_told(verdict))))
     return 0 if verdict.whole else 1
 
 
@@ -81,7 +81,7 @@ def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
     for line in _ledger_lines(found):
         print(_one_line(line))
     print()
-    print(safe("\n".join(_told(verdict)), colours=False))
+    print(safe("\n".join(_told(verdict))))
     return 0 if verdict.whole else 1
 
 
@@ -111,7 +111,7 @@ def _ledger_lines(found: Ledger) -> Iterator[str]:
 
 def _one_line(text: str) -> str:
     """A line that stays one: what code chose must not look like the next entry, nor turn the direction of writing."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in safe(text.expandtabs(), colours=False))
+    return "".join(each if each.isprintable() else "\ufffd" for each in safe(text.expandtabs()))
 
 
 def _parsed(path: Path) -> Iterator[Entry]:

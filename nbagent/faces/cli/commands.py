@@ -20,10 +20,11 @@ from nbagent.errors import NbagentError, UsageError
 from nbagent.events import NO_USAGE, Answer, Cell, Output, Usage, to_json
 from nbagent.faces.terminal.approvals import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain, safe
+from nbagent.faces.terminal.view import View, complain
 from nbagent.safety.budget import amount, dollars
 from nbagent.sandbox.data import needs
 from nbagent.session.session import Session
+from nbagent.text import safe
 
 if TYPE_CHECKING:
     from nbagent.sandbox.registry import Candidate
@@ -93,7 +94,7 @@ async def ask(
         told = error or (NbagentError("It was stopped.") if stopped else None)
         _print_json(_answer_json(answer, session, notebook, told) | _left_json(left))
     elif answer is not None:
-        print(safe(answer.text, colours=False))
+        print(safe(answer.text))
         if answer.unsupported:
             print(f"Shown by no cell: {', '.join(answer.unsupported)}.", file=sys.stderr)
     if notebook is not None and not as_json:
@@ -158,7 +159,7 @@ async def execute(
         found = _cells_json(cells, "failed" if error else status, time.monotonic() - started, error)
         _print_json(found | _left_json(left))
     elif quiet:
-        print(safe("\n".join(cell.text for cell in cells if cell.text), colours=False))
+        print(safe("\n".join(cell.text for cell in cells if cell.text)))
     if error is not None:
         complain(error)
         return error.exit_code
@@ -176,7 +177,7 @@ async def delivered(session: Session) -> tuple[dict[str, str], NbagentError | No
 def told_left(left: dict[str, str], *, shown: bool = True) -> int:
     """Say at the end what did not arrive, if no event was shown that said so; returns the exit code."""
     for path, why in left.items() if not shown else ():
-        print(safe(f"not delivered: {path}: {why}", colours=False), file=sys.stderr)
+        print(safe(f"not delivered: {path}: {why}"), file=sys.stderr)
     return NOT_DELIVERED if left else 0
 
 
@@ -391,11 +392,11 @@ def data_for(source: str | None, given: list[str] | None) -> list[str] | dict[st
     named = {Path(each).expanduser().resolve().name: each for each in data}
     for name in found.changed:
         if name not in named:
-            print(safe(f"{name} is not what it was when {source} was made.", colours=False), file=sys.stderr)
+            print(safe(f"{name} is not what it was when {source} was made."), file=sys.stderr)
     for name in found.missing:
         if name not in named:
             told = f"{source} was made with {name}, which isn't here as it was: give it with --data."
-            print(safe(told, colours=False), file=sys.stderr)
+            print(safe(told), file=sys.stderr)
     if len(named) < len(data):
         return data  # two of the same name, which is told where data is looked at
     return {path.rpartition("/")[2]: str(place) for path, place in found.places.items()} | named

@@ -15,10 +15,11 @@ from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
 from nbagent.faces.cli import commands
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain, safe
+from nbagent.faces.terminal.view import View, complain
 from nbagent.sandbox.leases import reaper
 from nbagent.session import saved
 from nbagent.session.session import Session
+from nbagent.text import safe
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -76,9 +77,9 @@ async def resume(
         return await commands.ask(question, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
     if code is not None:
         return await commands.execute(None, code, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
+    session = make()  # complains of what can't be resumed, wherever it is asked for
     if as_json or not sys.stdin.isatty():
         raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
-    session = make()
     commands.check_out(session, out, force=force)
     return await _converse(session, out=out, keep=keep, quiet=quiet, force=force)
 
@@ -119,7 +120,7 @@ async def _answer(session: Session, question: str) -> None:
     except NbagentError as error:
         complain(error)
     else:
-        print(safe(answer.text, colours=False))
+        print(safe(answer.text))
 
 
 def shell(session: str) -> int:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from nbagent import settings
-from nbagent.faces.terminal.view import safe
 from nbagent.policy import TrustLevel
 from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.registry import choose, engines
 from nbagent.selfcheck.check import Outcome, check
 from nbagent.selfcheck.probe import Finding, Verdict
 from nbagent.session.inputs import known_engine
+from nbagent.text import safe
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,7 +105,7 @@ def show(outcome: Outcome, *, isolates: bool) -> None:
             table.add_section()
             table.add_row(Text(group.capitalize(), style="bold"))
         verdict = Text(each.verdict.value, style=STYLES[each.verdict])
-        table.add_row(each.probe.title, each.probe.expected, safe(each.seen, colours=False), verdict)
+        table.add_row(each.probe.title, each.probe.expected, safe(each.seen), verdict)
     console.print(table)
     _summary(console, outcome, isolates=isolates)
 
@@ -122,7 +122,7 @@ def _summary(console: Console, outcome: Outcome, *, isolates: bool) -> None:
 
 
 def _sentence(finding: Finding) -> str:
-    text = finding.reason or f"Seen: {safe(finding.seen, colours=False)}"
+    text = finding.reason or f"Seen: {safe(finding.seen)}"
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 

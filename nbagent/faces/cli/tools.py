@@ -11,9 +11,9 @@ import msgspec
 from nbagent.errors import ForgeError
 from nbagent.events import Event, ToolStage
 from nbagent.faces.cli.manage import seconds
-from nbagent.faces.terminal.view import safe
 from nbagent.forge import Tool, ToolForge
 from nbagent.session import saved
+from nbagent.text import safe
 
 
 async def show_all(*, as_json: bool) -> int:
@@ -45,7 +45,7 @@ async def show(name: str, *, version: int | None, as_json: bool) -> int:
     for line in _about(tool):
         print(_line(line))
     for title, text in ((f"{name}.py", tool.code), (f"test_{name}.py", tool.tests)):
-        print(f"\n── {title}\n{safe(text, colours=False).rstrip()}")
+        print(f"\n── {title}\n{safe(text).rstrip()}")
     return 0
 
 
@@ -60,7 +60,7 @@ async def add(path: Path, *, engine: str | None) -> int:
         tool = await ToolForge(engine=engine, notify=_told).add(path)
     except ForgeError as error:
         if error.output:
-            print(safe(error.output, colours=False), file=sys.stderr)
+            print(safe(error.output), file=sys.stderr)
         raise
     print(f"The tool {tool.name}, version {tool.version}, is active: {len(tool.tested)} tests passed.")
     return 0
@@ -115,4 +115,4 @@ def _told(event: Event) -> None:
 
 def _line(text: str) -> str:
     """One line, whatever a tool says of itself."""
-    return " ".join(safe(text, colours=False).split("\n"))
+    return " ".join(safe(text).split("\n"))

@@ -8,11 +8,12 @@ from nbagent.egress.gate import ASK_SECONDS
 from nbagent.errors import UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, HostAsked, HostDecided, Record
 from nbagent.faces.terminal import editor
-from nbagent.faces.terminal.excerpt import excerpt, visible
+from nbagent.faces.terminal.excerpt import excerpt
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.questions import Person, Questions
-from nbagent.faces.terminal.view import View, safe
+from nbagent.faces.terminal.view import View
 from nbagent.session.session import Session
+from nbagent.text import safe, visible
 
 HOST_ANSWERS = {
     "o": (True, False), "once": (True, False), "s": (True, True), "session": (True, True),
@@ -113,7 +114,7 @@ class HostQuestion:
     async def ask(self, person: Person) -> None:
         """Ask until it is answered, or a minute is over."""
         loop = asyncio.get_running_loop()
-        where = safe(f"{self._asked.host}:{self._asked.port}", colours=False)
+        where = safe(f"{self._asked.host}:{self._asked.port}")
         hint = ""
         while (left := self._until - loop.time()) > 0:
             text = f"{hint}Allow {where}? [o]nce, for the [s]ession, [d]eny ({left:.0f} s): "

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nbagent.text import ends, visible
+
 HEAD, TAIL = 30, 10
 """Lines that are shown of many."""
 LINE_HEAD, LINE_TAIL = 300, 80
@@ -30,16 +32,6 @@ class Excerpt:
     is_whole: bool
 
 
-def visible(text: str) -> str:
-    """Text on one line in which nothing is hidden: what has no shape of its own stands there as its number."""
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
-
-
-def _escaped(sign: str) -> str:
-    number = ord(sign)
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
 def excerpt(text: str, *, width: int, whole: bool = False) -> Excerpt:
     """The beginning and the end of a text, with what is left out counted.
 
@@ -56,17 +48,10 @@ def excerpt(text: str, *, width: int, whole: bool = False) -> Excerpt:
         if HEAD <= number < HEAD + left_out:
             shown += [f"    … {left_out:,} more lines …"] if number == HEAD else []
             continue
-        cut = line if whole else _cut(line)
+        cut = line if whole or len(line) < LINE_HEAD + 2 * LINE_TAIL else ends(line, head=LINE_HEAD, tail=LINE_TAIL)
         is_whole = is_whole and cut == line
         shown += _folded(visible(cut.expandtabs(4)), max(8, width - len(BAR)))
     return Excerpt(tuple(shown), is_whole)
-
-
-def _cut(line: str) -> str:
-    left_out = len(line) - LINE_HEAD - LINE_TAIL
-    if left_out < LINE_TAIL:
-        return line
-    return f"{line[:LINE_HEAD]} … {left_out:,} more characters … {line[-LINE_TAIL:]}"
 
 
 def _folded(line: str, width: int) -> Iterator[str]:

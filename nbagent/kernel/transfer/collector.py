@@ -20,6 +20,7 @@ from nbagent.kernel.transfer.transfer import Transfer
 from nbagent.kernel.transfer.watch import Fresh, Watch
 from nbagent.policy import MIB
 from nbagent.safety.quota import Quota
+from nbagent.text import size_of
 
 SECONDS = 60.0
 """For one file, and a second more for each of its `PACE` bytes."""
@@ -262,11 +263,3 @@ def _renamed(saved: list[Saved]) -> str:
     new = [each.name for each in saved if inert_name(name := safe_name(each.source.rpartition("/")[2])) != name]
     more = f" and {len(new) - NAMED:,} more" if len(new) > NAMED else ""
     return f"Renamed, as other programs run files of such names: {', '.join(new[:NAMED])}{more}." if new else ""
-
-
-def size_of(size: int) -> str:
-    """Bytes for people."""
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size} bytes"

@@ -1,0 +1,255 @@
+"""What a face that shows text says of a session: events in, lines out. Pure: no clock, no width, nothing is written.
+
+A terminal gives each style its colour, a notebook or a page its class. All text is safe to show as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from nbagent.events import (
+    UNSURE,
+    ApprovalAsked,
+    ApprovalGiven,
+    Asked,
+    CellFinished,
+    CellStarted,
+    CodeGenerated,
+    DataLeftOut,
+    Event,
+    FileDownloaded,
+    FileSaved,
+    FilesChanged,
+    FilesLeft,
+    FileUploaded,
+    HostAsked,
+    HostDecided,
+    InstallFailed,
+    LateOutput,
+    McpServerChanged,
+    McpToolCalled,
+    McpToolsChanged,
+    ModelFailed,
+    ModelReplied,
+    Output,
+    OutputAdded,
+    PackagesInstalled,
+    QuotaReached,
+    SessionResumed,
+    StateLost,
+    StateRestored,
+    ToolRefused,
+    ToolStage,
+    text_of,
+)
+from nbagent.text import safe, size_of
+
+Style = Literal[
+    "heading", "code", "output", "end", "traceback", "picture", "file", "told", "said", "good", "warning", "bad"
+]
+"""What a line is: `output` is what code printed, in pieces as they came, and `end` ends its last line; a `picture` has
+its file's contents; `said` are the model's words; `told`, `good`, `warning` and `bad` are nbagent's own."""
+PICTURES: Final = {"image/png": "png", "image/jpeg": "jpg"}
+MUST_BE_KNOWN: Final = (
+    DataLeftOut,
+    StateLost,
+    StateRestored,
+    InstallFailed,
+    HostAsked,
+    HostDecided,
+    ApprovalAsked,
+    ApprovalGiven,
+)
+"""What even a quiet face shows."""
+STOPPED: Final = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
+
+
+class Line(msgspec.Struct, frozen=True):
+    """Something to show.
+
+    Attributes:
+        style: What it is.
+        text: A line, or several, without the last one's end; for `output` a piece of text with all its line ends, for
+            a `picture` a name for its file.
+        content: The picture's bytes.
+    """
+
+    style: Style
+    text: str = ""
+    content: bytes = b""
+
+
+def waits_for(event: Event) -> str:
+    """What the session does after an event, for a face that shows that something takes its time; empty if nothing."""
+    match event:
+        case Asked() | CellFinished():
+            return "thinking"
+        case ModelReplied(tools=tools):
+            return "working" if tools else "finishing"
+        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutput(cell=cell):
+            return f"cell {cell} runs"
+        case PackagesInstalled():
+            return "running again"
+        case HostAsked():
+            return "the code waits for an answer"
+        case ApprovalAsked():
+            return "waiting for approval"
+        case HostDecided() | ApprovalGiven():
+            return "working"
+        case ToolStage(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
+            return f"tool {safe(tool)}: {stage}"
+    return ""
+
+
+class Lines:
+    """Turns a session's events, one after the other, into lines.
+
+    Args:
+        quiet: Show no cells, only what must be known.
+        code: Show the cells' code.
+        coloured: Styles whose text keeps the colours that it came with.
+    """
+
+    def __init__(self, *, quiet: bool = False, code: bool = True, coloured: Collection[Style] = ()) -> None:
+        self._quiet = quiet
+        self._code = code
+        self._coloured = coloured
+        self._wanted: dict[str, str] = {}
+        self._told = ""
+        self._pictures = 0
+
+    def of(self, event: Event) -> list[Line] | None:
+        """The lines of the next event; None for one of which a quiet face shows nothing."""
+        if self._quiet and not isinstance(event, MUST_BE_KNOWN):
+            return None
+        match event:
+            case CellStarted(cell=cell, code=code):
+                self._told = ""
+                return [Line("heading", f"── cell {cell}"), Line("code", safe(code))] if self._code else []
+            case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
+                return list(self._output(cell, output))
+            case CellFinished():
+                return [Line("end"), *self._finished(event)]
+            case StateLost(reason=reason) | StateRestored(told=reason):
+                self._told = f"{self._told} {reason}".strip()
+                return [Line("warning", safe(reason))]
+            case ApprovalAsked(id=name, kind=kind, what=what):
+                if kind not in ("install", "names"):  # which tell of their failure themselves
+                    self._wanted[name] = what
+                return []
+            case ApprovalGiven():
+                return list(self._given(event))
+        style, text = _of_model(event) or _of_tools(event) or _of_surroundings(event) or ("told", "")
+        return [Line(style, safe(text))] if text else []
+
+    def _output(self, cell: int, output: Output) -> Iterator[Line]:
+        """A stream as it comes, a result as text, a picture as a file; an error only when it is final."""
+        kind = output["output_type"]
+        if kind == "stream":
+            yield self._kept("output", output["text"])
+        elif kind != "error":
+            yield from self._figures(cell, output)
+            if not any(mime in output["data"] for mime in PICTURES):
+                yield self._kept("output", text_of([output]) + "\n")
+
+    def _figures(self, cell: int, output: Output) -> Iterator[Line]:
+        for mime, ending in PICTURES.items():
+            if not isinstance(data := output["data"].get(mime), str):
+                continue
+            self._pictures += 1
+            try:
+                content = base64.b64decode(data)
+            except (binascii.Error, ValueError):
+                return  # what code claims to be a picture may be anything
+            if not content:
+                return
+            yield Line("picture", f"cell-{cell}-{self._pictures}.{ending}", content)
+
+    def _finished(self, event: CellFinished) -> Iterator[Line]:
+        for output in event.outputs:
+            if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._told):
+                yield self._kept(
+                    "traceback", "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
+                )
+        if event.note and event.note not in self._told:
+            yield Line("warning" if event.status != "ok" else "told", safe(event.note))
+        if event.status in STOPPED:
+            yield Line("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
+
+    def _given(self, event: ApprovalGiven) -> Iterator[Line]:
+        """A no; what is allowed shows itself."""
+        what = self._wanted.pop(event.id, "")
+        if what and event.decision == "reject":
+            text = safe(f"{what}. {event.reason}" if event.reason else what)
+            yield Line("warning", f"not approved: {' '.join(text.split())}")
+
+    def _kept(self, style: Style, text: str) -> Line:
+        return Line(style, safe(text, colours=style in self._coloured))
+
+
+def _of_model(event: Event) -> tuple[Style, str] | None:
+    match event:
+        case Asked(model=model, replay=replay):
+            return "told", f"model: {model}" + (" (recorded replies; everything else is live)" if replay else "")
+        case ModelReplied(text=text, tools=tools) if tools and text:
+            return "said", text
+        case ModelFailed(reason=reason, wait=seconds):
+            return "warning", reason + (f" Asking again in {seconds:.0f} s." if seconds else "")
+        case CodeGenerated(confidence=confidence) if confidence < UNSURE:
+            return "warning", f"the model is not sure of this code: confidence {confidence:g}"
+    return None
+
+
+def _of_tools(event: Event) -> tuple[Style, str] | None:
+    match event:
+        case McpServerChanged(server=server, state="failed", reason=reason):
+            return "warning", f"MCP server {server}: {reason}"
+        case McpToolsChanged(server=server, changed=changed) if changed:
+            named = f"{server}: {', '.join(changed)}"
+            return "warning", f"MCP tools that say something else of themselves than before: {named}"
+        case McpToolCalled(server=server, tool=tool, status=status):
+            return "told", f"called {tool} of {server}: {status}"
+        case ToolStage(tool=tool, version=version, stage="active"):
+            return "good", f"tool {tool}, version {version}: active"
+        case ToolStage(stage="cleanup", reason=reason):
+            return "warning", f"tool put away: {reason}"
+        case ToolRefused(reason=reason):
+            return "warning", reason
+    return None
+
+
+def _of_surroundings(event: Event) -> tuple[Style, str] | None:
+    """Packages, hosts, files and the session itself."""
+    match event:
+        case PackagesInstalled(packages=packages):
+            return "good", "installed " + ", ".join(f"{each.name} {each.version}" for each in packages)
+        case InstallFailed(reason=reason):
+            return "warning", f"not installed: {reason}"
+        case HostAsked(host=host, port=port):
+            return "warning", f"the code wants to reach {host}:{port}"
+        case HostDecided(allowed=False, reason=reason):
+            return "warning", f"not reached: {reason}"
+        case FileSaved(path=path, cell=cell) if cell:
+            return "file", f"file: {path}"
+        case FilesLeft(files=files):
+            return "warning", "\n".join(f"not delivered: {left.path}: {left.why}" for left in files)
+        case QuotaReached(limit=limit):
+            used = f"The {limit // 1024**2:,} MB that this session may keep on disk are used up (session_mb)."
+            return "warning", used
+        case FilesChanged(files=files, more=more):
+            names = ", ".join(f"{each.path} ({size_of(each.size)})" for each in files)
+            return "told", f"changed: {names}" + (f" and {more:,} more" if more else "")
+        case FileUploaded(path=path):
+            return "file", f"uploaded: {path}"
+        case FileDownloaded(to=to) if to:
+            return "file", f"file: {to}"
+        case DataLeftOut(text=text):
+            return "warning", text
+        case SessionResumed(note=note):
+            return "told", note
+    return None

@@ -1,0 +1,74 @@
+"""Text that others wrote, made safe to show and cut to what there is room for. Pure.
+
+`safe` is for all that is shown, `line` for a part of a sentence or a list, `visible` where a person decides by it;
+`cut` keeps the beginning of a text and `ends` both ends.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile(
+    r"\x1b\[[0-9;:]*m"  # colours, the only ones that are ever kept
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # operating system commands and other strings: titles, links, the clipboard
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moving, clearing, reporting
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]",
+    re.DOTALL,
+)
+
+
+def safe(text: str, *, colours: bool = False) -> str:
+    r"""Text that can't steer a terminal: without escape sequences, and with U+FFFD for each control character.
+
+    Args:
+        text: Any text; its tabs and line ends stay, as `\n`.
+        colours: Whether sequences that only set colours and other looks of text stay too.
+    """
+
+    def keep(found: re.Match[str]) -> str:
+        sequence = found[0]
+        if sequence.startswith("\x1b[") and sequence.endswith("m"):
+            return sequence if colours else ""
+        return "" if sequence.startswith("\x1b") else "\ufffd"
+
+    return _ESCAPE.sub(keep, text.replace("\r\n", "\n"))
+
+
+def line(text: str, limit: int = 500) -> str:
+    """Text on one line, of `limit` characters at most, with U+FFFD for each that can't be printed.
+
+    Nothing in it can look like another line, or turn the direction of writing.
+    """
+    words = " ".join(safe(text).split())
+    return cut("".join(each if each.isprintable() else "\ufffd" for each in words), limit)
+
+
+def visible(text: str) -> str:
+    """Text on one line in which nothing is hidden: what can't be printed stands there as its number in hexadecimal."""
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(sign: str) -> str:
+    number = ord(sign)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def cut(text: str, limit: int, *, mark: str = "…") -> str:
+    """The text, or its beginning with the mark behind it: `limit` characters at most."""
+    return text if len(text) <= limit else text[: limit - len(mark)] + mark
+
+
+def ends(text: str, *, head: int, tail: int, mark: str = " … {:,} more characters … ") -> str:
+    """The text, or its first `head` and last `tail` characters, with the mark and the number of the others between."""
+    left_out = len(text) - head - tail
+    return text if left_out <= 0 else f"{text[:head]}{mark.format(left_out)}{text[len(text) - tail :]}"
+
+
+def size_of(size: int) -> str:
+    """Bytes as people say them: `2.1 MB`."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size} bytes"
