@@ -84,7 +84,7 @@ class Cells:
         turn = work.turn if work else 0
         saved: list[Path] = []
         try:
-            cell = await self._kernel.run(code, timeout=timeout, turn=turn, **who)
+            cell = await self._kernel.run(code, timeout=timeout, turn=turn, metadata=self._files.metadata(), **who)
         except BaseException:
             last = self._recording.cells[-1:]
             if work and last and last[0].turn == turn:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
     from nbagent.agent.middleware.outgoing import Outgoing
     from nbagent.agent.middleware.spending import Spending
+    from nbagent.agent.opener import ModelOpener
     from nbagent.agent.providers.models import Model
-    from nbagent.agent.providers.opener import ModelOpener
     from nbagent.forge import ToolForge
     from nbagent.mcp.client import McpClient
 
@@ -261,7 +261,7 @@ class Conversation:
         return prompts.system_prompt(
             seen,
             timeout=self._kernel.spec.trust.limits.timeout,
-            python=self._kernel.provisioner.target().python,
+            python=self._kernel.python,
             versions=self._kernel.pins,
             images=images,
             hosts=self._hosts,
