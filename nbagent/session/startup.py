@@ -18,6 +18,7 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
+from nbagent.session.index import Known
 from nbagent.store import Journal
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
     )
 
 
-async def take_up(
-    kernel: Kernel, found: saved.Known, *, journal: Journal, recording: Recording
-) -> tuple[list[Record], str]:
+async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: Recording) -> tuple[list[Record], str]:
     """Read the log, get the kernel back, or a new one, and end what was left open in the log.
 
     Returns:
@@ -114,7 +113,7 @@ async def take_up(
     return news, lost or note
 
 
-async def _get_back(kernel: Kernel, found: saved.Known, *, patience: float) -> tuple[str, str]:
+async def _get_back(kernel: Kernel, found: Known, *, patience: float) -> tuple[str, str]:
     """The kernel with its variables, or a new one; returns why they are lost, or nothing, and what to tell."""
     try:
         if found.sandbox is None:

@@ -143,12 +143,28 @@ def demo(
         _ask(question, given, out=out, force=force, keep=keep, as_json=as_json, quiet=quiet)
 
 
-@app.command(short_help="List the sessions, and which can be gone on with.")
-def sessions(as_json: options.Json = False) -> None:
+@app.command(short_help="List the sessions, search, rename and delete them.")
+def sessions(
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="TEXT", help="Where this stands in titles, questions or answers.")
+    ] = None,
+    rename: Annotated[
+        tuple[str, str] | None, typer.Option("--rename", metavar="SESSION TITLE", help="Give one another title.")
+    ] = None,
+    delete: Annotated[
+        str | None, typer.Option("--delete", metavar="SESSION", help="Remove one: its log, its files, what was said.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Let --delete end one that runs.")] = False,
+    as_json: options.Json = False,
+) -> None:
     """List the sessions on this machine, and which can be gone on with."""
-    from nbagent.faces.cli import manage
+    from nbagent.faces.cli import sessions as work
 
-    raise typer.Exit(manage.show_sessions(as_json=as_json))
+    if rename:
+        raise typer.Exit(_finish(work.rename(*rename)))
+    if delete:
+        raise typer.Exit(_finish(work.delete(delete, force=force)))
+    raise typer.Exit(_finish(work.search(search, as_json=as_json) if search else work.show(as_json=as_json)))
 
 
 @app.command(short_help="Go on with a session.")
