@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 from nbagent import audit, settings, store
+from nbagent.agent.options import AgentOptions
 from nbagent.agent.providers.opener import ModelOpener
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
@@ -42,10 +43,10 @@ from nbagent.session.door import Door
 from nbagent.session.files import SessionFiles
 from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
 from nbagent.session.listing import Listing, Uploaded
-from nbagent.session.options import AgentOptions
 from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
+    from nbagent.agent.agent import Agent
     from nbagent.agent.memory import Memory
     from nbagent.agent.runs import Runs
     from nbagent.forge import ToolForge
@@ -311,23 +312,17 @@ class Session:
             quota=journal.quota,
             past=past,
         )
-        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
+        hosts = hosts_told(self._spec.trust, ask_hosts=self.ask_hosts)
+        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone, hosts=hosts)
         if self._servers:
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
         self._conversation = Conversation(
-            kernel,
             cells,
             files,
-            model=self._model,
+            open_agent=partial(self._open_agent, cells, note),
             recording=recording,
             emit=emit,
-            hosts=hosts_told(self._spec.trust, ask_hosts=self.ask_hosts),
-            note=note,
             consent=self.consent,
-            tools=self._tools,
-            forge=self._forge,
-            options=self._agent,
-            open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
@@ -352,6 +347,21 @@ class Session:
             confirm=self._confirm_install,
             exceed=self._exceed,
             allowance=self._allowance,
+        )
+
+    async def _open_agent(self, cells: Cells, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+        from nbagent.agent.build import build
+
+        return await build(
+            cells,
+            self._model,
+            options=self._agent,
+            consent=self.consent,
+            tools=self._tools,
+            forge=self._forge,
+            open_memory=self._open_memory,
+            past=past,
+            note=note,
         )
 
     async def _open_memory(self) -> Memory:
@@ -495,7 +505,7 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return self._running(self._conversation)
+        return self._running(self._cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
         """What a model must know of the sandbox and the data.
@@ -506,7 +516,9 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return await self._running(self._conversation).system_prompt(images=images)
+        from nbagent.agent.prompts import prompt_of
+
+        return prompt_of(await self._running(self._cells).describe(), images=images, outside=self._tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
