@@ -33,7 +33,7 @@ from nbagent.events import Claim, DataSeen
 from nbagent.safety.consent import Consent
 
 if TYPE_CHECKING:
-    from nbagent.agent.providers.opener import ModelOpener
+    from nbagent.agent.opener import ModelOpener
     from nbagent.forge import ToolForge
     from nbagent.mcp.client import McpClient
 

@@ -25,7 +25,7 @@ from nbagent.kernel.recovery import LOST
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.policy import InstallPolicy
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -204,7 +204,7 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
         schema=parameters,
         doc="".join(each for each in str(found.get("doc", "")) if each.isprintable() or each == "\n")[:1000],
         is_async=found.get("is_async") is True,
-        python=kernel.provisioner.target().python,
+        python=kernel.python,
         tested=report.passed,
         made=time.time(),
     )

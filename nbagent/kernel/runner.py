@@ -151,6 +151,7 @@ class Runner:
         self._router.flush()
         if run.status == "ok":
             self._recovery.succeeded(job.cell, job.code)
+        job.report = run.report
         restored = self._recovery.take_restored()
         outputs, over = run.outputs.outputs(), ""
         if self._quota is not None:

@@ -77,7 +77,7 @@ class Cells:
         number = turn.number if turn else 0
         saved: list[Path] = []
         try:
-            cell = await self._kernel.run(code, timeout=timeout, turn=number, **who)
+            cell = await self._kernel.run(code, timeout=timeout, turn=number, metadata=self._files.metadata(), **who)
         except BaseException:
             last = self._recording.cells[-1:]
             if turn and last and last[0].turn == number:
@@ -142,7 +142,7 @@ class Cells:
         return Surroundings(
             data=seen,
             timeout=trust.limits.timeout,
-            python=self._kernel.provisioner.target().python,
+            python=self._kernel.python,
             versions=self._kernel.pins,
             hosts=self._hosts,
             programs=trust.allow_subprocess,

@@ -222,7 +222,7 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
         name: registry.candidate(each, image=spec.image, specs=[spec])
         for name, each in sorted(registry.engines().items())
     }
-    order = (chosen.engine,) if chosen.engine else registry.by_itself()
+    order = [chosen.engine] if chosen.engine else [each.name for each in registry.by_themselves()]
     best = next((name for name in order if name in found and found[name].starts), None)
     if as_json:
         told = {"trust": level}

@@ -28,8 +28,8 @@ from nbagent.kernel.pool.stock import Stock
 from nbagent.kernel.router import Notify
 from nbagent.policy import Trust, TrustLevel
 from nbagent.sandbox import registry
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
-from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread
