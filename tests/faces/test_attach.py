@@ -16,11 +16,6 @@ from program import PROGRAM, Terminal, call, environment, nbagent, replies
 from nbagent.sandbox.leases import lease as leases
 
 REPLIES = [call("print(6 * 7)"), "It is 42."]
-    call("print(6 * 7)"),
-    "It is 42.",
-    call("import time; print('on', flush=True); time.sleep(600)"),
-    "So be it.",
-]
 
 
 @pytest.fixture(scope="module")
