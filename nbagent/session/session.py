@@ -95,6 +95,8 @@ class Session:
         from nbagent.telemetry import Telemetry
 
         chosen = self.options = (options or settings.load()).but(**keywords)
+        if chosen.background:
+            raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
         self._engine_name = known_engine(chosen.engine)
         self._agent = AgentOptions.of(chosen)
         self._model = ModelOpener(
