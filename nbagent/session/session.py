@@ -24,6 +24,7 @@ from nbagent.options import declared as option
 from nbagent.policy import MIB
 
 if TYPE_CHECKING:
+    from nbagent.agent.agent import Agent
     from nbagent.agent.memory import Memory
     from nbagent.agent.runs import Runs
     from nbagent.audit import Audit
@@ -85,15 +86,17 @@ class Session:
         **keywords: Unpack[Keywords],
     ) -> None:
         from nbagent.agent.opener import ModelOpener
+        from nbagent.agent.options import AgentOptions
         from nbagent.audit import read_key
         from nbagent.notebook.record import Recording
         from nbagent.safety.consent import Consent, Mode
         from nbagent.sandbox.spec import SandboxSpec
         from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
-        from nbagent.session.options import AgentOptions
         from nbagent.telemetry import Telemetry
 
         chosen = self.options = (options or settings.load()).but(**keywords)
+        if chosen.background:
+            raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
         self._engine_name = known_engine(chosen.engine)
         self._agent = AgentOptions.of(chosen)
         self._model = ModelOpener(
@@ -305,9 +308,6 @@ class Session:
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""
         from nbagent.session import startup
-        from nbagent.session.cells import Cells
-        from nbagent.session.conversation import Conversation
-        from nbagent.session.files import SessionFiles
 
         recording, note = self._recording, ""
         if self._found:
@@ -316,6 +316,11 @@ class Session:
             self.news = await startup.start(
                 kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool
             )
+        # Only now: these were imported while the kernel started.
+        from nbagent.session.cells import Cells
+        from nbagent.session.conversation import Conversation
+        from nbagent.session.files import SessionFiles
+
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
         # Results that landed elsewhere are not seen in the session's folder.
@@ -331,25 +336,18 @@ class Session:
             quota=journal.quota,
             past=past,
         )
-        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
+        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone, hosts=self.hosts)
         if self._servers:
             from nbagent.mcp.client import McpClient
 
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
         self._conversation = Conversation(
-            kernel,
             cells,
             files,
-            model=self._model,
+            open_agent=partial(self._open_agent, cells, note),
             recording=recording,
             emit=emit,
-            hosts=self.hosts,
-            note=note,
             consent=self.consent,
-            tools=self._tools,
-            forge=self._forge,
-            options=self._agent,
-            open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
@@ -376,6 +374,21 @@ class Session:
             confirm=self._confirm_install,
             exceed=self._exceed,
             allowance=self._allowance,
+        )
+
+    async def _open_agent(self, cells: Cells, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+        from nbagent.agent.build import build
+
+        return await build(
+            cells,
+            self._model,
+            options=self._agent,
+            consent=self.consent,
+            tools=self._tools,
+            forge=self._forge,
+            open_memory=self._open_memory,
+            past=past,
+            note=note,
         )
 
     async def _open_memory(self) -> Memory:
@@ -555,7 +568,7 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return self._running(self._conversation)
+        return self._running(self._cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
         """What a model must know of the sandbox and the data.
@@ -566,7 +579,9 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return await self._running(self._conversation).system_prompt(images=images)
+        from nbagent.agent.prompts import prompt_of
+
+        return prompt_of(await self._running(self._cells).describe(), images=images, outside=self._tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
