@@ -145,6 +145,8 @@ class ApprovalGiven(Fact, frozen=True, kw_only=True):
     code: str = ""
     """The edited code that runs instead."""
     reason: str = ""
+    rules: list[str] = []
+    """What is allowed for the rest of the session from now on."""
 
 
 class ApprovalsSet(Fact, frozen=True, kw_only=True):

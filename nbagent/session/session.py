@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nbagent.session.files import SessionFiles
     from nbagent.session.index import Known
     from nbagent.session.listing import Listing, Uploaded
-    from nbagent.state import StateManager
+    from nbagent.state import Artifact, StateManager
     from nbagent.telemetry import Metrics
 
 Status = Literal["new", "starting", "running", "stopped"]
@@ -228,7 +228,7 @@ class Session:
         from nbagent.session.door import Door
 
         self.status = "running"
-        self.door = Door(self)
+        self.door = Door(self, consent=self.consent)
         await self.door.open()
 
     @classmethod
@@ -396,7 +396,7 @@ class Session:
         """Where the conversation outlives this process."""
         from nbagent.state import StateManager, Turns
 
-        self._state = StateManager(self._root / "shared", url=self.options.state_url, session_id=self.id)
+        self._state = StateManager(url=self.options.state_url, session_id=self.id, root=self._root)
         await self._state.initialize()
         return Turns(self._state.checkpointer, self.id)
 
@@ -672,6 +672,22 @@ class Session:
             TransferError: There is no such folder.
         """
         return await self._running(self._exchange).files(folder, limit=limit)
+
+    def artifacts(self) -> list[Artifact]:
+        """The files that reached the host, and the figures of its cells: each with its size, hash, type and cell."""
+        from nbagent.state.views import Views
+
+        return Views(self._root).artifacts(self.id)
+
+    def load_artifact(self, artifact_id: str) -> bytes:
+        """The content of one of `artifacts()`.
+
+        Raises:
+            StoreError: There is none of that id, or its file is gone or was changed since.
+        """
+        from nbagent.state.views import Views
+
+        return Views(self._root).load(artifact_id)[1]
 
     async def deliver(self) -> dict[str, str]:
         """Collect what cells left in /tmp/output and /workspace and what still waits; to be called at the end.
