@@ -9,9 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from nbagent.egress.hosts import WEB_PORTS, By, Denied, Rules
+from nbagent.safety.questions import ASK_SECONDS
 
-ASK_SECONDS = 60.0
-"""That a person has to answer; then it is a denial."""
 OPEN_QUESTIONS = 3
 """At a time; further ones wait, and their time runs."""
 MAX_QUESTIONS = 50

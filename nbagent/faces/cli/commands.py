@@ -19,7 +19,7 @@ import msgspec
 from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import NO_USAGE, Output, Package, Usage
-from nbagent.faces.terminal.approvals import Asker
+from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
 from nbagent.kernel.cell import Cell
