@@ -154,6 +154,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             group="hosts",
         ),
     ] = None
+    install_mb: Annotated[
+        int | None,
+        _option(
+            "MB that packages which the code asks for may have in all; 8192 by default.",
+            "--install-mb",
+            "MB",
+            group="hosts",
+        ),
+    ] = None
     install: Annotated[bool, _option("Whether packages may be installed.")] = True
     install_allow: Annotated[list[str], _option("If not empty, only these distributions.")] = []
     install_deny: Annotated[list[str], _option("Never these distributions.")] = []
@@ -368,6 +377,7 @@ SECRETS = ("state_url", "mcp_token")
 _OWN = {
     "timeout_seconds": "timeout", "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "allowed_hosts": "allow_hosts",
     "upload_mb": "upload_mb", "download_mb": "download_mb", "unknown_names": "unknown_names",
+    "install_mb": "install_mb",
 }  # fmt: skip
 """Security options that are options by a name of their own, too."""
 
@@ -386,6 +396,7 @@ class Keywords(TypedDict, total=False):
     session_mb: int | None
     result_mb: int | None
     unknown_names: int | None
+    install_mb: int | None
     mcp_token: str | None
     accept: Sequence[str] | None
     image: str | None

@@ -19,11 +19,13 @@ MAX_BOUND = 1_000_000_000
 """The most that any limit can be, in its own unit."""
 WHOLE_LIMITS = (
     "memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb", "unknown_names", "session_mb", "result_mb",
-    "result_files",
+    "result_files", "install_mb",
 )  # fmt: skip
 """The fields of `Limits` that are whole numbers."""
 NAMES_MEND = "Allow more with --unknown-names NUMBER, or list what it needs in the setting install_allow."
 """The mend where code asks the package index for more names than `Limits.unknown_names`."""
+SIZE_MEND = "Allow more with --install-mb MB (in Python: install_mb), or install it yourself with Session.install."
+"""The mend where the packages that code asks for have more bytes than `Limits.install_mb`."""
 
 
 class TrustLevel(enum.StrEnum):
@@ -77,6 +79,8 @@ class Limits:
     """What may be fetched from them in all."""
     unknown_names: int = 10
     """Packages that few people use which its code may ask the index for: each name is a way out, of a few bytes."""
+    install_mb: int = 8192
+    """What the packages that its code asks for may have on the host's disk in all."""
     session_mb: int = 4096
     """What a session may keep on the host's disk in all: its log, figures, spilled text and results."""
     result_mb: int = 2048
@@ -182,7 +186,12 @@ class Trust:
         the whole network needs no names for that.
         """
         unknown = None if self.network is Network.FULL else self.limits.unknown_names
-        return replace(policy, listed_only=policy.listed_only or self.install_listed_only, unknown_names=unknown)
+        return replace(
+            policy,
+            listed_only=policy.listed_only or self.install_listed_only,
+            unknown_names=unknown,
+            install_mb=self.limits.install_mb,
+        )
 
 
 TRUST_PRESETS: dict[TrustLevel, Trust] = {
@@ -232,12 +241,13 @@ TRUST_PRESETS: dict[TrustLevel, Trust] = {
 
 LIMIT_NAMES = {
     "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout", "upload_mb": "upload_mb",
-    "download_mb": "download_mb", "unknown_names": "unknown_names",
+    "download_mb": "download_mb", "unknown_names": "unknown_names", "install_mb": "install_mb",
 }  # fmt: skip
 """The security options that are limits, by the name that `Limits` has for them."""
 OPTIONS = (
     "network_enabled", "allowed_hosts", "allow_shell", "allow_subprocess", "allow_network_tools", "memory_limit_mb",
     "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands", "upload_mb", "download_mb", "unknown_names",
+    "install_mb",
 )  # fmt: skip
 """The names of all security options."""
 
@@ -338,6 +348,7 @@ class InstallPolicy:
         listed_only: Whether an empty `allow` allows nothing instead of everything.
         unknown_names: How many packages that few people use the code of one sandbox may ask the index for, see
             `packages/allowance.py`; None for any number.
+        install_mb: What the packages that this code asks for may have in MiB, unpacked; None for any amount.
     """
 
     enabled: bool = True
@@ -346,3 +357,4 @@ class InstallPolicy:
     min_age_days: float = 3.0
     listed_only: bool = False
     unknown_names: int | None = 10
+    install_mb: int | None = 8192

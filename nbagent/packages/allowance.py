@@ -7,7 +7,7 @@ chosen among those that are published; never the words of a version or an extra 
 
 So names that everybody asks for are free, and of all others a sandbox has a few. Each counts once, found or not; what
 is asked of it in another version counts with its characters. All requests together are bounded as well, for the sake of
-what their order and the versions tell.
+what their order and the versions tell, and the bytes of what comes, for the sake of the host's disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 
 from nbagent.errors import InstallError
 from nbagent.packages.modules import KNOWN
-from nbagent.policy import InstallPolicy
+from nbagent.policy import MIB, InstallPolicy
 
 CHARACTERS = 20
 """Of unknown names, with their versions and extras, for each name that is allowed."""
@@ -38,6 +38,8 @@ class _Asked(msgspec.Struct):
     granted: list[str] = []
     """Of these, what a person allowed; it doesn't count."""
     requests: int = 0
+    size: int = 0
+    """Bytes of what came."""
 
 
 class Allowance:
@@ -50,6 +52,7 @@ class Allowance:
 
     def __init__(self, policy: InstallPolicy, path: Path | None = None) -> None:
         self._most = policy.unknown_names
+        self._bytes = None if policy.install_mb is None else policy.install_mb * MIB
         self._listed = KNOWN | {canonicalize_name(name) for name in policy.allow}
         self._path = path
         self._asked = _Asked()
@@ -77,7 +80,8 @@ class Allowance:
             return ""
         with self._lock:
             before = self._read()
-            after = _Asked(before.unknown[:], before.granted[:], before.requests + (0 if granted else len(asked)))
+            requests = before.requests + (0 if granted else len(asked))
+            after = _Asked(before.unknown[:], before.granted[:], requests, before.size)
             told = [text for each in asked for text in self._told(each) if text not in before.unknown]
             after.unknown += dict.fromkeys(told)
             after.granted += dict.fromkeys(told) if granted else []
@@ -85,6 +89,33 @@ class Allowance:
             if not reason:
                 self._write(after)
             return reason
+
+    def weigh(self, size: int, *, came: bool = False) -> str:
+        """Count the bytes of packages.
+
+        Args:
+            size: How many.
+            came: Whether they are here already, so that they count in any case.
+
+        Returns:
+            Why they may not stay, or come, as a sentence; empty if they may.
+
+        Raises:
+            InstallError: What was counted before can't be read or written.
+        """
+        if self._bytes is None:
+            return ""
+        with self._lock:
+            asked = self._read()
+            total = asked.size + size
+            if came or total <= self._bytes:
+                self._write(_Asked(asked.unknown, asked.granted, asked.requests, total))
+        if total <= self._bytes:
+            return ""
+        return (
+            f"With these, the packages that its code has asked for would have {-(-total // MIB):,} MB, "
+            f"and may have {self._bytes // MIB:,} MB."
+        )
 
     def _told(self, asked: Requirement) -> list[str]:
         """What the index, or who published it, could read out of a request."""

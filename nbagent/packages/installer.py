@@ -47,8 +47,8 @@ from nbagent.packages.resolver import (
     too_young,
     uv,
 )
-from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, tidy
-from nbagent.policy import NAMES_MEND, InstallPolicy
+from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
+from nbagent.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
 Exceed = Callable[[list[str], str], Awaitable[None]]
@@ -187,7 +187,7 @@ class Installer:
                 packages = [Package(w.name, w.version, w.sha256, w.name in names) for w in resolved]
                 if self.confirm is not None:
                     await self.confirm(packages)
-                await fetch(resolved, target=self.target, work=work)
+                await self._fetch(resolved, work, counted=counted)
                 await in_thread(self._publish, work / "site", packages, module)
                 return packages
 
@@ -236,6 +236,21 @@ class Installer:
             raise InstallRefused(reason, mend=NAMES_MEND)
         await self.exceed([str(each) for each in asked], reason)
         await in_thread(functools.partial(self._allowance.take, asked, granted=True))
+
+    async def _fetch(self, wheels: list[Wheel], work: Path, *, counted: bool) -> None:
+        """Unpack wheels into `work/site`; refuse what is too large, before it comes where the index states its size."""
+        stated = sum(wheel.size for wheel in wheels)
+        if counted:
+            self._refuse_large(await in_thread(self._allowance.weigh, stated))
+        await fetch(wheels, target=self.target, work=work)
+        if counted:
+            more = await in_thread(size_of, work / "site") - stated
+            self._refuse_large(await in_thread(functools.partial(self._allowance.weigh, max(0, more), came=True)))
+
+    @staticmethod
+    def _refuse_large(reason: str) -> None:
+        if reason:
+            raise InstallRefused(reason, mend=SIZE_MEND)
 
     def _version(self, name: str) -> str:
         """The version of a package that the sandbox or the site folder has, or nothing."""

@@ -71,6 +71,11 @@ class Wheel(NamedTuple):
     uploaded: datetime | None
     source: dict[str, Any]
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file as the index states them; 0 if it doesn't."""
+        return int(self.source.get("size", 0))
+
 
 # -- resolving
 

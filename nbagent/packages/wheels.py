@@ -89,6 +89,11 @@ def provides(folder: Path, module: str) -> bool:
     return (folder / top).is_dir() or any(folder.glob(f"{top}.*py")) or any(folder.glob(f"{top}.*so"))
 
 
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(Path(parent, name).lstat().st_size for parent, _, files in os.walk(folder) for name in files)
+
+
 def make_readable(folder: Path) -> None:
     """Let every user read: the sandbox has another uid. Nothing stays writable for others, set-uid or set-gid."""
     folder.chmod(0o755)

@@ -343,7 +343,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["run", "?", "-e", "local"], 2, "--trust trusted"),
     (["run", "?", "--timeout", "soon"], 2, "--timeout"),
     (["run", "?", "--nothing"], 2, "--nothing"),
-    (["run"], 2, "question"),
+    (["run"], 2, "QUESTION"),
     (["exec"], 2, "one thing to run"),
     (["exec", "s.py", "-c", "1"], 2, "one thing to run"),
     (["exec", "nothing.py"], 2, "nothing.py"),
@@ -443,6 +443,34 @@ def test_a_reader_that_goes_away_is_no_trouble(here: Path) -> None:
 
 
 # -- the others ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "mend"),
+    [
+        (("run",), "nbagent run needs QUESTION.", "nbagent run -h"),
+        (("run", "Which", "region?"), "takes no more than it has: region?.", "in quotes"),
+        (("run", "?", "--modl", "x"), "nbagent run has no option --modl.", "Did you mean --model"),
+        (("run", "?", "--memory", "much"), "--memory takes a whole number.", "nbagent run -h"),
+        (("exec", "-c", "1", "--timeout", "long"), "--timeout takes a number.", "nbagent exec -h"),
+        (("exec", "--trust"), "--trust needs a value.", "-h"),
+        (("tools", "show"), "nbagent tools show needs NAME.", "nbagent tools show -h"),
+        (("sesions",), "nbagent has no command sesions.", "Did you mean sessions?"),
+        (("image", "nothing"), "nbagent image has no command nothing.", "Use one of: build."),
+        (("--nothing",), "nbagent has no option --nothing.", "nbagent -h"),
+    ],
+)
+def test_words_that_can_t_be_read_are_a_sentence(
+    here: Path, forks: Forks, words: tuple[str, ...], says: str, mend: str
+) -> None:
+    """It names the command, what is wrong and the mend; the exit code is 2, and --json has an object beside it."""
+    for more in ((), ("--json",)) if words[0] in ("run", "exec") and len(words) != 2 else ((),):
+        done = forks.run(*words, *more, cwd=here)
+        assert done.code == 2
+        told, mended = done.err.splitlines()
+        assert told.endswith(says)
+        assert mend in mended
+        assert not more or says in done.json["error"]
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,7 @@ def test_variables_outlive_the_command(waiting: str, run: Run, state: Path) -> N
     ("words", "complaint"),
     [
         (("resume", "nope", "-c", "1"), "no session 'nope'"),
+        (("resume", "nope"), "no session 'nope'"),
         (("shell", "nope"), "no session 'nope'"),
         (("clean", "--max-age", "soon"), "'soon' is no time"),
         (("clean", "--sessions", "old"), "'old' is no time"),

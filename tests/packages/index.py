@@ -130,8 +130,12 @@ class Index:
         source: bool = False,
         sha256: str = "",
         cut: int = 0,
+        stated: int | None = None,
     ) -> str:
-        """Publish a wheel (or a source distribution) and return its hash. `days` is its age, None for unstated."""
+        """Publish a wheel (or a source distribution) and return its hash.
+
+        `days` is its age and `stated` its size as the index has them, None for unstated.
+        """
         stem = f"{name.replace('-', '_')}-{version}"
         contents = files if files is not None else {f"{name.replace('-', '_')}/__init__.py": f"version = {version!r}\n"}
         body = b"no archive" if source else wheel(name, version, files=contents, requires=requires)
@@ -139,6 +143,8 @@ class Index:
         digest = sha256 or hashlib.sha256(body).hexdigest()
         entry: dict[str, Any] = {"filename": filename, "url": f"{self.url}/files/{filename}"}
         entry["hashes"] = {"sha256": digest}
+        if stated is not None:
+            entry["size"] = stated
         if days is not None:
             uploaded = datetime.now(UTC) - timedelta(days=days)
             entry["upload-time"] = uploaded.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from packages.index import Index, Make
+from packages.index import Index, Make, refused
 from packaging.requirements import Requirement
 
 from nbagent.errors import InstallError, InstallRefused
 from nbagent.packages.allowance import CHARACTERS, REQUESTS, Allowance
 from nbagent.packages.installer import Installer
 from nbagent.packages.modules import KNOWN
-from nbagent.policy import InstallPolicy, TrustLevel, trust_for
+from nbagent.policy import MIB, InstallPolicy, TrustLevel, trust_for
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 SECRET = "s3cr3t"  # noqa: S105 - a word that must not leave
@@ -138,6 +138,25 @@ async def test_a_person_may_allow_more(index: Index, make: Make) -> None:
     assert asked_for(index) == ["first", "second"]
 
 
+@pytest.mark.parametrize("stated", [3 * MIB, None, 10])
+async def test_packages_have_a_budget_of_bytes(index: Index, make: Make, stated: int | None) -> None:
+    """Also where the index states no size, or a wrong one, and for who goes on with the sandbox in another process."""
+    for name in ("first", "second"):
+        index.add(name, files={f"{name}/data.txt": "x" * (3 * MIB)}, stated=stated)
+    index.add("small")
+    assert await make(install_mb=4).install(["first"])
+    with pytest.raises(InstallRefused, match=r"would have \d MB, and may have 4 MB") as caught:
+        await make(install_mb=4).install(["second"])
+    assert "--install-mb" in caught.value.mend
+    assert list(make(install_mb=4).installed) == ["first"]
+    assert await make(install_mb=4).install(["second"], by_person=True)
+    if stated == 3 * MIB:
+        assert await make(install_mb=4).install(["small"])
+    else:
+        # What was fetched for nothing counts, so that it isn't fetched again and again.
+        await refused(make(install_mb=4), "small", match="would have")
+
+
 async def test_a_persons_own_wish_counts_for_nothing(index: Index, make: Make) -> None:
     """`Session.install` is theirs, and no code has chosen the names."""
     index.add("theirs")
@@ -150,6 +169,7 @@ def test_every_level_without_the_whole_network_is_bounded(level: TrustLevel) -> 
     trust = trust_for(level, security={"unknown_names": 3})
     assert trust.narrow(InstallPolicy()).unknown_names == (None if level is TrustLevel.TRUSTED else 3)
     assert trust_for(level, security={"unknown_names": 0}).limits.unknown_names == 0
+    assert trust_for(level, security={"install_mb": 5}).narrow(InstallPolicy()).install_mb == 5
     assert Allowance(InstallPolicy(unknown_names=None)).take([Requirement(f"x{each}") for each in range(999)]) == ""
 
 

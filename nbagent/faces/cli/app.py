@@ -18,7 +18,7 @@ import typer
 
 from nbagent import __version__
 from nbagent.errors import NbagentError, StoreError, UsageError
-from nbagent.faces.cli import options
+from nbagent.faces.cli import options, wrong_use
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -412,9 +412,10 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(code)
     except _WrongUse as error:
-        error.show()
-        _refused(arguments, UsageError(error.format_message()))
-        sys.exit(error.exit_code)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            sys.exit(error.exit_code)
+        _complain(arguments, wrong_use.in_a_sentence(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -424,14 +425,9 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        from nbagent.faces.terminal.view import complain
-
-        told = error if isinstance(error, NbagentError) else _unforeseen(error)
         if isinstance(error, OSError) and error.errno in _FULL:
             _drop_output()
-        _refused(arguments, told)
-        complain(told)
-        sys.exit(told.exit_code)
+        _complain(arguments, error if isinstance(error, NbagentError) else _unforeseen(error))
 
 
 def _end(number: int, _frame: object) -> None:
@@ -439,11 +435,15 @@ def _end(number: int, _frame: object) -> None:
     sys.exit(128 + number)
 
 
-def _refused(arguments: list[str], error: NbagentError) -> None:
+def _complain(arguments: list[str], error: NbagentError) -> NoReturn:
+    from nbagent.faces.terminal.view import complain
+
     if "--json" in arguments:
         from nbagent.faces.cli import commands
 
         commands.refused(arguments[0], error)
+    complain(error)
+    sys.exit(error.exit_code)
 
 
 def _open_standard_streams() -> None:

@@ -77,9 +77,9 @@ async def resume(
         return await commands.ask(question, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
     if code is not None:
         return await commands.execute(None, code, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
+    session = make()  # complains of what can't be resumed, wherever it is asked for
     if as_json or not sys.stdin.isatty():
         raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
-    session = make()
     commands.check_out(session, out, force=force)
     return await _converse(session, out=out, keep=keep, quiet=quiet, force=force)
 
