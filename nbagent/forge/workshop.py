@@ -70,11 +70,6 @@ class Progress:
         name = self.draft.name
         self.notify(ToolStage(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
 
-    @property
-    def is_working(self) -> bool:
-        """Whether a sandbox is there for it."""
-        return self.stage in (Stage.CREATING, Stage.INSTALLING, Stage.TESTING)
-
 
 class Workshop:
     """Makes tools, each in a sandbox of its own.

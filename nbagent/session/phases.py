@@ -12,12 +12,10 @@ answer is looked at. A question that needs no tools goes from comprehension to e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import get_args
 
 from nbagent.events import Claim, DataSeen, Event, McpToolsSelected, ModelReplied, Phase, PhaseEntered
 from nbagent.mcp.capabilities import needs_of
 
-ORDER: tuple[Phase, ...] = get_args(Phase)
 NAMED = 8
 """Files, tools or numbers that are named."""
 
