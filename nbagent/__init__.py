@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.errors import NbagentError
-    from nbagent.events import Event, Package, Record, Usage
+    from nbagent.events import Answer, Cell, CodeBoxOutput, Event, Package, Record, Usage
     from nbagent.faces.blocking import BlockingSession
-    from nbagent.kernel.cell import Cell, CodeBoxOutput
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelConfig, KernelPool
     from nbagent.policy import InstallPolicy, Limits, TrustLevel
-    from nbagent.session.answer import Answer
     from nbagent.session.session import Session
 
 # LangChain's import says so to everybody on Python 3.14, where nbagent uses nothing of Pydantic V1.
@@ -29,10 +27,10 @@ warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarni
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "nbagent.session.answer",
+    "Answer": "nbagent.events",
     "BlockingSession": "nbagent.faces.blocking",
-    "Cell": "nbagent.kernel.cell",
-    "CodeBoxOutput": "nbagent.kernel.cell",
+    "Cell": "nbagent.events",
+    "CodeBoxOutput": "nbagent.events",
     "Event": "nbagent.events",
     "InstallPolicy": "nbagent.policy",
     "Kernel": "nbagent.kernel.kernel",

@@ -41,6 +41,8 @@ from nbagent.events import (
     QuotaReached,
     Record,
     WidgetState,
+    from_json,
+    to_json,
 )
 from nbagent.safety.quota import Quota
 
@@ -228,8 +230,7 @@ BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, Com
 
 def _without_halves(record: Record) -> Record:
     """A record in which `?` stands for each half of a surrogate pair, which no UTF-8 has."""
-    text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
-    return msgspec.json.decode(text.encode("utf-8", "replace"), type=Record)
+    return from_json(to_json(record), Record)
 
 
 SPILL_LIMIT = 256 * 1024 * 1024

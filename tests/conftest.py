@@ -17,7 +17,7 @@ pytest.register_assert_rewrite("machine", "sandbox.contract")
 
 import machine  # noqa: E402 - rewritten, since it asserts
 
-from nbagent.sandbox.engine import Engine  # noqa: E402
+from nbagent.sandbox.contract import Engine  # noqa: E402
 
 FOLDERS = {
     "HOME": "home",

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from nbagent.errors import EngineUnavailable
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.engines.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.engines.docker import LABEL

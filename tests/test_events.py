@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -9,13 +10,16 @@ import pytest
 
 from nbagent import events
 from nbagent.events import (
+    Answer,
     Answered,
     ApprovalAsked,
     ApprovalGiven,
     ApprovalsSet,
     Asked,
+    Cell,
     CellFinished,
     CellStarted,
+    Claim,
     CodeGenerated,
     CommandRun,
     DataLeftOut,
@@ -61,6 +65,8 @@ from nbagent.events import (
     ToolStage,
     Usage,
     WidgetState,
+    from_json,
+    to_json,
 )
 
 TEXT = "naïve \0 \x1b[31m 🐧 \u2028 \ufffd\n"
@@ -152,6 +158,44 @@ def test_a_log_of_a_later_version_can_be_read() -> None:
     """A field that this version doesn't know is passed over."""
     line = b'{"seq": 1, "at": 0.0, "new": 1, "event": {"type": "SessionEnded", "reason": "", "more": [1]}}'
     assert msgspec.json.decode(line, type=Record).event == SessionEnded()
+
+
+def test_a_log_of_an_earlier_version_can_be_read() -> None:
+    """What a cell's end and an answer did not have then is what it is for a cell and an answer that have none."""
+    ended = (
+        b'{"seq":9,"at":1.5,"event":{"type":"CellFinished","cell":2,"status":"error","outputs":[],"execution_count":2,'
+        b'"duration":0.25,"note":"","display_ids":[],"memory_peak":null,"memory_limit":null,"exit_code":null}}'
+    )
+    answered = (
+        b'{"seq":10,"at":2.0,"event":{"type":"Answered","turn":1,"text":"48.9","success":true,"attempts":2,'
+        b'"usage":{"input_tokens":1,"output_tokens":2,"calls":3},"seconds":1.5,"claims":[{"text":"48.9","cell":2}]}}'
+    )
+    cell = msgspec.json.decode(ended, type=Record).event
+    answer = msgspec.json.decode(answered, type=Record).event
+    assert cell == CellFinished(cell=2, status="error", outputs=[], execution_count=2, duration=0.25)
+    assert isinstance(answer, Answer)
+    assert (answer.text, answer.usage, answer.claims, answer.cells) == ("48.9", Usage(1, 2, 3), [Claim("48.9", 2)], [])
+
+
+def test_the_end_of_a_cell_and_of_a_question_are_what_came_of_it() -> None:
+    """The event is the cell, or the answer; the log doesn't repeat what other events have told of an answer."""
+    cell = CellFinished(cell=1, turn=1, code="1", status="ok", outputs=[OUTPUT])
+    assert isinstance(cell, Cell)
+    assert cell.success
+    answered = Answered(turn=1, text="1", success=True, attempts=1)
+    assert isinstance(answered, Answer)
+    assert msgspec.json.decode(to_json(answered)) == {
+        "type": "Answered", "turn": 1, "text": "1", "success": True, "attempts": 1,
+    }  # fmt: skip
+
+
+def test_an_answer_comes_back_from_json() -> None:
+    """With its cells and the paths of its files; half a surrogate pair becomes a question mark."""
+    cell = Cell(cell=1, turn=1, code="1", status="ok", outputs=[OUTPUT], installed=[Package("a", "1", "0" * 64)])
+    answer = Answer(turn=1, text=TEXT, success=True, attempts=1, cells=[cell], files=[Path("/a b")])
+    assert from_json(to_json(answer), Answer) == answer
+    broken = Cell(cell=1, status="ok", outputs=[{"output_type": "stream", "name": "stdout", "text": "a\ud800b"}])
+    assert from_json(to_json(broken), Cell).outputs[0]["text"] == "a?b"
 
 
 def test_usage_adds_up() -> None:

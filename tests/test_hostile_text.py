@@ -21,10 +21,21 @@ from kernel.shared import junk
 from nbagent.agent import claims, generated, mistaken, prompts, view
 from nbagent.agent.tools import script_cells, scripts
 from nbagent.audit.entries import entries
-from nbagent.events import Answered, Asked, CellFinished, CellStarted, Event, Output, OutputAdded, Record, Usage
+from nbagent.events import (
+    Answered,
+    Asked,
+    Cell,
+    CellFinished,
+    CellStarted,
+    Event,
+    Output,
+    OutputAdded,
+    Record,
+    Usage,
+    text_of,
+)
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
-from nbagent.kernel.cell import Cell, text_of
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record

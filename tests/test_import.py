@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import graphlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
 
 import nbagent
@@ -78,3 +80,11 @@ def test_no_module_has_side_effects_on_the_disk(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-B", "-c", code], check=True, env={"PATH": "/usr/bin:/bin", **folders})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    """Not even in a function or for the type checker, but for the front door: it names everything and imports late."""
+    graph = grimp.build_graph("nbagent", cache_dir=None)
+    graph.remove_module("nbagent")
+    order = graphlib.TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    order.prepare()  # else a CycleError says who

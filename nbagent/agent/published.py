@@ -23,9 +23,9 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.runs import CellView, Runs
+from nbagent.agent.runs import Runs
 from nbagent.agent.tools.python import InOrder, make_tools
-from nbagent.events import Package
+from nbagent.events import Cell, Package
 
 
 class Hosted(Protocol):
@@ -59,7 +59,7 @@ class _Lazy:
                 await self._session.start()
         return self._session.runs
 
-    async def run_cell(self, code: str, *, timeout: float | None = None, tool: str = "python") -> CellView:  # noqa: ASYNC109
+    async def run_cell(self, code: str, *, timeout: float | None = None, tool: str = "python") -> Cell:  # noqa: ASYNC109
         return await (await self.ready()).run_cell(code, timeout=timeout, tool=tool)
 
     async def install(self, requirements: list[str]) -> list[Package]:

@@ -2,50 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
-from nbagent.events import Output, Package
-
-
-class CellView(Protocol):
-    """A finished cell, as far as the model's side reads it."""
-
-    @property
-    def cell(self) -> int:
-        """Its number in the session, from 1."""
-
-    @property
-    def status(self) -> str:
-        """One of `events.CellStatus`."""
-
-    @property
-    def outputs(self) -> Sequence[Output]:
-        """Final, as nbformat has them."""
-
-    @property
-    def duration(self) -> float:
-        """Seconds."""
-
-    @property
-    def note(self) -> str:
-        """What must be told beside the outputs."""
-
-    @property
-    def installed(self) -> list[Package]:
-        """What was installed so that the cell could run."""
-
-    @property
-    def state_lost(self) -> str:
-        """Why the kernel was replaced, as a sentence; empty if it was not."""
-
-    @property
-    def restored(self) -> str:
-        """What of its state was brought back by running cells again, in sentences."""
-
-    @property
-    def files(self) -> list[str]:
-        """Names of the files that were collected from /tmp/output after it."""
+from nbagent.events import Cell, Package
 
 
 class Runs(Protocol):
@@ -57,7 +16,7 @@ class Runs(Protocol):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - the kernel's
         tool: str = "python",
-    ) -> CellView:
+    ) -> Cell:
         """Run a cell to its end.
 
         Args:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.errors import contained
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import CellView
-    from nbagent.events import Output, Package
+    from nbagent.events import Cell, Output, Package
 
 STREAM_BYTES = 10 * 1024
 """Of each stream, result and traceback, as UTF-8."""
@@ -72,7 +71,7 @@ class _Seen:
         self.sections.setdefault(heading, []).append(text)
 
 
-def render(cell: CellView, *, images: bool = False) -> str | list[Block]:
+def render(cell: Cell, *, images: bool = False) -> str | list[Block]:
     """A finished cell as the content of a tool's message.
 
     Args:
@@ -88,7 +87,7 @@ def render(cell: CellView, *, images: bool = False) -> str | list[Block]:
     return shown
 
 
-def _rendered(cell: CellView, *, images: bool) -> str | list[Block]:
+def _rendered(cell: Cell, *, images: bool) -> str | list[Block]:
     seen = _Seen()
     for output in cell.outputs:
         _take(seen, output, images=images)
@@ -246,13 +245,13 @@ def _section(heading: str, texts: list[str]) -> str:
     return f"[{heading}{', truncated' if truncated else ''}]\n{text}"
 
 
-def _nothing(cell: CellView) -> str:
+def _nothing(cell: Cell) -> str:
     if cell.status == "ok":
         return "(no output) The cell ran without an error. End it with an expression, or print, to see a value."
     return "(no output)"
 
 
-def _remarks(cell: CellView) -> list[str]:
+def _remarks(cell: Cell) -> list[str]:
     """What must be told beside the outputs, one sentence a line."""
     stopped = {
         "timeout": f"The cell was stopped after {cell.duration:.0f} s: it ran longer than a cell may.",

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from nbagent.errors import UsageError
-from nbagent.events import Package, Record
-from nbagent.kernel.cell import Cell
+from nbagent.events import Answer, Cell, Package, Record
 from nbagent.kernel.transfer.ends import Source
-from nbagent.session.answer import Answer
 from nbagent.session.attachments import Given
 from nbagent.session.listing import Listing, Uploaded
 from nbagent.session.session import Session

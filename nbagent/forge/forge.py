@@ -17,7 +17,7 @@ from nbagent.forge.workshop import Progress, Workshop, isolating
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.sandbox import registry
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 

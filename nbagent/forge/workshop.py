@@ -14,19 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.errors import ForgeError, InstallError, NbagentError
-from nbagent.events import Event, HostDecided, IndexAsked, Package, ToolStage
+from nbagent.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStage
 from nbagent.forge import schema, source, verdict
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
 from nbagent.kernel import probe
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.outputs.mime import clean
 from nbagent.kernel.recovery import LOST
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.policy import InstallPolicy
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -200,7 +199,7 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
         schema=parameters,
         doc="".join(each for each in str(found.get("doc", "")) if each.isprintable() or each == "\n")[:1000],
         is_async=found.get("is_async") is True,
-        python=kernel.provisioner.target().python,
+        python=kernel.python,
         tested=report.passed,
         made=time.time(),
     )

@@ -24,23 +24,29 @@ class Job:
 
     Attributes:
         cell: Its number.
+        turn: The question that it is for.
         code: What is to run.
         limit: Seconds that one request may take.
+        metadata: What goes along with each request, for nbagent's own code in the kernel.
         started: When it began, on the monotonic clock.
         stop: Why it is to end, once somebody wants that.
         state_lost: Why it found a new kernel, a sentence, if it did.
         installed: What was installed for it.
         notes: What must be told of it beside the outputs.
+        report: What nbagent's own code in the kernel said with the last reply; untrusted, empty if nothing.
     """
 
     cell: int
+    turn: int
     code: str
     limit: float
+    metadata: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     stop: Why | None = None
     state_lost: str = ""
     installed: list[Package] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    report: str = ""
 
 
 @dataclass
@@ -98,6 +104,11 @@ class Execution:
         """The kernel's own count: it may claim anything, and a notebook takes a small natural number."""
         count = (self.reply or {}).get("execution_count")
         return count if type(count) is int and 0 <= count < 2**31 else None
+
+    @property
+    def report(self) -> str:
+        """What nbagent's own code in the kernel said with the reply; nothing if that kernel is no more."""
+        return "" if self.died or self.state_lost else (self.reply or {}).get("report", "")
 
     def missing_module(self, code: str) -> str | None:
         """The module that was missing, with its full dotted name where the code imports it by that.

@@ -53,7 +53,7 @@ class Follower:
         for channel, message in self._process.connection.read():
             self._router.take(channel, message)
         outputs = self._router.begin(job.cell)
-        run = Execution(self._process.execute_cell(job.code), outputs, job.cell, time.monotonic())
+        run = Execution(self._process.execute_cell(job.code, job.metadata), outputs, job.cell, time.monotonic())
         self._router.remember(run.msg_id, job.cell, outputs)
         return run
 

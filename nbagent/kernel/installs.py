@@ -19,7 +19,8 @@ from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
-from nbagent.sandbox.handoff import InstallHook
+from nbagent.packages.requirements import read_pins
+from nbagent.sandbox.contract import InstallHook
 
 SECONDS = 5.0
 """For a request to the kernel."""
@@ -73,12 +74,15 @@ class Installs:
 
         Raises:
             UsageError: The kernel was not started.
+            InstallRefused: This engine's sandboxes take no packages.
         """
         if self._installer is None:
-            provisioner = self._process.provisioner
+            if (site := self._process.site) is None:
+                engine = self._process.engine.name
+                raise InstallRefused(f"Nothing can be installed into a sandbox of the {engine} engine.")
             self._installer = Installer(
-                provisioner.site,
-                target=provisioner.target(),
+                site,
+                target=self._process.target(),
                 policy=self._process.spec.install,
                 allowance=self._allowance,
             )
@@ -88,6 +92,11 @@ class Installs:
             if (exceed := self._exceed) is not None:
                 self._installer.exceed = lambda names, reason: self._asking(exceed(names, reason))
         return self._installer
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """The versions of what the sandbox has from the start, by normalised name."""
+        return read_pins(self._process.target())
 
     def _tell(self, names: list[str], unknown: list[str]) -> None:
         self._notify(IndexAsked(cell=self._cell(), names=names, unknown=unknown))

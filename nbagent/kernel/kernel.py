@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbagent.errors import SandboxError, UsageError
-from nbagent.events import CellStarted, CommandRun, Event, Package
-from nbagent.kernel.cell import Cell, CodeBoxOutput
+from nbagent.events import Cell, CellStarted, CodeBoxOutput, CommandRun, Event, Package
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.hosts import Hosts
@@ -34,8 +33,7 @@ from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.policy import InstallPolicy
 from nbagent.safety.quota import Quota
-from nbagent.sandbox.base import SandboxProvisioner
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -62,6 +60,7 @@ class Kernel:
         engine: What isolates it.
         cells: How many have begun, or the number of the last one.
         is_detached: Whether the sandbox was left to others.
+        report: What nbagent's own code in the kernel said with the last cell's reply; untrusted, empty if nothing.
 
     Raises:
         SandboxError: In `start`: the sandbox can't be had here.
@@ -85,6 +84,7 @@ class Kernel:
         self.engine = engine
         self.cells = 0
         self.is_detached = False
+        self.report = ""
         self._notify = notify
         self._ask_hosts = ask_hosts
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
@@ -128,8 +128,7 @@ class Kernel:
         """
         await self.engine.prepare()
         try:
-            await self._process.launch()
-            self._serve()
+            await self._process.launch(self._hooks())
             await self._process.connect()
         except BaseException:
             await self.stop()
@@ -148,14 +147,14 @@ class Kernel:
             DataError: The data can't be copied into it.
             SandboxError: It has ended, or does not answer. It is still the other's to stop then, as in any case.
         """
-        self._assemble(await other.part_with(self.spec, patience=patience))
-        self._serve()
+        self._assemble(await other.part_with(self.spec, self._hooks(), patience=patience))
 
-    async def part_with(self, spec: SandboxSpec, *, patience: float) -> KernelProcess:
+    async def part_with(self, spec: SandboxSpec, hooks: Hooks, *, patience: float) -> KernelProcess:
         """Give the running process away; the other side of `adopt`.
 
         Args:
             spec: What its sandbox is from now on: somebody's, with their data.
+            hooks: Who answers it from now on.
             patience: Seconds in which it has to answer an empty request.
 
         Raises:
@@ -166,7 +165,7 @@ class Kernel:
             process, before = self._process, self.spec
             asking = asyncio.create_task(self._queries.answers(patience))
             try:
-                await process.hand_over(spec)
+                await process.hand_over(spec, hooks)
             finally:
                 answered = await asking
             if not answered:
@@ -192,8 +191,7 @@ class Kernel:
         """
         lease = Lease.take_over(folder)
         try:
-            await self._process.launch(lease)
-            self._serve()
+            await self._process.launch(self._hooks(), lease=lease)
             self._process.reconnect()
             return await self._queries.wait_until_free(patience)
         except BaseException:
@@ -209,10 +207,10 @@ class Kernel:
         if self._replay is not None:
             self._replay.seed(cells)
 
-    def _serve(self) -> None:
-        """Answer what the sandbox asks for and tells on threads of its own: packages, programs and hosts."""
+    def _hooks(self) -> Hooks:
+        """What answers and hears the sandbox, which asks and tells on threads of its own: packages, programs, hosts."""
         loop = asyncio.get_running_loop()
-        self._hosts = Hosts(loop, self._notify, asking=self._ask_hosts)
+        hosts = self._hosts = Hosts(loop, self._notify, asking=self._ask_hosts)
 
         def tell(event: Event) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all that could be told
@@ -221,11 +219,11 @@ class Kernel:
         def command_ran(pid: int, argv: list[str]) -> None:
             tell(CommandRun(cell=self.cells if self._runner.is_running else 0, argv=argv, pid=pid))
 
-        provisioner = self.provisioner
-        provisioner.install_hook = self._installs.serve(loop)
-        provisioner.command_hook = command_ran
-        provisioner.left_out_hook = tell
-        provisioner.ask_hook, provisioner.egress_hook = self._hosts.ask, self._hosts.hear
+        def install(wanted: list[str]) -> list[dict[str, Any]]:
+            # Of whatever process the kernel is at that moment.
+            return self._installs.serve(loop)(wanted)
+
+        return Hooks(install=install, command=command_ran, left_out=tell, ask=hosts.ask, egress=hosts.hear)
 
     async def restart(self, reason: str = "It was restarted.", *, cell: int = 0) -> None:
         """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay, nothing else.
@@ -263,7 +261,7 @@ class Kernel:
         Raises:
             UsageError: The kernel was not started.
         """
-        return self.provisioner.lease.name
+        return self._process.about.name
 
     @property
     def is_alive(self) -> bool:
@@ -271,13 +269,26 @@ class Kernel:
         return self._process.is_connected
 
     @property
-    def provisioner(self) -> SandboxProvisioner:
-        """The engine's side of the running sandbox.
+    def about(self) -> About:
+        """What the running sandbox is: its name, its environment, and where code finds its folders.
 
         Raises:
             UsageError: The kernel was not started.
         """
-        return self._process.provisioner
+        return self._process.about
+
+    @property
+    def python(self) -> str:
+        """The version of its Python.
+
+        Raises:
+            EnvironmentMissing: That isn't known of its image.
+        """
+        return self._process.target().python
+
+    def memory_peak(self) -> int | None:
+        """Bytes: the most that its sandbox has used at once; None where the engine can't tell."""
+        return self._process.memory_peak()
 
     @property
     def widgets(self) -> Widgets:
@@ -298,6 +309,7 @@ class Kernel:
         turn: int = 0,
         tool: str = "person",
         approver: str = "person",
+        metadata: dict[str, Any] | None = None,
     ) -> Cell:
         """Run a cell to its end.
 
@@ -307,6 +319,7 @@ class Kernel:
             turn: The question it belongs to, for the events.
             tool: What the model called to have it run, for the events.
             approver: Who let it run, for the events.
+            metadata: What goes along with the request, for nbagent's own code in the kernel; see `report`.
 
         Returns:
             The cell, whatever its code did.
@@ -321,7 +334,11 @@ class Kernel:
         async with self._busy:
             self.cells += 1
             self._notify(CellStarted(cell=self.cells, turn=turn, code=code, tool=tool, approver=approver))
-            return await self._runner.run(Job(cell=self.cells, code=code, limit=limit))
+            job = Job(cell=self.cells, turn=turn, code=code, limit=limit, metadata=metadata or {})
+            try:
+                return await self._runner.run(job)
+            finally:
+                self.report = job.report
 
     async def run_codebox(self, code: str) -> CodeBoxOutput:
         """Run a cell and return its small form."""
@@ -377,7 +394,7 @@ class Kernel:
         Raises:
             UsageError: It is in another form, or this sandbox has no way out by a list.
         """
-        egress = self.provisioner.egress
+        egress = self._process.egress
         if egress is None:
             raise UsageError(
                 f"A sandbox that is {self.spec.trust.level} has no list of hosts.",
@@ -395,7 +412,7 @@ class Kernel:
     @property
     def pins(self) -> dict[str, str]:
         """The versions of what the kernel has from the start, by normalised name."""
-        return dict(self.installer.pins)
+        return self._installs.pins
 
     @property
     def policy(self) -> InstallPolicy:

@@ -1,26 +1,28 @@
 """The process that a kernel is at the moment: starting it in its sandbox, connecting, replacing and ending it.
 
-What outlives the process is jupyter_client's manager and the sandbox's provisioner behind it, with the folders on the
-host and what was installed; the connection is as old as the process.
+What outlives the process is the engine's `Sandbox`, with what was installed; the connection is as old as the process.
+Nobody else speaks with the `Sandbox`.
 """
 
 from __future__ import annotations
 
 import time
-from typing import cast
-
-from jupyter_client import AsyncKernelManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import KernelDied, SandboxError, UsageError
 from nbagent.kernel.channels.connection import TICK, Connection
-from nbagent.kernel.channels.context import shared_context
 from nbagent.kernel.precedence import Precedence
+from nbagent.packages.installer import Target
 from nbagent.policy import Limits
-from nbagent.sandbox.base import SandboxProvisioner
-from nbagent.sandbox.engine import Engine, kernel_specs
+from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit, start_failed
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    from nbagent.egress.listener import Egress
+    from nbagent.sandbox.limits.cgroup import Usage
 
 
 class KernelProcess:
@@ -38,29 +40,20 @@ class KernelProcess:
         self.engine = engine
         self.spec = spec
         self.gone = ""
-        self._manager: AsyncKernelManager | None = None
+        self._started: Sandbox | None = None
         self._connection: Connection | None = None
         self._precedence = Precedence()
 
     @property
-    def manager(self) -> AsyncKernelManager:
-        """Jupyter's manager of the process.
+    def _sandbox(self) -> Sandbox:
+        """The engine's side of the process.
 
         Raises:
             UsageError: Nothing was started.
         """
-        if self._manager is None or self._manager.provisioner is None:
+        if self._started is None:
             raise UsageError("The kernel is not running.", mend="Call start() first.")
-        return self._manager
-
-    @property
-    def provisioner(self) -> SandboxProvisioner:
-        """The engine's side of the sandbox.
-
-        Raises:
-            UsageError: Nothing was started.
-        """
-        return cast("SandboxProvisioner", self.manager.provisioner)
+        return self._started
 
     @property
     def connection(self) -> Connection:
@@ -85,20 +78,23 @@ class KernelProcess:
 
     # -- its beginning ------------------------------------------------------------------------------------------
 
-    async def launch(self, lease: Lease | None = None) -> None:
+    async def launch(self, hooks: Hooks, *, lease: Lease | None = None) -> None:
         """Start a sandbox, or go on with the one that a lease is for; its kernel need not answer yet.
+
+        Args:
+            hooks: Who answers what it asks for.
+            lease: Of a sandbox that another process started.
 
         Raises:
             SandboxError: It can't be started, or has ended.
         """
-        if lease is not None:
+        sandbox = self.engine.sandbox(hooks)
+        if lease is None:
+            await sandbox.start(self.spec)
+        else:
             self.spec = lease.terms.spec
-        self._manager = AsyncKernelManager(
-            kernel_name=self.engine.kernel_name,
-            kernel_spec_manager=kernel_specs(self.engine),
-            context=shared_context(),
-        )
-        await self._manager.start_kernel(sandbox=self.spec, lease=lease)
+            await sandbox.take_over(lease)
+        self._started = sandbox
 
     async def connect(self) -> None:
         """Connect and wait for the first answer: of both channels, so that no output can be missed.
@@ -106,7 +102,7 @@ class KernelProcess:
         Raises:
             SandboxError: The kernel ended, or did not answer in time.
         """
-        connection = Connection(self.manager)
+        connection = Connection(self._sandbox.endpoint)
         try:
             await self._wait_for_answer(connection)
         except BaseException:
@@ -117,7 +113,7 @@ class KernelProcess:
 
     def reconnect(self) -> None:
         """Connect to a kernel that was up before, and may be busy."""
-        self._connection = Connection(self.manager)
+        self._connection = Connection(self._sandbox.endpoint)
 
     async def _wait_for_answer(self, connection: Connection) -> None:
         deadline = time.monotonic() + self.limits.start_timeout
@@ -131,22 +127,22 @@ class KernelProcess:
             await self._still_starting(deadline)
 
     async def _still_starting(self, deadline: float) -> None:
-        provisioner = self.provisioner
-        if await provisioner.poll() is not None and provisioner.last_exit is not None:
-            raise start_failed(self.engine.name, provisioner.last_exit, await provisioner.tail())
+        sandbox = self._sandbox
+        if (ended := await sandbox.poll()) is not None:
+            raise start_failed(self.engine.name, ended, await sandbox.tail())
         if time.monotonic() > deadline:
-            said = await provisioner.tail()
+            said = await sandbox.tail()
             more = f" It said: {said}" if said else ""
             seconds = self.limits.start_timeout
             raise SandboxError(f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}")
 
     # -- while it runs ------------------------------------------------------------------------------------------
 
-    def execute_cell(self, code: str) -> str:
+    def execute_cell(self, code: str, metadata: dict[str, Any]) -> str:
         """Send a cell's code; its sandbox comes before others for a moment. Returns the message id."""
         connection = self.connection
-        self._precedence.begin(self.provisioner.usage())
-        return connection.execute(code)
+        self._precedence.begin(self._sandbox.usage())
+        return connection.execute(code, metadata=metadata)
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs."""
@@ -154,12 +150,12 @@ class KernelProcess:
 
     async def has_ended(self) -> bool:
         """Whether the process has ended; `last_exit` says how. Cheap: asked many times a second."""
-        return await self.provisioner.poll() is not None
+        return await self._sandbox.poll() is not None
 
     @property
     def last_exit(self) -> Exit | None:
         """How the process ended, as far as the engine knows."""
-        return self.provisioner.last_exit
+        return self._sandbox.last_exit
 
     async def loss(self) -> str:
         """What became of a process that can't be used any more, as what it did; empty for one that can."""
@@ -167,14 +163,40 @@ class KernelProcess:
             return str(self.last_exit or "ended")
         return self.connection.lost
 
+    def usage(self) -> Usage | None:
+        """What the sandbox uses; None where the engine can't tell, or nothing runs."""
+        return self._started.usage() if self._started is not None else None
+
     def memory_peak(self) -> int | None:
         """Bytes: the most that the sandbox has used at once; None where it can't be told."""
-        return self.provisioner.memory_peak() if self._manager is not None else None
+        usage = self.usage()
+        return usage.memory_peak() if usage is not None else None
 
-    async def hand_over(self, spec: SandboxSpec) -> None:
-        """Make a sandbox that was started ahead somebody's; see `SandboxProvisioner.hand_over`."""
-        await self.provisioner.hand_over(spec)
+    async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
+        """Make a sandbox that was started ahead somebody's; see `Sandbox.hand_over`."""
+        await self._sandbox.hand_over(spec, hooks)
         self.spec = spec
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def about(self) -> About:
+        """What the sandbox is."""
+        return self._sandbox.about
+
+    def target(self) -> Target:
+        """Which Python it has, with which packages; see `Sandbox.target`."""
+        return self._sandbox.target()
+
+    @property
+    def site(self) -> Path | None:
+        """The folder that packages are installed into; None where none can be."""
+        return self._sandbox.site
+
+    @property
+    def egress(self) -> Egress | None:
+        """Its way out by a list of hosts, if it has one."""
+        return self._sandbox.egress
 
     # -- its end ------------------------------------------------------------------------------------------------
 
@@ -193,8 +215,7 @@ class KernelProcess:
         """
         self.disconnect()
         self.gone = why
-        await self.provisioner.kill(restart=True)
-        await self.provisioner.wait()
+        await self._sandbox.end()
 
     async def replace(self) -> None:
         """Start another process in a new sandbox of the same kind; what was installed stays, nothing else.
@@ -203,26 +224,21 @@ class KernelProcess:
             SandboxError: The new one did not start. It can be tried again.
         """
         await self.end(self.gone)
-        await self.manager.cleanup_resources(restart=True)
-        await self.manager.start_kernel(sandbox=self.spec)
+        await self._sandbox.start(self.spec)
         await self.connect()
 
     async def detach(self) -> bool:
         """Leave the sandbox running for another controller, as long as its lease says; False if there is none."""
         self.disconnect()
-        manager, self._manager = self._manager, None
-        if manager is None or manager.provisioner is None:
-            return False
-        # Not `cleanup_resources`, which removes the sockets that the next client needs.
-        await cast("SandboxProvisioner", manager.provisioner).detach()
-        manager._close_control_socket()
-        return True
+        sandbox, self._started = self._started, None
+        if sandbox is not None:
+            await sandbox.detach()
+        return sandbox is not None
 
     async def stop(self) -> None:
         """End the sandbox, at once; nothing of it is left."""
         self.disconnect()
-        manager, self._manager = self._manager, None
-        if manager is not None and manager.provisioner is not None:
-            await manager.provisioner.kill()
-            await manager.provisioner.wait()
-            await manager.cleanup_resources()
+        sandbox, self._started = self._started, None
+        if sandbox is not None:
+            await sandbox.end()
+            await sandbox.close()

@@ -96,7 +96,7 @@ class Recovery:
             return
         if run.exit_code is None:
             # It is this side that kills it. What it used can be asked for only as long as its sandbox is there.
-            run.exit_code, run.memory_peak = -signal.SIGKILL, self._process.provisioner.memory_peak()
+            run.exit_code, run.memory_peak = -signal.SIGKILL, self._process.memory_peak()
         # Before anything else can fail: no other cell may find it.
         self._process.disconnect()
         reason = self._reason(run)

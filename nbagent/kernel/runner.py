@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 
-from nbagent.events import CellFinished, OutputsCleared
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell, CellFinished, OutputsCleared
 from nbagent.kernel.execution import Execution, Job
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.installs import Installs
@@ -152,14 +151,17 @@ class Runner:
         self._router.flush()
         if run.status == "ok":
             self._recovery.succeeded(job.cell, job.code)
+        job.report = run.report
         restored = self._recovery.take_restored()
         outputs, over = run.outputs.outputs(), ""
         if self._quota is not None:
             outputs, over = within(outputs, self._quota), self._quota.news()
         late = self._router.take_late()
         notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, *late, restored, over]
-        cell = Cell(
+        names = run.outputs.display_ids()
+        finished = CellFinished(
             cell=job.cell,
+            turn=job.turn,
             code=job.code,
             status=run.status,
             outputs=outputs,
@@ -169,24 +171,10 @@ class Runner:
             installed=job.installed,
             state_lost=run.state_lost or job.state_lost,
             restored=restored,
+            display_ids=names if any(names) else [],
+            memory_peak=run.memory_peak if run.memory_peak is not None else self._process.memory_peak(),
+            memory_limit=self._process.limits.memory_mb * MIB,
+            exit_code=run.exit_code,
         )
-        self._tell(cell, run)
-        return cell
-
-    def _tell(self, cell: Cell, run: Execution) -> None:
-        names = run.outputs.display_ids()
-        peak = run.memory_peak if run.memory_peak is not None else self._process.memory_peak()
-        self._notify(
-            CellFinished(
-                cell=cell.cell,
-                status=cell.status,
-                outputs=cell.outputs,
-                execution_count=cell.execution_count,
-                duration=cell.duration,
-                note=cell.note,
-                display_ids=names if any(names) else [],
-                memory_peak=peak,
-                memory_limit=self._process.limits.memory_mb * MIB,
-                exit_code=run.exit_code,
-            )
-        )
+        self._notify(finished)
+        return finished

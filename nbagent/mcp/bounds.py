@@ -16,8 +16,9 @@ import mcp_types
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from mcp.client._transport import ReadStream
     from mcp.shared.message import SessionMessage
+
+    from nbagent.compat import ReadStream
 
 FRAME_BYTES = 16 * 1024 * 1024
 """Of one message. A page of images is smaller; what the model is shown is far less."""

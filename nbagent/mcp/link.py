@@ -22,8 +22,7 @@ from nbagent.mcp.http import remote
 from nbagent.mcp.stdio import program
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
-
+    from nbagent.compat import TransportStreams
     from nbagent.mcp.servers import Server
 
 # The SDK logs what servers do wrong with tracebacks. Here it becomes an event; a program's own handlers still get it.

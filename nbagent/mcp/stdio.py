@@ -21,14 +21,15 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from nbagent import compat
 from nbagent.errors import McpError
 from nbagent.mcp.bounds import FRAME_BYTES, Meter
 from nbagent.sandbox.inside.bounds_inside import MAX_WEIGHT, weight
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-    from mcp.client._transport import TransportStreams
 
+    from nbagent.compat import TransportStreams
     from nbagent.mcp.servers import Server
 
 EXIT_SECONDS = 2.0
@@ -128,7 +129,7 @@ class Program:
                 self.process.kill()
             await self.process.wait()
         # Without this the pipes warn when they are collected as garbage; asyncio offers no public way.
-        self.process._transport.close()  # type: ignore[attr-defined]
+        compat.TRANSPORT.of(self.process).close()
 
     async def _line(self) -> bytes:
         """The next line, empty at the end."""

@@ -26,21 +26,17 @@ from packaging.utils import canonicalize_name
 
 from nbagent import __version__, store
 from nbagent.errors import InstallRefused
-from nbagent.events import Claim, Output
+from nbagent.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
 from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook import place
-from nbagent.notebook.record import RecordedCell, RecordedTurn, RecordedUpload, Recording, Remark
+from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import upload_cells
 from nbagent.packages.modules import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox.data import needs
+from nbagent.sandbox.registry import title
 
-KERNELS = {
-    "docker": "Python (sandboxed, Docker)",
-    "bubblewrap": "Python (sandboxed, bubblewrap)",
-    "local": "Python (not sandboxed)",
-}
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
 """What every notebook of ours needs to run in a plain environment."""
@@ -76,28 +72,28 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
     cells: list[Any] = []
     if recording.cells:
         cells.append(_requirements(recording, pins))
-    turns = {turn.turn: turn for turn in recording.turns}
     widgets = clean_widgets(recording.widgets, lambda outputs: [clean_output(each) for each in outputs])
-    last = {item.turn: number for number, item in enumerate(recording.items)}
+    last = {_turn(item): number for number, item in enumerate(recording.items)}
     remarks = uploads = 0
     for number, item in enumerate(recording.items):
-        if isinstance(item, RecordedTurn):
+        if isinstance(item, Asked):
             cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
-        elif isinstance(item, Remark):
+        elif isinstance(item, ModelReplied):
             remarks += 1
             cells.append(
-                _markdown(f"remark-{remarks}", clean_markdown(item.text), {"role": "remark", "turn": item.turn})
+                _markdown(f"remark-{remarks}", clean_markdown(item.text.strip()), {"role": "remark", "turn": item.turn})
             )
-        elif isinstance(item, RecordedUpload):
+        elif isinstance(item, FileUploaded):
             uploads += 1
-            cells += upload_cells(item.upload, uploads)
+            cells += upload_cells(item, uploads)
         elif item.status in RUNS_AGAIN:
             cells.append(_code(item, recording, widgets["state"]))
         else:
             cells.append(_stopped(item, recording))
-        if last[item.turn] == number:
+        turn = _turn(item)
+        if last[turn] == number and turn in recording.answers:
             # A person may run cells of their own while a question is answered.
-            cells += _answer(turns.get(item.turn))
+            cells.append(_answer(recording.answers[turn]))
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording, widgets))
     # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
     return nbformat.from_dict(notebook)
@@ -142,18 +138,20 @@ def imports(code: str) -> set[str]:
     return found
 
 
-def _question(turn: RecordedTurn) -> str:
-    return f"**Question {turn.turn}**\n\n{clean_markdown(turn.question)}"
+def _turn(item: Asked | ModelReplied | FileUploaded | Cell) -> int:
+    return 0 if isinstance(item, FileUploaded) else item.turn
 
 
-def _answer(turn: RecordedTurn | None) -> list[Any]:
-    if turn is None or turn.answer is None:
-        return []
-    note = "" if turn.success else "\n\n*(This turn did not come to a successful end.)*"
-    facts: dict[str, Any] = {"role": "answer", "turn": turn.turn}
-    if turn.claims:
-        facts["claims"] = [to_builtins(claim) for claim in turn.claims]
-    return [_markdown(f"answer-{turn.turn}", clean_markdown(turn.answer) + note + _sources(turn.claims), facts)]
+def _question(asked: Asked) -> str:
+    return f"**Question {asked.turn}**\n\n{clean_markdown(asked.question)}"
+
+
+def _answer(answer: Answer) -> Any:
+    note = "" if answer.success else "\n\n*(This turn did not come to a successful end.)*"
+    facts: dict[str, Any] = {"role": "answer", "turn": answer.turn}
+    if answer.claims:
+        facts["claims"] = to_builtins(answer.claims)
+    return _markdown(f"answer-{answer.turn}", clean_markdown(answer.text) + note + _sources(answer.claims), facts)
 
 
 def _sources(claims: list[Claim]) -> str:
@@ -176,7 +174,7 @@ def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
     return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
-def _code(cell: RecordedCell, recording: Recording, widgets: Container[str]) -> Any:
+def _code(cell: Cell, recording: Recording, widgets: Container[str]) -> Any:
     made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
     outputs = shown(cell, recording, widgets=widgets)
     made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in outputs]
@@ -193,7 +191,7 @@ def _numbered(output: Output, count: int | None) -> Output:
     return output
 
 
-def _stopped(cell: RecordedCell, recording: Recording) -> Any:
+def _stopped(cell: Cell, recording: Recording) -> Any:
     """A cell that can't be run again without harm: its code and what it said, as text."""
     why = cell.note or "It was still running when this notebook was written."
     source = f"{_fenced(cell.code)}\n\n*Not part of a re-run: {clean_markdown(why)}*"
@@ -220,7 +218,7 @@ def _longest(text: str, character: str) -> int:
     return longest
 
 
-def _facts(cell: RecordedCell) -> dict[str, Any]:
+def _facts(cell: Cell) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "role": "cell",
         "cell": cell.cell,
@@ -241,7 +239,7 @@ def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "kernelspec": {
             "name": f"nbagent-{engine}",
-            "display_name": KERNELS.get(engine, f"Python ({engine})"),
+            "display_name": title(engine),
             "language": "python",
         },
         "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
@@ -271,15 +269,16 @@ def _provenance(recording: Recording) -> dict[str, Any]:
         "packages": [
             {"name": p.name, "version": p.version, "sha256": p.sha256, "requested": p.requested} for p in packages
         ],
-        "turns": [
-            {
-                "turn": turn.turn,
-                "model": turn.model,
-                "replay": turn.replay,
-                "success": turn.success,
-                "usage": turn.usage,
-                "seconds": round(turn.seconds, 3),
-            }
-            for turn in recording.turns
-        ],
+        "turns": [_provenance_of(asked, recording.answers.get(asked.turn)) for asked in recording.questions],
+    }
+
+
+def _provenance_of(asked: Asked, answer: Answer | None) -> dict[str, Any]:
+    return {
+        "turn": asked.turn,
+        "model": asked.model,
+        "replay": asked.replay,
+        "success": answer is not None and answer.success,
+        "usage": to_builtins(answer.usage) if answer else {},
+        "seconds": round(answer.seconds, 3) if answer else 0.0,
     }

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from nbagent.events import (
+    Answer,
     Answered,
     Asked,
+    Cell,
     CellFinished,
     CellStarted,
-    Claim,
     DataLeftOut,
     DataSeen,
     FileSaved,
@@ -44,72 +47,17 @@ class Late:
 
 
 @dataclass
-class RecordedCell:
-    """A cell as it stands in the log; `status` is `running` while nothing tells of its end.
-
-    Attributes:
-        outputs: What it showed at its end, and what updates have made of that.
-        changed: By the place of an output in them, the cell that ran when it was last changed after the end.
-        late: What came for it after its end.
-    """
-
-    cell: int
-    turn: int
-    code: str
-    status: str = "running"
-    outputs: list[Output] = field(default_factory=list)
-    execution_count: int | None = None
-    duration: float = 0.0
-    note: str = ""
-    installed: list[Package] = field(default_factory=list)
-    changed: dict[int, int | None] = field(default_factory=dict)
-    late: list[Late] = field(default_factory=list)
-
-    @property
-    def all_outputs(self) -> list[Output]:
-        """What it shows, what came late included."""
-        return [*self.outputs, *(each.output for each in self.late)]
-
-
-@dataclass
-class RecordedTurn:
-    """A question and what became of it."""
-
-    turn: int
-    question: str
-    model: str
-    replay: bool
-    answer: str | None = None
-    success: bool = False
-    usage: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-    claims: list[Claim] = field(default_factory=list)
-
-
-@dataclass
-class Remark:
-    """What the model said before it ran a cell."""
-
-    turn: int
-    text: str
-
-
-@dataclass
-class RecordedUpload:
-    """What a person put into the sandbox, at its place between the cells."""
-
-    upload: FileUploaded
-    turn: int = 0
-
-
-@dataclass
 class Recording:
     """A session so far.
 
     Attributes:
         started: How it was started, None for an empty log.
-        items: Turns, remarks, uploads and cells in the order in which they came; a turn's answer stands after its last
-            item.
+        items: Questions, what the model said before it ran a cell, uploads and cells, in the order in which they came;
+            an answer stands after the last item of its question. A cell that runs has what it showed so far.
+        answers: By the numbers of their questions.
+        late: What came for a cell after its end, by its number.
+        updated: By the number of a cell and the place of an output in it, the cell that ran when that was last changed
+            after the end.
         packages: All that was installed, by name.
         data: What the sandbox sees read-only.
         left_out: What of it code is not shown, in sentences.
@@ -120,7 +68,10 @@ class Recording:
     """
 
     started: SessionStarted | None = None
-    items: list[RecordedTurn | Remark | RecordedUpload | RecordedCell] = field(default_factory=list)
+    items: list[Asked | ModelReplied | FileUploaded | Cell] = field(default_factory=list)
+    answers: dict[int, Answer] = field(default_factory=dict)
+    late: dict[int, list[Late]] = field(default_factory=dict)
+    updated: dict[tuple[int, int], int | None] = field(default_factory=dict)
     packages: dict[str, Package] = field(default_factory=dict)
     data: list[DataSeen] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -129,24 +80,23 @@ class Recording:
     widgets_changed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._cells: dict[int, RecordedCell] = {}
-        self._turns: dict[int, RecordedTurn] = {}
-        self._shown: dict[str, list[tuple[RecordedCell, int]]] = {}
+        self._places: dict[int, int] = {}
+        self._shown: dict[str, list[tuple[int, int]]] = {}
 
     @property
-    def cells(self) -> list[RecordedCell]:
+    def cells(self) -> list[Cell]:
         """All cells, in order."""
-        return [item for item in self.items if isinstance(item, RecordedCell)]
+        return [item for item in self.items if isinstance(item, Cell)]
 
     @property
-    def turns(self) -> list[RecordedTurn]:
-        """All turns, in order."""
-        return [item for item in self.items if isinstance(item, RecordedTurn)]
+    def questions(self) -> list[Asked]:
+        """All questions, in order."""
+        return [item for item in self.items if isinstance(item, Asked)]
 
     @property
     def uploads(self) -> list[FileUploaded]:
         """All uploads, in order."""
-        return [item.upload for item in self.items if isinstance(item, RecordedUpload)]
+        return [item for item in self.items if isinstance(item, FileUploaded)]
 
     @property
     def needed(self) -> list[DataSeen]:
@@ -154,6 +104,15 @@ class Recording:
         given = {f"{DATA}/{each.name}": each for each in self.uploads if each.source}
         uploads = {path: DataSeen(path, each.source, each.size) for path, each in given.items()}
         return [*(uploads | {each.path: each for each in self.data}).values()]
+
+    def cell(self, number: int) -> Cell | None:
+        """The cell of that number, as far as it is known."""
+        item = self.items[self._places[number]] if number in self._places else None
+        return item if isinstance(item, Cell) else None
+
+    def outputs(self, cell: Cell) -> list[Output]:
+        """What a cell shows, what came late included."""
+        return [*cell.outputs, *(each.output for each in self.late.get(cell.cell, ()))]
 
     def add(self, record: Record) -> None:
         """Take in the next record."""
@@ -163,42 +122,28 @@ class Recording:
                 self.data = list(started.data)
             case DataLeftOut(text=text):
                 self.left_out.append(text)
-            case Asked(turn=turn) as asked:
-                self._turns[turn] = RecordedTurn(turn, asked.question, asked.model, asked.replay)
-                self.items.append(self._turns[turn])
-            case Answered(turn=turn) as answered if turn in self._turns:
-                self._answer(self._turns[turn], answered)
-            case ModelReplied(turn=turn, text=text, tools=tools) if tools and text.strip():
-                self.items.append(Remark(turn, text.strip()))
-            case CellStarted(cell=number) as started_cell:
-                self._cells[number] = RecordedCell(number, started_cell.turn, started_cell.code)
-                self.items.append(self._cells[number])
+            case Asked() | FileUploaded() as item:
+                self.items.append(item)
+            case ModelReplied(text=text, tools=tools) as reply if tools and text.strip():
+                self.items.append(reply)
+            case Answered(turn=turn) as answer:
+                self.answers[turn] = answer
+            case CellStarted(cell=number, turn=turn, code=code):
+                self._places[number] = len(self.items)
+                self.items.append(Cell(cell=number, turn=turn, code=code, status="running"))
             case PackagesInstalled(cell=number, packages=packages):
                 self.packages.update({each.name: each for each in packages})
-                if number in self._cells:
-                    self._cells[number].installed += packages
+                if cell := self.cell(number):
+                    cell.installed.extend(packages)
             case FileSaved(path=path) as saved:
                 self.files[path] = saved
-            case FileUploaded() as upload:
-                self.items.append(RecordedUpload(upload))
             case WidgetState(state=state):
                 self._take_widgets(state)
             case event:
                 self._add_output(event)
 
-    @staticmethod
-    def _answer(turn: RecordedTurn, answered: Answered) -> None:
-        turn.answer, turn.success, turn.seconds = answered.text, answered.success, answered.seconds
-        turn.claims = answered.claims
-        usage = answered.usage
-        turn.usage = {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "calls": usage.calls,
-        }
-
     def _add_output(self, event: Any) -> None:
-        cell = self._cells.get(getattr(event, "cell", 0))
+        cell = self.cell(getattr(event, "cell", 0))
         match event:
             case OutputAdded(output=output) if cell and cell.status == "running":
                 _append(cell.outputs, output)
@@ -209,38 +154,47 @@ class Recording:
             case FilesLeft() as left if cell:
                 _append(cell.outputs, left_output(left))
             case LateOutput(output=output, during=during) if cell:
-                self._add_late(cell, output, during)
-            case OutputUpdated(display_id=name, data=data, metadata=metadata, during=during, changed=changed):
-                for shown, place in self._shown.get(name, []):
-                    if during not in (None, shown.cell) and shown.cell not in changed:
-                        continue  # it let go of that name: for the model and the audit it was not changed either
-                    shown.outputs[place] = {**shown.outputs[place], "data": data, "metadata": metadata}
-                    if during != shown.cell:
-                        shown.changed[place] = during
+                self._add_late(cell.cell, output, during)
+            case OutputUpdated() as update:
+                self._update(update)
             case CellFinished() as finished if cell:
                 self._finish(cell, finished)
 
-    def _finish(self, cell: RecordedCell, finished: CellFinished) -> None:
-        cell.status, cell.duration, cell.note = finished.status, finished.duration, finished.note
-        cell.execution_count = finished.execution_count
-        # The kernel goes on changing its own dicts when displays are updated; the record follows by events.
-        cell.outputs = [copy.copy(output) for output in finished.outputs]
-        for place, (name, _) in enumerate(zip(finished.display_ids, cell.outputs, strict=False)):
-            if name:
-                self._shown.setdefault(name, []).append((cell, place))
+    def _update(self, event: OutputUpdated) -> None:
+        for number, place in self._shown.get(event.display_id, []):
+            if event.during not in (None, number) and number not in event.changed:
+                continue  # it let go of that name: for the model and the audit it was not changed either
+            if cell := self.cell(number):
+                cell.outputs[place] = {**cell.outputs[place], "data": event.data, "metadata": event.metadata}
+                if event.during != number:
+                    self.updated[number, place] = event.during
 
-    @staticmethod
-    def _add_late(cell: RecordedCell, output: Output, during: int | None) -> None:
-        if cell.late and cell.late[-1].during == during:
-            last = [cell.late.pop().output]
+    def _finish(self, cell: Cell, finished: CellFinished) -> None:
+        """Take a cell's end; in an old log that doesn't say what ran, and what was installed for it."""
+        self.items[self._places[cell.cell]] = msgspec.structs.replace(
+            finished,
+            turn=cell.turn,
+            code=cell.code,
+            installed=cell.installed,
+            # The kernel goes on changing its own dicts when displays are updated; the record follows by events.
+            outputs=[copy.copy(output) for output in finished.outputs],
+        )
+        for place, (name, _) in enumerate(zip(finished.display_ids, finished.outputs, strict=False)):
+            if name:
+                self._shown.setdefault(name, []).append((cell.cell, place))
+
+    def _add_late(self, cell: int, output: Output, during: int | None) -> None:
+        late = self.late.setdefault(cell, [])
+        if late and late[-1].during == during:
+            last = [late.pop().output]
             _append(last, output)
-            cell.late += [Late(each, during) for each in last]
+            late += [Late(each, during) for each in last]
         else:
-            cell.late.append(Late(dict(output), during))
+            late.append(Late(dict(output), during))
 
     def _take_widgets(self, state: dict[str, Any]) -> None:
         """Take the state that the widgets had at the end of the last cell."""
-        former, last = self.widgets.get("state", {}), max(self._cells, default=0)
+        former, last = self.widgets.get("state", {}), max(self._places, default=0)
         for name, model in state.get("state", {}).items():
             if name in former and former[name] != model:
                 self.widgets_changed[name] = last

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from nbagent.errors import UsageError
-from nbagent.events import CellStatus
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell, CellStatus
 from nbagent.sandbox.data import needs
 
 MAX_SOURCE: Final = 20 * 1024 * 1024

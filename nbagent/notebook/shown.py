@@ -6,15 +6,15 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any
 
-from nbagent.events import Output
-from nbagent.notebook.record import RecordedCell, Recording
+from nbagent.events import Cell, Output
+from nbagent.notebook.record import Recording
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 _MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 
 
-def shown(cell: RecordedCell, recording: Recording, *, widgets: Container[str] = ()) -> list[Output]:
+def shown(cell: Cell, recording: Recording, *, widgets: Container[str] = ()) -> list[Output]:
     """A cell's outputs as its notebook has them.
 
     Args:
@@ -24,12 +24,12 @@ def shown(cell: RecordedCell, recording: Recording, *, widgets: Container[str] =
     """
     outputs: list[Output] = []
     for place, output in enumerate(cell.outputs):
-        if place in cell.changed:
-            outputs.append(_mark("What follows was changed", cell.changed[place]))
+        if (cell.cell, place) in recording.updated:
+            outputs.append(_mark("What follows was changed", recording.updated[cell.cell, place]))
         elif (during := _widget_changed(output, cell, recording)) is not None:
             outputs.append(_mark("The widget that follows was changed", during))
         outputs.append(clean_output(output, widgets=widgets))
-    for late in cell.late:
+    for late in recording.late.get(cell.cell, ()):
         outputs.append(_mark("What follows was added", late.during))
         outputs.append(clean_output(late.output, widgets=widgets))
     return outputs
@@ -43,7 +43,7 @@ def _mark(what: str, during: int | None) -> Output:
     return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {"nbagent": facts}}
 
 
-def _widget_changed(output: Output, cell: RecordedCell, recording: Recording) -> int | None:
+def _widget_changed(output: Output, cell: Cell, recording: Recording) -> int | None:
     """The last later cell that changed a widget which an output shows, or one within it."""
     view = output.get("data", {}).get(VIEW_MIME)
     name = view.get("model_id") if isinstance(view, dict) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import tomllib
 from dataclasses import dataclass
@@ -83,9 +84,15 @@ def read_pins(target: Target) -> dict[str, str]:
         EnvironmentMissing: The file can't be read, or a line is not `name==version`.
     """
     try:
-        lines = target.pins.read_text().replace("\\\n", " ").splitlines()
+        found = target.pins.stat()
+        return dict(_read_pins(target, found.st_mtime_ns, found.st_size))
     except OSError as error:
         raise EnvironmentMissing(f"The list of the sandbox's packages can't be read: {error}") from error
+
+
+@functools.lru_cache(maxsize=8)
+def _read_pins(target: Target, changed: int, size: int) -> dict[str, str]:  # noqa: ARG001 - another file is read anew
+    lines = target.pins.read_text().replace("\\\n", " ").splitlines()
     pins: dict[str, str] = {}
     for line in lines:
         plain = re.split(r"(?:^|\s)(?:#|--)", line, maxsplit=1)[0].strip()

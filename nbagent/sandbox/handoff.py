@@ -17,19 +17,18 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
-
-from jupyter_client.connect import KernelConnectionInfo
+from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import NbagentError, SandboxError
 from nbagent.sandbox import supervisor
+from nbagent.sandbox.channels.endpoint import PORTS, UnixEndpoint
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
-CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
-PORTS = {f"{channel}_port": number for number, channel in enumerate(CHANNELS, start=1)}
+if TYPE_CHECKING:
+    from nbagent.sandbox.contract import CommandHook, InstallHook
+
 INSIDE = "/run/nbagent"
 TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
@@ -54,11 +53,6 @@ PROGRAMS = (
     *("bounds_inside.py", "streams_inside.py", "forward.py"),
 )
 """What of this package runs inside of a sandbox, by the sandbox's own Python."""
-
-CommandHook = Callable[[int, list[str]], object]
-"""Gets the process and the words of a program that is executed inside; called on the thread that serves the sandbox."""
-InstallHook = Callable[[list[str]], list[dict[str, Any]]]
-"""Blocking: requirements in, what was installed out; raises InstallError."""
 
 
 class Handoff:
@@ -96,16 +90,9 @@ class Handoff:
                 (self.shared / name).chmod(0o644)
 
     @property
-    def connection_info(self) -> KernelConnectionInfo:
-        """What a client needs to connect: paths on the host."""
-        info = {
-            "transport": "ipc",
-            "ip": str(self.folder / "k"),
-            "key": self.lease.terms.key.encode(),
-            "signature_scheme": "hmac-sha256",
-            **PORTS,
-        }
-        return cast("KernelConnectionInfo", info)
+    def endpoint(self) -> UnixEndpoint:
+        """Where the kernel is reached: sockets of this folder's."""
+        return UnixEndpoint(self.folder / "k", self.lease.terms.key.encode())
 
     def open(self, config: dict[str, Any]) -> None:
         """Make the sockets for one start of the kernel, and serve them from now on.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 from nbagent.policy import Network, Trust
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.handoff import INSIDE
+from nbagent.sandbox.limits import seccomp
 
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
@@ -78,3 +80,29 @@ def accounts(uid: int, gid: int) -> dict[str, str]:
 def has_egress(trust: Trust) -> bool:
     """Whether a sandbox's only way out is the proxy (`egress.py`)."""
     return trust.network is Network.LISTED and trust.allow_network_tools
+
+
+def told_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str) -> dict[str, Any]:
+    """What `inside.py` is told, by default, besides where the kernel listens.
+
+    Args:
+        trust: What is permitted.
+        uid: The user that it becomes, if it starts as root.
+        watched: Whether each program that is executed is told.
+        notice: What the first cell says.
+    """
+    return {
+        "uid": uid,
+        "folders": [OUTPUT],
+        "cwd": WORKSPACE,
+        "fonts": environment.FONTS,
+        "path": [environment.SITE],
+        "bounds": {},
+        "shell": trust.allow_shell,
+        "ask": seccomp.asking_program().hex() if watched else "",
+        "proxy": PROXY if has_egress(trust) else None,
+        "notice": notice,
+        "filter": seccomp.inner_program(
+            subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools, forwarder=has_egress(trust)
+        ).hex(),
+    }

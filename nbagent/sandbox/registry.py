@@ -3,34 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import functools
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbagent.errors import EngineUnavailable
+from nbagent.errors import EngineUnavailable, LimitUnenforceable
 from nbagent.policy import TrustLevel
-from nbagent.sandbox.engine import missing, unenforceable
+from nbagent.sandbox.layout import has_egress
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.engine import Control, Engine, Report
+    from nbagent.sandbox.contract import Control, Engine, Report
     from nbagent.sandbox.spec import SandboxSpec
 
-ORDER = ("docker", "bubblewrap")
-"""The engines that are chosen by themselves, the best first."""
 
-
+@functools.cache
 def engines() -> dict[str, Engine]:
-    """All installed engines by name, from the entry points `nbagent.engines`."""
+    """All installed engines by name, from the entry points `nbagent.engines`, looked up once."""
     from importlib.metadata import entry_points
 
     return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
 
 
-def by_itself() -> tuple[str, ...]:
-    """The engines that are chosen by themselves, the best first; who has set a runtime means docker alone."""
-    from nbagent import settings
+def title(name: str) -> str:
+    """How a menu of kernels names an engine's, whether that is installed here or not."""
+    found = engines().get(name)
+    return found.title if found is not None else f"Python ({name})"
 
-    return ("docker",) if settings.load().docker_runtime else ORDER
+
+def by_themselves() -> list[Engine]:
+    """The engines that are chosen by themselves, the best first; those alone that the person's settings demand."""
+    ranked = sorted((each.rank, name, each) for name, each in engines().items() if each.rank is not None)
+    found = [each for _, _, each in ranked]
+    return [each for each in found if each.is_demanded] or found
+
+
+def missing(controls: Iterable[Control], spec: SandboxSpec) -> list[Control]:
+    """What a sandbox needs that isn't enforced, and that nobody accepted by name."""
+    trust = spec.trust
+    needed = {"memory", "pids"}
+    if trust.limits.cpus is not None and trust.limits.cpus < (os.cpu_count() or 1):
+        needed.add("cpu")
+    if trust.log_all_commands and trust.allow_subprocess:
+        needed.add("commands")
+    if has_egress(trust):
+        needed.add("egress")
+    return [each for each in controls if not each.enforced and each.name in needed - spec.accept]
+
+
+def unenforceable(engine: str, lacking: Sequence[Control]) -> LimitUnenforceable:
+    """The error for a sandbox that can't have these."""
+    names = [each.name for each in lacking]
+    reasons = "; ".join(dict.fromkeys(each.how or "it isolates nothing" for each in lacking))
+    told = ", ".join(f'"{name}"' for name in names)
+    options = " ".join(f"--accept {name}" for name in names)
+    return LimitUnenforceable(
+        f"The {engine} engine can't enforce the limit on {' and '.join(names)} here: {reasons}.",
+        mend=f"Use another engine (see `nbagent doctor`), or accept it with {options}.",
+        elsewhere=f"Choose the kernel of another engine, or accept it in your nbagent settings: accept = [{told}].",
+    )
 
 
 @dataclass(frozen=True)
@@ -94,7 +126,7 @@ def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
         name: The engine that a person wants; the best by default.
     """
     found = {each: candidate(engine, image=spec.image, specs=[spec]) for each, engine in sorted(engines().items())}
-    order = (name,) if name else by_itself()
+    order = [name] if name else [each.name for each in by_themselves()]
     return Survey(found, next((each for each in order if each in found and found[each].starts), None))
 
 
@@ -120,7 +152,7 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
         return found[name]
     wanted = list(specs)
     tried = []
-    for engine in (found[each] for each in by_itself() if each in found):
+    for engine in by_themselves():
         tried.append(await asyncio.to_thread(candidate, engine, image=image, specs=wanted))
         if tried[-1].starts:
             return engine

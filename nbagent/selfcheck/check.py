@@ -16,8 +16,8 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import export
 from nbagent.notebook.record import Recording
 from nbagent.policy import Trust, TrustLevel, trust_for
+from nbagent.sandbox.contract import Engine, Report
 from nbagent.sandbox.data.mounts import DATA
-from nbagent.sandbox.engine import Engine, Report
 from nbagent.sandbox.layout import HOME, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck import (
@@ -179,22 +179,22 @@ class _Run:
 
     def _told(self, kernel: Kernel) -> dict[str, Any]:
         """What the attacks are told, in the words of the sandbox."""
-        provisioner = kernel.provisioner
-        outer, folder = (provisioner.data_path(mount) for mount in self._aims.data[:2])
+        about = kernel.about
+        outer, folder = (about.data_path(mount) for mount in self._aims.data[:2])
         limits = self._spec.trust.limits
-        own = str(Path(provisioner.output_folder).parent)
+        own = str(Path(about.output_folder).parent)
         scratch = ["/tmp", WORKSPACE, HOME, "/dev/shm"] if self._engine.isolates else [own, "/dev/shm"]  # noqa: S108
-        assert provisioner.handoff is not None  # noqa: S101 - it runs
+        assert about.folder is not None  # noqa: S101 - an engine that is checked runs here
         return {
             **self._aims.host,
             "isolated": self._engine.isolates,
-            "ids": [provisioner.user_id, provisioner.group_id] if self._engine.isolates else [],
+            "ids": list(about.user or ()) if self._engine.isolates else [],
             "data_file": outer,
             "data_folder": folder,
             "clone": DATA if self._engine.isolates else str(self._aims.folder / "clone"),
             "locked_file": f"{folder}/locked.txt",
             "scratch": scratch,
-            "door": str(provisioner.handoff.shared / "host.sock"),
+            "door": str(about.folder / "in" / "host.sock"),
             **{name: getattr(limits, name) for name in ("memory_mb", "tmp_mb", "pids", "cpus")},
         }
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell
 from nbagent.policy import TrustLevel
 from nbagent.sandbox.untrusted import parse
 

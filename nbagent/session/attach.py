@@ -21,9 +21,7 @@ import msgspec
 
 from nbagent import errors, store
 from nbagent.errors import NbagentError, StoreError, UsageError
-from nbagent.events import Package, Record
-from nbagent.kernel.cell import Cell
-from nbagent.session.answer import Answer
+from nbagent.events import Answer, Cell, Package, Record, from_json
 from nbagent.session.listing import Listing, Uploaded
 from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, receive
 
@@ -170,7 +168,7 @@ class Attached:
             value = await waiting  # the one who hears will say that the owner is gone
         finally:
             self._waiting.pop(number, None)
-        return msgspec.json.decode(value, type=returns, dec_hook=lambda kind, given: kind(given))
+        return from_json(value, returns)
 
     async def ask(self, question: str, *, files: Sequence[str | Path] = ()) -> Answer:
         """Ask a question, and wait for the answer; who is cancelled stops it. See `Session.ask`."""

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbagent.events import CellStatus, Event, Package, WidgetState
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell, Event, Package, WidgetState
 from nbagent.kernel.kernel import Kernel
-from nbagent.notebook.record import RecordedCell, Recording
+from nbagent.notebook.record import Recording
 from nbagent.session.files import SessionFiles
 
 
@@ -85,12 +84,12 @@ class Cells:
         turn = work.turn if work else 0
         saved: list[Path] = []
         try:
-            cell = await self._kernel.run(code, timeout=timeout, turn=turn, **who)
+            cell = await self._kernel.run(code, timeout=timeout, turn=turn, metadata=self._files.metadata(), **who)
         except BaseException:
             last = self._recording.cells[-1:]
             if work and last and last[0].turn == turn:
                 # What it did before it was given up belongs to the turn too.
-                work.cells.append(_as_cell(last[0]))
+                work.cells.append(last[0])
             raise
         if self._kernel.is_alive:
             cell, saved = await self._files.collect(cell)
@@ -100,18 +99,3 @@ class Cells:
             work.files += saved
             work.cells.append(cell)
         return cell
-
-
-def _as_cell(recorded: RecordedCell) -> Cell:
-    """A cell as the log has it, for one that was given up and never came back."""
-    status: CellStatus = "interrupted"
-    return Cell(
-        cell=recorded.cell,
-        code=recorded.code,
-        status=status,
-        outputs=recorded.outputs,
-        execution_count=recorded.execution_count,
-        duration=recorded.duration,
-        note=recorded.note,
-        installed=recorded.installed,
-    )

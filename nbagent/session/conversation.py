@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import NbagentError, UsageError, contained
 from nbagent.events import (
+    Answer,
     Answered,
     Asked,
+    Cell,
     Claim,
     Event,
     McpToolCalled,
@@ -20,14 +22,12 @@ from nbagent.events import (
     Reflected,
     Usage,
 )
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
 from nbagent.policy import Network, Trust
 from nbagent.safety.consent import Consent
 from nbagent.sandbox.data.mounts import DATA
-from nbagent.session.answer import Answer
 from nbagent.session.attachments import Given, told
 from nbagent.session.cells import Cells, Work
 from nbagent.session.files import SessionFiles
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
     from nbagent.agent.middleware.outgoing import Outgoing
     from nbagent.agent.middleware.spending import Spending
+    from nbagent.agent.opener import ModelOpener
     from nbagent.agent.providers.models import Model
-    from nbagent.agent.providers.opener import ModelOpener
     from nbagent.forge import ToolForge
     from nbagent.mcp.client import McpClient
 
@@ -111,7 +111,10 @@ class Conversation:
         self._used = Usage()
         self._claimed: tuple[str, int, list[Claim]] = ("", 0, [])
         self._phases: Phases | None = None
-        self._past = [(turn.question, turn.answer or "") for turn in recording.turns]
+        answers = recording.answers
+        self._past = [
+            (asked.question, answers[asked.turn].text if asked.turn in answers else "") for asked in recording.questions
+        ]
         self._note = note
         self._agent: Agent | None = None
         self._work = Work(turn=0)
@@ -258,7 +261,7 @@ class Conversation:
         return prompts.system_prompt(
             seen,
             timeout=self._kernel.spec.trust.limits.timeout,
-            python=self._kernel.provisioner.target().python,
+            python=self._kernel.python,
             versions=self._kernel.pins,
             images=images,
             hosts=self._hosts,
@@ -320,14 +323,14 @@ class Conversation:
         """The numbers of an answer; what the questions, the code and the data's description say is not the model's."""
         from nbagent.agent.claims import claims
 
-        cells, turns = self._recording.cells, self._recording.turns
+        cells, asked = self._recording.cells, self._recording.questions
         if self._claimed[:2] == (text, len(cells)):
             return self._claimed[2]  # as it was looked at a moment ago, before it was given
-        given = [self._told, *self._heard, *(turn.question for turn in turns), *(cell.code for cell in cells)]
+        given = [self._told, *self._heard, *(each.question for each in asked), *(cell.code for cell in cells)]
         data = bool(self._recording.data or self._recording.uploads or self._heard)
         found = [UNCHECKED]
         with contained("The numbers of an answer were not looked for in the outputs"):
-            found = claims(text, {cell.cell: cell.all_outputs for cell in cells}, given=given, data=data)
+            found = claims(text, {cell.cell: self._recording.outputs(cell) for cell in cells}, given=given, data=data)
         self._claimed = text, len(cells), found
         return found
 

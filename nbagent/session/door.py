@@ -16,8 +16,11 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from nbagent.errors import NbagentError, UsageError
-from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, encoded, framed, receive
+from nbagent.events import to_json
+from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, framed, receive
 
 if TYPE_CHECKING:
     from nbagent.events import Record
@@ -137,7 +140,7 @@ class Door:
         try:
             call = FROM_CALLER.decode(data)
             number = call.number
-            returned = Returned(number, encoded(await self._call(call)))
+            returned = Returned(number, msgspec.Raw(to_json(await self._call(call))))
         except asyncio.CancelledError:
             returned = Returned(number, failure=Failure("UsageError", "It was stopped."))
         except NbagentError as error:

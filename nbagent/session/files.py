@@ -6,14 +6,16 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from nbagent import store
 from nbagent.errors import TransferError, TransferLimit, UsageError
 from nbagent.events import (
+    Cell,
     Event,
     FileDownloaded,
     FileLeft,
@@ -25,7 +27,6 @@ from nbagent.events import (
     left_output,
 )
 from nbagent.kernel import probe
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import ends, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
@@ -74,14 +75,14 @@ class SessionFiles:
     ) -> None:
         self._kernel = kernel
         self._output = output
-        provisioner = kernel.provisioner
+        about = kernel.about
         # Without isolation /tmp is the host's own, and what others do there is no cell's doing.
         watched = {"/tmp": "/tmp"} if kernel.engine.isolates else {}  # noqa: S108 - a path inside
         self._collector = Collector(
             kernel,
             output,
-            source=provisioner.output_folder,
-            work=provisioner.workspace_folder,
+            source=about.output_folder,
+            work=about.workspace_folder,
             others=watched,
             quota=quota,
             past=past,
@@ -99,6 +100,10 @@ class SessionFiles:
         if self._moving is not None:
             self._moving.cancel()
 
+    def metadata(self) -> dict[str, Any]:
+        """What goes along with a cell's request, so that its reply tells what it changed."""
+        return self._collector.watch.metadata()
+
     async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
         """After a cell, which still holds the lock: collect its files, and notice what else it changed.
 
@@ -110,13 +115,13 @@ class SessionFiles:
         """
         lost = self._collector.lose() if cell.state_lost else []
         try:
-            found = await self._collector.collect(after=cell.duration)
+            found = await self._collector.collect(after=cell.duration, report=self._kernel.report)
         except OSError as error:
             raise store.cannot_write(self._output, error) from error
         told = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
-        cell = replace(
+        cell = msgspec.structs.replace(
             cell,
             outputs=[*cell.outputs, *told],
             files=[one.name for one in found.saved],
@@ -154,7 +159,7 @@ class SessionFiles:
     async def upload(self, source: Source, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `Session.upload`."""
         name = ends.name_of(source, name)
-        place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.provisioner)
+        place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
         async def work() -> Carried:
             with ends.opened(source) as (pieces, size):
@@ -179,7 +184,7 @@ class SessionFiles:
 
     async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
         """See `Session.download`."""
-        place = paths.file_at(path, self._kernel.provisioner)
+        place = paths.file_at(path, self._kernel.about)
         if to is None:
             return await self._one_at_a_time(lambda: self._download_bytes(place))
         target = Path(to).expanduser()
@@ -219,11 +224,11 @@ class SessionFiles:
         """See `Session.files`."""
         if limit < 0:
             raise UsageError(f"The limit on files can't be {limit}.")
-        provisioner = self._kernel.provisioner
+        about = self._kernel.about
         # Without isolation /tmp is the host's own, and others' files are no part of the session.
         isolates = self._kernel.engine.isolates
         wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT]  # noqa: S108
-        places = [paths.folder_at(each, provisioner) for each in wanted]
+        places = [paths.folder_at(each, about) for each in wanted]
         found = []
         for place in places:
             found.append(await self._one_at_a_time(partial(self._transfer.entries, place, bound=limit)))
@@ -248,7 +253,7 @@ class SessionFiles:
         Raises:
             TransferError: There is no such file, it is no text, or it can't be read.
         """
-        place = paths.file_at(path, self._kernel.provisioner)
+        place = paths.file_at(path, self._kernel.about)
         arguments = ["/".join([place.base, *place.parts]), text]
         found = await self._one_at_a_time(lambda: self._kernel.evaluate(probe.source_of("count_inside.py"), arguments))
         if isinstance(found, dict) and type(found.get("count")) is int:

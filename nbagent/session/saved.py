@@ -208,18 +208,19 @@ def loose_ends(recording: Recording) -> list[CellFinished | Answered]:
             ends.append(
                 CellFinished(
                     cell=cell.cell,
+                    turn=cell.turn,
+                    code=cell.code,
                     status="interrupted",
                     outputs=list(cell.outputs),
-                    execution_count=cell.execution_count,
-                    duration=cell.duration,
+                    installed=cell.installed,
                     note=GONE,
                 )
             )
-    for turn in recording.turns:
-        if turn.answer is None:
-            failed = sum(each.status != "ok" for each in recording.cells if each.turn == turn.turn)
+    for asked in recording.questions:
+        if asked.turn not in recording.answers:
+            failed = sum(each.status != "ok" for each in recording.cells if each.turn == asked.turn)
             text = "nbagent's own process ended before the answer."
-            ends.append(Answered(turn=turn.turn, text=text, success=False, attempts=1 + failed))
+            ends.append(Answered(turn=asked.turn, text=text, success=False, attempts=1 + failed))
     return ends
 
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 from nbagent import audit, settings, store
-from nbagent.agent.providers.opener import ModelOpener
+from nbagent.agent.opener import ModelOpener
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import FileSaved, Package, Record, RedactionSet, SessionEnded
-from nbagent.kernel.cell import Cell
+from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.ends import Source
 from nbagent.mcp.client import McpClient
@@ -35,7 +34,7 @@ from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import saved, startup
-from nbagent.session.answer import Answer, streamed
+from nbagent.session.answer import streamed
 from nbagent.session.attachments import Given
 from nbagent.session.cells import Cells
 from nbagent.session.conversation import Conversation, hosts_told
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
     from nbagent.forge import ToolForge
     from nbagent.kernel.pool.pool import KernelPool
-    from nbagent.sandbox.engine import Engine
+    from nbagent.sandbox.contract import Engine
     from nbagent.state import StateManager
 
 Status = Literal["new", "starting", "running", "stopped"]

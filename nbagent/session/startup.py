@@ -55,20 +55,20 @@ async def start(
     started = time.monotonic()
     await (pool.start(kernel) if pool else kernel.start())
     journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
-    return [journal.emit(event) for event in facts(kernel.provisioner.shown.left_out)]
+    return [journal.emit(event) for event in facts(kernel.about.left_out)]
 
 
 def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionStarted:
-    provisioner = kernel.provisioner
+    about = kernel.about
     return SessionStarted(
         session=spec.owner,
         engine=kernel.engine.name,
         trust=spec.trust.level.value,
-        environment=provisioner.environment_digest,
-        python=provisioner.target().python,
+        environment=about.environment,
+        python=kernel.python,
         nbagent=__version__,
-        data=[DataSeen(provisioner.data_path(each), str(each.source), size_of(each.source)) for each in spec.data],
-        sandbox=provisioner.sandbox_name,
+        data=[DataSeen(about.data_path(each), str(each.source), size_of(each.source)) for each in spec.data],
+        sandbox=about.name,
         limits=asdict(spec.trust.limits),
         security=spec.trust.options(),
         accepted=sorted(spec.accept),
@@ -100,13 +100,13 @@ async def take_up(
         kernel.seed_replay(succeeded.cells)
     for event in saved.loose_ends(recording):
         journal.emit(event)
-    provisioner = kernel.provisioner
+    about = kernel.about
     resumed = SessionResumed(
         kept=not lost,
         note=note,
         engine=kernel.engine.name,
-        environment=provisioner.environment_digest,
-        sandbox=provisioner.sandbox_name,
+        environment=about.environment,
+        sandbox=about.name,
     )
     news = [journal.emit(resumed)]
     if lost:

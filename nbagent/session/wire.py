@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from nbagent.events import to_json
+
 NAME = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""
 LIMIT = 256 * 1024 * 1024
@@ -75,17 +77,11 @@ class Grown(msgspec.Struct, frozen=True, tag=True):
 
 FROM_OWNER = msgspec.json.Decoder(Returned | Grown)
 FROM_CALLER = msgspec.json.Decoder(Call)
-_ENCODER = msgspec.json.Encoder(enc_hook=lambda value: os.fspath(value))
-
-
-def encoded(value: Any) -> msgspec.Raw:
-    """A value as it stands in `Returned`."""
-    return msgspec.Raw(_ENCODER.encode(value))
 
 
 def framed(message: Call | Returned | Grown) -> bytes:
     """A message as it goes over the socket."""
-    data = _ENCODER.encode(message)
+    data = to_json(message)
     return len(data).to_bytes(4, "big") + data
 
 

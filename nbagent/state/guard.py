@@ -21,6 +21,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 
+from nbagent import compat
 from nbagent.errors import StoreError
 
 Translate = Callable[[BaseException], StoreError | None]
@@ -134,7 +135,7 @@ class Guarded(BaseCheckpointSaver[Any]):
 
 def end_batches(store: BaseStore) -> None:
     """End the task in which LangGraph's stores put requests together; they end it themselves only when collected."""
-    task = getattr(store, "_task", None)
+    task = compat.BATCHES.of(store)
     if task is not None:
         task.cancel()
 

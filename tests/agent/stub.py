@@ -6,15 +6,14 @@ import ast
 import asyncio
 import contextlib
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.stubs import openai_chat
 from agent.stubs.transport import Say, Stub, python
 
-from nbagent.events import Output, Package
+from nbagent import events
+from nbagent.events import CellStatus, Output, Package
 
 __all__ = ["PNG", "Cell", "Kernel", "Provider", "Say", "python"]
 
@@ -33,19 +32,11 @@ class Provider(Stub):
         return [message for message in self.requests[number]["messages"] if message["role"] != "system"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(events.Cell, frozen=True, kw_only=True):
     """What a kernel returns of a cell."""
 
     cell: int = 1
-    status: str = "ok"
-    outputs: Sequence[Output] = ()
-    duration: float = 0.1
-    note: str = ""
-    installed: list[Package] = field(default_factory=list)
-    state_lost: str = ""
-    restored: str = ""
-    files: list[str] = field(default_factory=list)
+    status: CellStatus = "ok"
 
 
 class Kernel:
@@ -100,10 +91,10 @@ class Kernel:
         """Of this process's own files."""
         return Path(path).read_text().count(text)
 
-    def _execute(self, code: str) -> tuple[str, list[Output]]:
+    def _execute(self, code: str) -> tuple[CellStatus, list[Output]]:
         printed = io.StringIO()
         outputs: list[Output] = []
-        status = "ok"
+        status: CellStatus = "ok"
         try:
             tree = ast.parse(code)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

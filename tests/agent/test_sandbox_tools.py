@@ -16,7 +16,7 @@ from langchain_core.tools import BaseTool
 
 from nbagent.agent.runs import Runs
 from nbagent.agent.tools.python import make_tools
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.session.session import Session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from bench.conftest import at
+from sandbox.inner import sandbox_of
 
 from nbagent.events import Event, OutputAdded
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -56,12 +57,12 @@ def kernel_process(process: int) -> int:
 
 def first_process(kernel: Kernel) -> int:
     """A process of the sandbox's, on the host."""
-    provisioner: Any = kernel.provisioner
-    if provisioner.engine == "bubblewrap":
-        return int(provisioner._process.pid)
+    instance: Any = sandbox_of(kernel).instance
+    if kernel.engine.name == "bubblewrap":
+        return int(instance._process.pid)
     from nbagent.sandbox.engines import daemon
 
-    return int(daemon.shared().inspect_container(provisioner._container)["State"]["Pid"])
+    return int(daemon.shared().inspect_container(instance.id)["State"]["Pid"])
 
 
 def test_a_killed_kernel_is_named(engine: Engine, say: Say, benchmark: Any) -> None:

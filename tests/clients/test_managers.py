@@ -299,7 +299,7 @@ import sys, time
 from jupyter_client.manager import start_new_kernel
 manager, client = start_new_kernel(kernel_name=sys.argv[1])
 client.execute("import subprocess; subprocess.Popen(['sleep', '1000'])", reply=True, timeout=20)
-print(manager.provisioner._process.pid, flush=True)
+print(manager.provisioner._sandbox.instance._process.pid, flush=True)
 time.sleep(1000)
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import typing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -147,8 +148,8 @@ def filled(kind: Any) -> Any:
             return {"output_type": "execute_result", "data": {"text/plain": EVIL}, "metadata": {}}
         case _ if args:
             return filled(args[0])
-        case origin if origin is str:
-            return EVIL
+        case origin if origin in (str, Path):
+            return origin(EVIL)
         case origin:
             return origin(1)
 

@@ -12,7 +12,7 @@ from packages.index import Index
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import InstallPolicy, TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 

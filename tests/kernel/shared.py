@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from nbagent.events import Event
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell, Event
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec

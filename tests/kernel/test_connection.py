@@ -22,7 +22,7 @@ from nbagent.kernel import probe
 from nbagent.kernel.channels.connection import Connection
 from nbagent.kernel.channels.messages import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(loop_scope="module")
 async def connection(kernel: Kernel) -> AsyncIterator[Connection]:
     """A second connection to the kernel that the module's tests share."""
-    made = Connection(kernel._process.manager)
+    made = Connection(kernel._process._sandbox.endpoint)
     await until(made, made.kernel_info(), "shell")
     yield made
     made.close()
@@ -117,7 +117,7 @@ async def test_other_tasks_get_their_turn(connection: Connection) -> None:
 
 async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     """Who waits for a connection that is closed meanwhile goes on at once, and can ask again."""
-    made = Connection(kernel._process.manager)
+    made = Connection(kernel._process._sandbox.endpoint)
     await until(made, made.kernel_info(), "shell")
     while await made.wait(0.1):
         list(made.read())
@@ -219,7 +219,7 @@ async def test_frames_without_a_message(connection: Connection, frames: list[byt
 
 async def test_closing_twice(kernel: Kernel) -> None:
     """A connection can be closed by whoever isn't sure."""
-    connection = Connection(kernel._process.manager)
+    connection = Connection(kernel._process._sandbox.endpoint)
     connection.close()
     connection.close()
 

@@ -10,7 +10,7 @@ from nbagent.errors import InstallRefused
 from nbagent.events import IndexAsked, InstallFailed, PackagesInstalled
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import InstallPolicy
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -17,7 +17,7 @@ from kernel.shared import Events, a_cell_takes, data, errors, short
 from nbagent.errors import UsageError
 from nbagent.events import CellFinished, CellStarted, OutputAdded
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

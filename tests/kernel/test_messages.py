@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from nbagent.kernel.channels.zmtp import encode, hello
 
 from nbagent.kernel import probe
 from nbagent.kernel.channels import messages
-from nbagent.sandbox.inside.bounds_inside import MAX_REPLY
+from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WIDE
 
 HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
 
 
-def read(content: Any, channel: messages.ChannelName = "shell", kind: str = "execute_reply") -> dict[str, Any]:
+def read(
+    content: Any, channel: messages.ChannelName = "shell", kind: str = "execute_reply", metadata: bytes = b"{}"
+) -> dict[str, Any]:
     """The content of a message, as it is read."""
     packed = content if isinstance(content, bytes) else json.dumps(content).encode()
-    parts = [b"", json.dumps(HEADER | {"msg_type": kind}).encode(), b"{}", b"{}", packed]
+    parts = [b"", json.dumps(HEADER | {"msg_type": kind}).encode(), b"{}", metadata, packed]
     messages.check(channel, parts)
     found = messages.parsed(channel, parts)["content"]
     assert isinstance(found, dict)
@@ -51,6 +55,16 @@ def test_a_result_is_found_in_its_reply() -> None:
     assert probe.result(found) == 5
 
 
+@pytest.mark.parametrize(
+    "metadata", [b'{"nbagent":"x","other":[1]}', b'{"nbagent":5}', b'{"nbagent":["x"]}', b"5", b"["]
+)
+def test_of_a_replys_metadata_a_report_is_read_if_it_is_a_text(metadata: bytes) -> None:
+    """Whatever else stands there, the reply is a reply."""
+    found = read({"status": "ok"}, metadata=metadata)
+    assert found["status"] == "ok"
+    assert found.get("report") == ("x" if b'"x",' in metadata else None)
+
+
 def test_a_reply_is_smaller_than_an_output() -> None:
     """Nothing of it is shown, so it needs no room for pictures."""
     with pytest.raises(ValueError, match="too large"):
@@ -69,7 +83,6 @@ import itertools, json, sys
 from nbagent.forge import workshop
 from nbagent.kernel import describe, probe
 from nbagent.kernel.channels import messages
-from nbagent.kernel.cell import Cell
 from nbagent.kernel.router import Router
 from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST
 from nbagent.sandbox.untrusted import parse
@@ -166,6 +179,39 @@ def main():
 
 main()
 """
+
+
+LARGEST = """
+import sys
+from nbagent.kernel.channels import messages
+from nbagent.kernel.channels.zmtp import Decoder
+
+def memory(name):
+    return int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith(name))) >> 10
+
+before, decoder = memory("VmRSS"), Decoder()
+with open(sys.argv[1], "rb") as wire:
+    while chunk := wire.read(256 * 1024):
+        decoder.feed(chunk)
+        for parts in decoder.messages():
+            messages.check("iopub", parts)
+            print(len(messages.parsed("iopub", parts)["content"]["data"]["text/html"]))
+print(memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.parametrize(("size", "end", "most"), [(MAX_CONTENT, "", 100), (MAX_WIDE, "\N{GRINNING FACE}", 160)])
+def test_the_largest_message_costs_little_more_than_its_text(tmp_path: Path, size: int, end: str, most: int) -> None:
+    """It is held once while it comes and once while it is parsed; its text takes what its widest character takes."""
+    content = json.dumps({"data": {"text/html": "x" * (size - 100) + end}}, ensure_ascii=False).encode()
+    parts = [b"", json.dumps(HEADER | {"msg_type": "display_data"}).encode(), b"{}", b"{}", content]
+    (tmp_path / "wire").write_bytes(hello("DEALER") + encode(parts))
+    command = [sys.executable, "-c", LARGEST, tmp_path / "wire"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    length, growth = map(int, done.stdout.split())
+    assert length == size - 100 + len(end)
+    assert growth <= most
 
 
 def test_a_thousand_hostile_replies_of_every_kind_cost_little_memory() -> None:

@@ -23,15 +23,14 @@ from packages.index import Index
 
 from nbagent import Session, settings
 from nbagent.errors import SandboxError, UsageError
-from nbagent.events import CellStarted, HostDecided, PackagesInstalled
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell, CellStarted, HostDecided, PackagesInstalled
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
 from nbagent.kernel.pool.warm import EACH, FILES, free_memory, shortage
 from nbagent.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.sandbox import supervisor
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
-from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.leases import lease, reaper
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
@@ -100,7 +99,7 @@ async def test_an_empty_pool_degrades_to_cold_starts() -> None:
         cells = await asyncio.gather(*(pool.execute(each.id, "1 + 1") for each in kernels))
         assert [cell.text for cell in cells] == ["2"] * 3
         assert (pool.figures.warm_starts, pool.figures.cold_starts) == (1, 2)
-        assert kernels[2].provisioner.spec.trust.limits.memory_mb == 1024
+        assert kernels[2].spec.trust.limits.memory_mb == 1024
 
 
 async def test_what_is_dead_hung_or_too_old_is_replaced(caplog: pytest.LogCaptureFixture) -> None:

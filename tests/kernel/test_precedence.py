@@ -25,7 +25,7 @@ def longer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def weight(kernel: Kernel) -> int:
     """What Linux knows of the sandbox's weight."""
-    usage = kernel.provisioner.usage()
+    usage = kernel._process.usage()
     assert usage is not None
     assert usage._cpu is not None
     return int((usage._cpu / WEIGHTS[usage._version][0]).read_text())
@@ -34,7 +34,7 @@ def weight(kernel: Kernel) -> int:
 async def test_who_takes_long_gives_way(kernel: Kernel) -> None:
     """After a while, in a cell and after it; a cell that begins has the full weight."""
     await kernel.run("1")
-    usage = kernel.provisioner.usage()
+    usage = kernel._process.usage()
     assert usage is not None
     _, (full, low) = WEIGHTS[usage._version]
     assert weight(kernel) == full
@@ -55,7 +55,7 @@ async def test_a_new_kernel_has_its_full_weight(kernel: Kernel) -> None:
     await kernel.run("1")
     await asyncio.sleep(FULL + 0.2)
     await kernel.restart()
-    usage = kernel.provisioner.usage()
+    usage = kernel._process.usage()
     assert usage is not None
     assert weight(kernel) == WEIGHTS[usage._version][1][0]
     assert (await kernel.run("2")).text == "2"

@@ -9,7 +9,7 @@ from kernel.shared import short
 
 from nbagent.errors import NbagentError, SandboxError, UsageError
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,7 +31,7 @@ async def test_a_kernel_that_was_not_started(engine: Engine) -> None:
     """Asking one for its sandbox is an error with the mend; stopping it does nothing."""
     kernel = Kernel(engine)
     with pytest.raises(UsageError, match="not running"):
-        _ = kernel.provisioner
+        _ = kernel.about
     await kernel.stop()
 
 
@@ -48,7 +48,7 @@ async def test_a_process_goes_to_another_kernel(engine: Engine) -> None:
         assert await taker.evaluate("seen = []\ndef main(): seen.append(1); return seen", []) == [1, 1]
         await giver.stop()
         await taker.restart()
-        assert (taker.id, taker.provisioner.spec.owner) == (name, "somebody")
+        assert (taker.id, taker.spec.owner) == (name, "somebody")
         await giver.start()
         assert giver.id != name
         assert (await giver.run("1")).text == (await taker.run("1")).text == "1"
@@ -65,10 +65,10 @@ async def test_a_process_that_is_gone_is_not_adopted(engine: Engine) -> None:
         await taker.adopt(giver, patience=1)
     try:
         await giver.start()
-        await giver.provisioner.kill()
+        await giver._process._sandbox.end()
         with pytest.raises(SandboxError):
             await taker.adopt(giver, patience=1)
         assert not taker.is_alive
-        assert giver.provisioner.spec.owner == ""
+        assert giver.spec.owner == ""
     finally:
         await giver.stop()

@@ -8,12 +8,13 @@ import time
 import machine
 import pytest
 from kernel.shared import Events, errors, short
+from sandbox.inner import sandbox_of
 
 from nbagent.errors import KernelDied, NbagentError, StoreError
 from nbagent.events import Event, OutputAdded, StateLost
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.recovery import MAX_RESTARTS
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -87,7 +88,7 @@ async def test_restarts_are_bounded() -> None:
         assert len(told.of(StateLost)) == MAX_RESTARTS
         assert (await kernel.run("import os; os._exit(1)")).status == "died"
         assert len(told.of(StateLost)) == MAX_RESTARTS
-        assert not kernel.provisioner.has_process
+        assert await kernel._process.has_ended()
         # ... and one cell that ends well starts the count again.
         assert (await kernel.run("1 + 1")).text == "2"
         assert (await kernel.run("import os; os._exit(1)")).status == "died"
@@ -97,7 +98,7 @@ async def test_restarts_are_bounded() -> None:
 async def test_a_restart_that_fails_can_be_tried_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """While there is no engine a cell is a typed error; when there is one again, the session goes on."""
     async with Kernel(engine, short()) as kernel:
-        site = kernel.provisioner.site
+        site = sandbox_of(kernel).site
         with monkeypatch.context() as patch:
             patch.setattr("nbagent.sandbox.limits.seccomp.inner_program", lambda **_: b"\xff" * 8)
             with pytest.raises(NbagentError):
@@ -105,7 +106,7 @@ async def test_a_restart_that_fails_can_be_tried_again(engine: Engine, monkeypat
             with pytest.raises(KernelDied):
                 await kernel.run("1")
         assert (await kernel.run("1 + 1")).text == "2"
-        assert kernel.provisioner.site == site
+        assert sandbox_of(kernel).site == site
         assert site.is_dir()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from nbagent.events import (
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.replay import Replay, Succeeded
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -119,8 +120,8 @@ async def test_a_cell_that_kills_the_second_time(restoring: Kernel, told: Events
 async def test_a_loss_between_two_cells_is_told_with_the_next(restoring: Kernel, told: Events) -> None:
     """The cell that finds another kernel is the one with which it is told, restored or not."""
     await restoring.run("z = 26")
-    await restoring.provisioner.kill()
-    while await restoring.provisioner.poll() is None:
+    await restoring._process._sandbox.signal(signal.SIGKILL)
+    while not await restoring._process.has_ended():
         await asyncio.sleep(0.02)
     cell = await restoring.run("z")
     assert cell.text == "26"

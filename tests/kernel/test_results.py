@@ -105,7 +105,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 
 
 def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
-    """Neither by Git, which a shell's prompt calls in any folder, nor by what collects tests below a project."""
+    """Neither by Git, which a shell's prompt calls in any folder, nor by what collects tests, nor by an import."""
     ran = tmp_path / "ran"
     orders = {
         "HEAD": "ref: refs/heads/main\n",
@@ -116,8 +116,12 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
         "sub/test_it.py": f"open({str(ran)!r}, 'w')",
         "it_test.py": f"open({str(ran)!r}, 'w')",
         "test_it.txt": f">>> open({str(ran)!r}, 'w')\n",
+        "statistics.py": f"open({str(ran)!r}, 'w')",
+        "packaging/__init__.py": f"open({str(ran)!r}, 'w')",
     }
-    commands = (["git", "status"], [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"])
+    python = [sys.executable, "-m"]
+    commands = (["git", "status"], [*python, "pytest", "-q", "-p", "no:cacheprovider"], [*python, "statistics"])
+    commands += ([sys.executable, "-c", "import packaging.version"],)
     planted = tmp_path / "planted"
     for name, text in orders.items():
         (planted / name).parent.mkdir(parents=True, exist_ok=True)
@@ -140,6 +144,8 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
         *((name, "saved-HEAD") for name in ("HEAD", "..HEAD", "-HEAD ")),
         *(("head", "saved-head"), ("conftest.py", "saved-conftest.py"), (".TEST_a.PY", "saved-TEST_a.PY")),
         *(("test.txt", "saved-test.txt"), ("a_test.py", "a_test.py.saved"), ("x.desktop", "x.desktop.saved")),
+        *(("Pandas.py", "saved-Pandas.py"), ("json.abi3.so", "saved-json.abi3.so"), ("json.csv", "json.csv")),
+        *(("yaml.pyc", "saved-yaml.pyc"), ("__init__.py", "saved-__init__.py"), ("analysis.py", "analysis.py")),
         *(("a.config.mjs", "a.config.mjs.saved"), ("a.config.json", "a.config.json"), ("tested.csv", "tested.csv")),
     ],
 )

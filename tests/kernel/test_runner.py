@@ -13,7 +13,7 @@ from nbagent.errors import NbagentError
 from nbagent.events import InstallFailed, OutputsCleared, PackagesInstalled
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.runner import MAX_INSTALLS
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -70,13 +70,13 @@ class Carry:
             for start in range(0, len(content), 3_000_000):
                 yield content[start : start + 3_000_000]
 
-        place = file_at(path, self.kernel.provisioner)
+        place = file_at(path, self.kernel.about)
         return await self.transfer.upload(pieces(), place, size=size, unpack=unpack)
 
     async def down(self, path: str, **more: Any) -> bytes:
         """Download."""
         content = bytearray()
-        carried = await self.transfer.download(file_at(path, self.kernel.provisioner), content.extend, **more)
+        carried = await self.transfer.download(file_at(path, self.kernel.about), content.extend, **more)
         assert (carried.size, carried.sha256) == (len(content), hashlib.sha256(content).hexdigest())
         return bytes(content)
 
@@ -121,7 +121,7 @@ async def test_the_controllers_memory_stays_flat(carry: Carry) -> None:
         for _ in range(size // PIECE):
             yield piece
 
-    place = file_at("/workspace/large", carry.kernel.provisioner)
+    place = file_at("/workspace/large", carry.kernel.about)
     carried = await carry.transfer.upload(pieces(), place, size=size)
     received = await carry.transfer.download(place, len)
     assert carried.sha256 == received.sha256
@@ -137,7 +137,7 @@ async def test_an_upload_that_is_given_up_leaves_nothing(carry: Carry) -> None:
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        await carry.transfer.upload(pieces(), file_at("/workspace/a", carry.kernel.provisioner))
+        await carry.transfer.upload(pieces(), file_at("/workspace/a", carry.kernel.about))
     assert await carry.left() == ["./a"]
     assert await carry.down("/workspace/a") == b"old"
 
@@ -196,7 +196,7 @@ async def test_a_linked_folder_on_the_way_is_refused(carry: Carry) -> None:
         with pytest.raises(TransferLimit, match="'way' is a link, or no folder"):
             await carry.down(path)
     with pytest.raises(TransferLimit, match="'way' is a link, or no folder"):
-        await carry.transfer.entries(folder_at("/workspace/way", carry.kernel.provisioner), bound=10)
+        await carry.transfer.entries(folder_at("/workspace/way", carry.kernel.about), bound=10)
     assert await run(carry.kernel, "shutil.rmtree('/tmp/real'); print('gone')") == "gone"
 
 
@@ -247,7 +247,7 @@ async def test_a_file_that_changes_while_it_is_sent_is_noticed(carry: Carry, cha
 
     carry.transfer._do = then_change  # type: ignore[method-assign]
     with pytest.raises(TransferError, match="changed while it was sent"):
-        await carry.transfer.download(file_at("/workspace/moving", carry.kernel.provisioner), take)
+        await carry.transfer.download(file_at("/workspace/moving", carry.kernel.about), take)
     await run(carry.kernel, "stop = True; changing.join()")
 
 
@@ -260,7 +260,7 @@ async def test_a_folder_that_is_moved_away_is_noticed(carry: Carry) -> None:
         yield b"2"
 
     with pytest.raises(TransferError, match=r"There is no /workspace/here/a"):
-        await carry.transfer.upload(pieces(), file_at("/workspace/here/a", carry.kernel.provisioner))
+        await carry.transfer.upload(pieces(), file_at("/workspace/here/a", carry.kernel.about))
 
 
 async def test_a_kernel_that_is_replaced_meanwhile_is_noticed(carry: Carry) -> None:
@@ -272,7 +272,7 @@ async def test_a_kernel_that_is_replaced_meanwhile_is_noticed(carry: Carry) -> N
         yield b"2"
 
     with pytest.raises(TransferError, match="the kernel was replaced meanwhile"):
-        await carry.transfer.upload(pieces(), file_at("/workspace/a", carry.kernel.provisioner))
+        await carry.transfer.upload(pieces(), file_at("/workspace/a", carry.kernel.about))
     await run(carry.kernel, "import os, shutil, threading, time\nos.chdir('/workspace')")
     assert await carry.left() == []
 
@@ -463,7 +463,7 @@ async def test_what_there_is_is_listed_by_kind(carry: Carry) -> None:
     await run(
         carry.kernel, "os.makedirs('a/b'); open('a/b/c', 'w').write('123'); os.symlink('/etc', 'l'); os.mkfifo('p')"
     )
-    place = folder_at("/workspace", carry.kernel.provisioner)
+    place = folder_at("/workspace", carry.kernel.about)
     listed, total, whole = await carry.transfer.entries(place, bound=100)
     assert [(each.path, each.kind, each.size) for each in listed] == [
         ("/workspace/a", "folder", 0),
@@ -481,7 +481,7 @@ async def test_a_list_takes_a_bounded_time(carry: Carry, monkeypatch: pytest.Mon
     """Of more than can be counted, it says that there are more."""
     monkeypatch.setattr(transfer, "SECONDS", 10)
     await run(carry.kernel, "for i in range(30_000): os.close(os.open(f'{i}', os.O_CREAT))")
-    place = folder_at("/workspace", carry.kernel.provisioner)
+    place = folder_at("/workspace", carry.kernel.about)
     listed, total, whole = await carry.transfer.entries(place, bound=10, seconds=0.01)
     assert (len(listed), whole) == (10, False)
     assert total < 30_000

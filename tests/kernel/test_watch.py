@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import machine
 import pytest
@@ -126,7 +127,7 @@ async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: 
     """Unless a cell has written to it since."""
     await kernel.run("os.mkdir('given'); open('given/a', 'w').close(); open('given/b', 'w').close()")
     until = int((await kernel.run("time.time_ns()")).text)
-    watch.know(file_at("/workspace/given", kernel.provisioner), until=until)
+    watch.know(file_at("/workspace/given", kernel.about), until=until)
     await kernel.run("time.sleep(0.05); open('given/b', 'w').write('1') and None")
     _, _, files, _ = await watch.look()
     assert [each.path for each in files] == ["/workspace/given/b"]
@@ -141,17 +142,134 @@ async def test_names_that_mislead_are_shown_as_what_they_are(kernel: Kernel, wat
         path.encode()
 
 
+def requests(kernel: Kernel) -> int:
+    """How many messages the kernel was sent so far."""
+    return kernel._process.connection.session.message_count
+
+
+async def reported(kernel: Kernel, watch: Watch, code: str, *, asks: int = 0, **more: Any) -> list[str]:
+    """The files in /tmp/output that the reply to a cell told of, or so many further requests."""
+    await kernel.run(code, metadata=watch.metadata(), **more)
+    before = requests(kernel)
+    fresh, _, _, _ = await watch.look(report=kernel.report)
+    assert requests(kernel) - before == asks, kernel.report[:100]
+    return [name for name, _, _ in fresh.files]
+
+
+@pytest.mark.parametrize(
+    ("code", "more"),
+    [
+        ("open('/tmp/output/x', 'w').close()", {}),
+        ("open('/tmp/output/x', 'w').close(); 1/0", {}),
+        ("open('/tmp/output/x', 'w').close(); raise KeyboardInterrupt", {}),
+        ("open('/tmp/output/x', 'w').close(); raise SystemExit", {}),
+        ("open('/tmp/output/x', 'w').close()\nwhile True: time.sleep(0.01)", {"timeout": 0.5}),
+        ("open('/tmp/output/x', 'w').close(); signal.signal(signal.SIGINT, lambda *_: None)", {}),
+        ("%%time\nopen('/tmp/output/x', 'w').close()", {}),
+    ],
+)
+async def test_the_reply_to_a_cell_tells_what_changed(
+    kernel: Kernel, watch: Watch, code: str, more: dict[str, Any]
+) -> None:
+    """Without a second request, however the cell ends; each file once."""
+    await kernel.run("import signal; was = signal.getsignal(signal.SIGINT)")
+    await watch.look()
+    assert await reported(kernel, watch, code, **more) == ["x"]
+    assert await reported(kernel, watch, "signal.signal(signal.SIGINT, signal.default_int_handler) and None") == []
+    await kernel.run("os.unlink('/tmp/output/x')")
+
+
+async def test_a_kernel_that_nobody_asked_is_asked_once(kernel: Kernel, watch: Watch) -> None:
+    """The first cell of a kernel has a second request, and so has the first one after it was replaced."""
+    await kernel.run("shutil.rmtree('/tmp/output'); os.mkdir('/tmp/output')")
+    assert await reported(kernel, watch, "open('/tmp/output/x', 'w').close()", asks=1) == ["x"]
+    assert await reported(kernel, watch, "open('/tmp/output/y', 'w').close()") == ["y"]
+    await kernel.restart()
+    assert await reported(kernel, watch, "open('/tmp/output/x', 'w').close()", asks=1) == ["x"]
+    assert await reported(kernel, watch, "import os, shutil, time\nos.unlink('/tmp/output/x')") == []
+
+
+async def test_what_nobody_heard_is_told_again(kernel: Kernel, watch: Watch) -> None:
+    """A reply whose report is lost loses no file, nor what is no plain file; nor is one told twice."""
+    await watch.look()
+    await kernel.run("open('/tmp/output/x', 'w').close(); os.symlink('/', '/tmp/output/l')", metadata=watch.metadata())
+    await kernel.run("open('/tmp/output/y', 'w').close()", metadata=watch.metadata())
+    await kernel.run("open('/tmp/output/z', 'w').close()", metadata=watch.metadata())
+    fresh, _, _, _ = await watch.look(report=kernel.report)
+    assert sorted(name for name, _, _ in fresh.files) == ["x", "y", "z"]
+    assert fresh.odd == [("l", "link")]
+    fresh, _, _, _ = await watch.look()
+    assert (fresh.files, fresh.odd) == ([], [])
+    await kernel.run("for name in 'xyzl': os.unlink(f'/tmp/output/{name}')")
+
+
+async def test_a_report_that_is_too_long_is_asked_for(kernel: Kernel) -> None:
+    """Much is told by a request of its own, which takes more than the metadata of a reply does."""
+    watch = Watch(kernel, "/tmp/output", bound=1000)
+    await watch.look()
+    made = "for i in range(1000): open(f'/tmp/output/{i:04}' + 'é' * 120, 'w').close()"
+    assert len(await reported(kernel, watch, made, asks=1)) == 1000
+    await kernel.run("import shutil; shutil.rmtree('/tmp/output'); os.mkdir('/tmp/output')")
+
+
+HOOKS = ["lambda parent, metadata, reply: metadata",
+         "lambda parent, metadata, reply: {'nbagent': 5}",
+         "lambda parent, metadata, reply: {'nbagent': 'no JSON'}",
+         "lambda parent, metadata, reply: {'nbagent': 'null'}",
+         "lambda parent, metadata, reply: {'nbagent': '{\"number\": 1e3, \"trees\": []}'}",
+         "lambda parent, metadata, reply: {'nbagent': '{\"number\": 7, \"trees\": [{}, {}, {}, {}]}'}",
+         "lambda parent, metadata, reply: {'nbagent': '[' * 500_000}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_a_report_that_was_tampered_with_loses_nothing(kernel: Kernel, watch: Watch, hook: str) -> None:
+    """Code that puts itself in the place of what makes it has the kernel asked, as if there had been no report."""
+    await watch.look()
+    await kernel.run(f"kernel = get_ipython().kernel; was = kernel.finish_metadata; kernel.finish_metadata = {hook}")
+    assert await reported(kernel, watch, "open('/tmp/output/x', 'w').close()", asks=1) == ["x"]
+    await kernel.run("kernel.finish_metadata = was; os.unlink('/tmp/output/x')")
+    assert await reported(kernel, watch, "1") == []
+
+
+async def test_code_that_breaks_what_makes_the_report_breaks_no_reply(kernel: Kernel, watch: Watch) -> None:
+    """A module that it needs is replaced, or its own state is: the cell ends as ever, and the kernel is asked."""
+    await watch.look()
+    broken = "was = os.lstat; open('/tmp/output/x', 'w').close()\nos.lstat = None"
+    started = time.monotonic()
+    cell = await kernel.run(broken, metadata=watch.metadata())
+    assert cell.success
+    assert not kernel.report
+    assert time.monotonic() - started < 5  # the follower's patience with a kernel that doesn't answer
+    await kernel.run("os.lstat = was")
+    fresh, _, _, _ = await watch.look(report=kernel.report)
+    assert [name for name, _, _ in fresh.files] == ["x"]
+    await kernel.run("os.unlink('/tmp/output/x')")
+
+
+async def test_an_interrupt_that_comes_with_the_end_costs_no_reply(kernel: Kernel, watch: Watch) -> None:
+    """It was meant for the cell; while the report is made it would take the reply along."""
+    await watch.look()
+    late = (
+        "import signal\nwas = os.lstat\ndef slow(*args, **more):\n    os.lstat = was\n"
+        "    signal.raise_signal(signal.SIGINT); open('/tmp/output/x', 'w').close(); return was(*args, **more)\n"
+        "os.lstat = slow"
+    )
+    assert await reported(kernel, watch, late) == ["x"]
+    await kernel.run("os.unlink('/tmp/output/x')")
+
+
 LIES = ["None", "[]", "[{}, {}]", "[{}, {}, {}, {}]", "5", "[{'files': 5}] * 4",
         "[{'files': [['a', -1, 0], [1], 5], 'fresh': -1, 'total': 10**30, 'whole': True, 'odd': 5}] * 4",
         "[{'files': [['a', 1, 0]] * 1000, 'fresh': 10**30, 'total': 0, 'whole': True, 'odd': [5]}] * 4"]  # fmt: skip
 
 
+@pytest.mark.parametrize("claim", ["LIE", "{'number': 1, 'trees': LIE}", "{'number': LIE, 'trees': []}"])
 @pytest.mark.parametrize("lie", LIES)
-async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: Watch, lie: str) -> None:
+async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: Watch, lie: str, claim: str) -> None:
     """Its claims are bounded, or nothing."""
     await watch.look()
     await kernel.run(f"kept = get_ipython().kernel.__dict__['_nbagent']\nwas = dict(kept)\n"
-                     f"for key in kept: kept[key] = {{'main': lambda *_: {lie}}}")  # fmt: skip
+                     f"for key in kept: kept[key] = {{'main': lambda *_: {claim.replace('LIE', lie)}}}")  # fmt: skip
     fresh, _, files, more = await watch.look()
     await kernel.run("kept.update(was)")
     assert len(files) <= CHANGED

@@ -126,7 +126,7 @@ def test_where_all_came_from_is_in_the_metadata() -> None:
     assert found.data == [{"path": "/tmp/data/a.csv", "size": 3, "sha256": ""}]
     (turn,) = found.turns
     assert (turn.turn, turn.model, turn.replay, turn.success) == (1, "replay:r.jsonl", True, True)
-    assert turn.usage == {"input_tokens": 5, "output_tokens": 6, "calls": 2}
+    assert turn.usage == {"input_tokens": 5, "output_tokens": 6, "calls": 2, "cached_tokens": 0, "cost": None}
     assert made.cells[2].metadata.nbagent.turn == 1
     assert made.cells[2].metadata.nbagent.installed[0].sha256 == "f" * 64
     assert made.metadata.kernelspec.name == "nbagent-docker"

@@ -8,6 +8,7 @@ from typing import Any
 from nbagent.events import (
     Answered,
     Asked,
+    Cell,
     CellFinished,
     CellStarted,
     DataSeen,
@@ -25,7 +26,7 @@ from nbagent.events import (
     Usage,
     WidgetState,
 )
-from nbagent.notebook.record import Late, RecordedCell, RecordedTurn, Recording, record
+from nbagent.notebook.record import Late, Recording, record
 
 PACKAGE = Package("humanize", "4.17.0", "0" * 64)
 
@@ -75,12 +76,12 @@ def test_turns_and_cells_stand_in_the_order_in_which_they_began() -> None:
         finished(3),
         Asked(turn=2, question="two?"),
     )
-    order = [item.turn if isinstance(item, RecordedTurn) else -getattr(item, "cell", 0) for item in recording.items]
+    order = [item.turn if isinstance(item, Asked) else -getattr(item, "cell", 0) for item in recording.items]
     assert order == [-1, 1, -2, -3, 2]
-    one, two = recording.turns
-    assert (one.answer, one.success, one.seconds) == ("one.", True, 4.0)
-    assert one.usage == {"input_tokens": 1, "output_tokens": 2, "calls": 3}
-    assert (two.answer, two.success) == (None, False)
+    (one,) = recording.answers.values()
+    assert [each.question for each in recording.questions] == ["one?", "two?"]
+    assert (one.turn, one.text, one.success, one.seconds) == (1, "one.", True, 4.0)
+    assert one.usage == Usage(1, 2, 3)
 
 
 def test_how_a_session_was_started_and_its_data_are_kept() -> None:
@@ -134,8 +135,8 @@ def test_late_output_goes_to_its_cell() -> None:
     late = [LateOutput(cell=1, output=stream(text), during=during) for text, during in (("b", 2), ("c", 2), ("d", 0))]
     recording = told(started(1), finished(1, stream("a")), started(2), *late[:2], finished(2), late[2])
     assert [cell.outputs for cell in recording.cells] == [[stream("a")], []]
-    assert recording.cells[0].late == [Late(stream("bc"), 2), Late(stream("d"), 0)]
-    assert recording.cells[0].all_outputs == [stream("a"), stream("bc"), stream("d")]
+    assert recording.late == {1: [Late(stream("bc"), 2), Late(stream("d"), 0)]}
+    assert recording.outputs(recording.cells[0]) == [stream("a"), stream("bc"), stream("d")]
 
 
 def test_an_update_reaches_every_display_of_that_name() -> None:
@@ -164,7 +165,7 @@ def test_an_update_changes_those_cells_that_it_is_told_of() -> None:
         OutputUpdated(cell=2, display_id="x", data={"text/plain": "newer"}, during=0, changed=[2]),
     )
     assert [cell.outputs[0]["data"]["text/plain"] for cell in recording.cells] == ["a", "newer"]
-    assert [cell.changed for cell in recording.cells] == [{}, {0: 0}]
+    assert recording.updated == {(2, 0): 0}
 
 
 def test_events_are_left_as_they_are() -> None:
@@ -215,7 +216,7 @@ def test_events_of_nothing_known_are_passed_over() -> None:
         Answered(turn=1, text="", success=True, attempts=0),
         started(2),
     )
-    assert recording.items == [RecordedCell(2, 0, "1")]
+    assert recording.items == [Cell(cell=2, code="1", status="running")]
 
 
 def test_uploads_stand_where_they_came() -> None:
@@ -231,6 +232,6 @@ def test_uploads_stand_where_they_came() -> None:
     )
     recording = told(start, started(1), finished(1), ups[0], started(2), finished(2), ups[1], ups[2])
     kinds = [type(item).__name__ for item in recording.items]
-    assert kinds == ["RecordedCell", "RecordedUpload", "RecordedCell", "RecordedUpload", "RecordedUpload"]
+    assert kinds == ["CellFinished", "FileUploaded", "CellFinished", "FileUploaded", "FileUploaded"]
     assert recording.uploads == ups
     assert recording.needed == [DataSeen("/tmp/data/b", "/far/b", 2), given]

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from nbagent.errors import UsageError
-from nbagent.events import CellStatus
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell, CellStatus
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read
 
 

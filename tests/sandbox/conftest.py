@@ -16,7 +16,7 @@ from packages.index import index, make, own_uv, site  # noqa: F401
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck.aims import Aims, prepared
 from nbagent.selfcheck.check import Outcome, check

@@ -12,14 +12,15 @@ from typing import Any
 import machine
 import pytest
 from sandbox.conftest import Attacked
+from sandbox.inner import sandbox_of
 
 from nbagent.errors import DataError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import MIB, TrustLevel, trust_for
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mirror import SMALL
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.data.tree import Why
-from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.selfcheck import files_inside, network_inside, programs_inside
 from nbagent.selfcheck.aims import SAME_EVERYWHERE
@@ -240,7 +241,7 @@ print(json.dumps([found, [open("/tmp/data/" + name).read() == name for name in f
         private.write_text("a,b\n1,2\n")
         private.chmod(0o600)
         async with Kernel(engine, SandboxSpec(data=(Mount(private, "/tmp/data/private.csv"),))) as kernel:
-            scratch = kernel.provisioner.scratch
+            scratch = sandbox_of(kernel).scratch
             assert await value(kernel, "import json; print(json.dumps(open('/tmp/data/private.csv').read()))")
             assert not scratch.stat().st_mode & 0o077, "another user of the host could read the copy"
             writing = await kernel.run("open('/tmp/data/private.csv', 'a')")
@@ -284,7 +285,7 @@ print(json.dumps(found))
                 "clone/sub/b.csv": "b",
                 "sub/b.csv": "b",
             }
-            left_out = kernel.provisioner.shown.left_out
+            left_out = sandbox_of(kernel).shown.left_out
         assert left_out == {
             Why.HIDDEN: ["clone/.git", "clone/sub/.env", "sub/.env"],
             Why.SPECIAL: ["clone/sub/pipe", "sub/pipe"],
@@ -341,7 +342,7 @@ print(json.dumps(found))
         other = Kernel(engine)
         try:
             await kernel.start()
-            folder, scratch = kernel.provisioner.lease.folder, kernel.provisioner.scratch
+            folder, scratch = kernel.about.folder, sandbox_of(kernel).scratch
             await kernel.detach()
             (clone / "meanwhile.csv").write_text("m")
             (clone / ".env").write_text("secret")
@@ -364,7 +365,7 @@ print(json.dumps(found))
         (elsewhere / "large").write_bytes(b"1" * (2 * SMALL))
         look = "import json; print(json.dumps(open('/tmp/data/large').read(1)))"
         async with Kernel(engine, SandboxSpec(data=(Mount(elsewhere, "/tmp/data"),))) as kernel:
-            assert [each.target for each in kernel.provisioner.shown.mounts] == ["/tmp/data", "/tmp/data/large"]
+            assert [each.target for each in sandbox_of(kernel).shown.mounts] == ["/tmp/data", "/tmp/data/large"]
             assert await value(kernel, look) == "1"
             (elsewhere / "new").write_bytes(b"2" * (2 * SMALL))
             (elsewhere / "new").replace(elsewhere / "large")
@@ -553,16 +554,15 @@ print(json.dumps([total, int(numpy.ones((99, 99)).dot(numpy.ones(99))[0])]))
         assert time.monotonic() - started < 4
 
     async def test_ending_twice_is_ending_once(self, engine: Engine) -> None:
-        """`kill`, `wait` and `cleanup` can be called again by a client that isn't sure."""
+        """`end`, `wait` and `close` can be called again by a client that isn't sure."""
         kernel = Kernel(engine)
         await kernel.start()
-        provisioner = kernel.provisioner
+        sandbox = sandbox_of(kernel)
         for _ in range(2):
-            await provisioner.kill()
-            assert await provisioner.wait() == -9
-            await provisioner.cleanup()
-        assert await provisioner.poll() == -9
-        assert not provisioner.has_process
+            await sandbox.end()
+            assert (await sandbox.wait()).code == -9
+            await sandbox.close()
+        assert await sandbox.poll() == sandbox.last_exit
         await kernel.stop()
         await kernel.stop()
 
@@ -571,7 +571,7 @@ print(json.dumps([total, int(numpy.ones((99, 99)).dot(numpy.ones(99))[0])]))
         async with Kernel(engine) as kernel:
             process = self.process(kernel)
             assert (await kernel.run("x = b'x' * 1_500_000_000")).success
-            folder = kernel.provisioner.handoff.folder.name  # type: ignore[union-attr]
+            folder = sandbox_of(kernel).handoff.folder.name  # type: ignore[union-attr]
         assert not list(Path("/sys/fs/cgroup").glob(f"*/nbagent/{folder}"))
         assert not Path(f"/proc/{process}").exists()
 

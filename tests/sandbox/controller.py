@@ -22,7 +22,7 @@ async def main(engine, keep, code):
     await kernel.start()
     cell = await kernel.run(code)
     assert cell.success, cell.outputs
-    print(json.dumps(str(kernel.provisioner.lease.folder)), flush=True)
+    print(json.dumps(str(kernel.about.folder)), flush=True)
     await asyncio.sleep(1000)
 
 asyncio.run(main(sys.argv[1], float(sys.argv[2]), sys.argv[3]))

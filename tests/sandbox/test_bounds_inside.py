@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jupyter_client.session import Session
 
 from nbagent.sandbox.inside import bounds_inside
-from nbagent.sandbox.inside.bounds_inside import MAX_BUFFERS, MAX_CONTENT, MAX_WEIGHT, bounded, shorten, weight
+from nbagent.sandbox.inside.bounds_inside import MAX_BUFFERS, MAX_CONTENT, MAX_WEIGHT, bounded, is_wide, shorten, weight
 
 BIG = "x" * (bounds_inside.MAX_VALUE + 1)
 
@@ -70,10 +70,11 @@ def test_text_alone(session: Any) -> None:
         {f"text/{n}": "x" * 20_000_000 for n in range(5)},
         {"text/html": "\0" * 20_000_000, "text/latex": "x"},
         {"text/html": "\N{GRINNING FACE}" * 20_000_000},
+        {"text/html": "x" * 30_000_000 + "\N{GRINNING FACE}", "text/latex": "x"},
         {"application/json": {"a": ["x" * 1000] * 60_000}},
         {"application/json": [[]] * 4_000_000},
     ],
-    ids=["many", "escaped", "four bytes each", "JSON", "heavy JSON"],
+    ids=["many", "escaped", "four bytes each", "wide by one", "JSON", "heavy JSON"],
 )
 def test_what_is_too_large_together(session: Any, data: dict[str, Any]) -> None:
     """The largest representations go, until the rest fits."""
@@ -84,6 +85,20 @@ def test_what_is_too_large_together(session: Any, data: dict[str, Any]) -> None:
     assert set(gone) | set(found["data"]) >= set(data)
     assert found["data"]["text/plain"].count("[left out: ") == len(gone)
     assert len(found["data"]) > 1 or len(data) == 1
+
+
+def test_a_wide_character_elsewhere_is_counted(session: Any) -> None:
+    """What is sent is never more than what is taken, whichever representation makes it so."""
+    data = {"text/html": "x" * 30_000_000, "text/plain": "\N{GRINNING FACE}", "text/latex": "x"}
+    found = sent(session, "display_data", {"data": data, "metadata": {}})
+    assert found is not None
+    assert set(found["data"]) == {"text/plain", "text/latex"}
+    narrow = sent(session, "display_data", {"data": {**data, "text/plain": "é"}, "metadata": {}})
+    assert narrow is not None
+    assert len(narrow["data"]["text/html"]) == 30_000_000
+    assert is_wide(b'{"a":"\\ud83d\\ude00"}')
+    assert is_wide('"\N{GRINNING FACE}"'.encode())
+    assert not is_wide('"é\\u001b\N{HANGUL SYLLABLE HAN}"'.encode())
 
 
 def test_metadata_does_not_pass_either(session: Any) -> None:

@@ -15,12 +15,13 @@ import machine
 import pytest
 from machine import works
 from sandbox.contract import Holds
+from sandbox.inner import sandbox_of
 
 import nbagent
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines.bwrap_arguments import HIDDEN
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.spec import SandboxSpec
@@ -37,7 +38,7 @@ class TestBubblewrap(Holds):
 
     def process(self, kernel: Kernel) -> int:
         """Bubblewrap itself, which joined the group before it became it."""
-        return kernel.provisioner._process.pid  # type: ignore[attr-defined,no-any-return]
+        return sandbox_of(kernel).instance._process.pid
 
 
 USER = 54_321

@@ -16,7 +16,7 @@ from nbagent.events import CommandRun
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import supervisor
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.inside.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND
 from nbagent.sandbox.inside.commands_inside import UNREADABLE as HIDDEN
 from nbagent.sandbox.limits import seccomp
@@ -155,7 +155,7 @@ async def test_process_1_rests_when_a_shell_has_ended(watched: Watched) -> None:
 async def open_and_leave_a_shell(watched: Watched) -> None:
     """Start one, and end it."""
     master, slave = pty.openpty()
-    with supervisor.open_shell(watched.kernel.provisioner.lease.folder, slave) as connection:
+    with supervisor.open_shell(watched.kernel.about.folder, slave) as connection:
         os.close(slave)
         os.write(master, b"exit 0\n")
         assert await asyncio.to_thread(supervisor.shell_exit, connection) == 0
@@ -166,7 +166,7 @@ async def test_a_shell_is_watched_as_well(watched: Watched) -> None:
     """What a person does in `nbagent shell` is told like what the code does."""
     seen = len(watched.told)
     master, slave = pty.openpty()
-    with supervisor.open_shell(watched.kernel.provisioner.lease.folder, slave) as connection:
+    with supervisor.open_shell(watched.kernel.about.folder, slave) as connection:
         os.close(slave)
         os.write(master, b"/bin/ls -d /workspace; exit 0\n")
         assert await asyncio.to_thread(supervisor.shell_exit, connection) == 0

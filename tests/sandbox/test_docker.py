@@ -15,13 +15,13 @@ import machine
 import pytest
 from machine import works
 from sandbox.contract import Holds
+from sandbox.inner import sandbox_of
 
 from nbagent.errors import EngineUnavailable, EnvironmentMissing, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import daemon
-from nbagent.sandbox.engines.docker import _controls
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.needs("docker")
@@ -42,7 +42,7 @@ class TestDocker(Holds):
         """The container's first process."""
         client = docker.APIClient()
         try:
-            found = client.inspect_container(kernel.provisioner._container)  # type: ignore[attr-defined]
+            found = client.inspect_container(sandbox_of(kernel).instance.id)
             return int(found["State"]["Pid"])
         finally:
             client.close()
@@ -144,7 +144,7 @@ async def test_a_container_that_is_removed_is_a_death(engine: Engine) -> None:
     async with Kernel(engine) as kernel:
         running = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
         await asyncio.sleep(0.3)
-        remove([kernel.provisioner._container])  # type: ignore[attr-defined]
+        remove([sandbox_of(kernel).instance.id])
         cell = await asyncio.wait_for(running, 20)
         assert cell.status == "died"
         assert (await kernel.run("1 + 1")).text == "2"
@@ -172,7 +172,7 @@ async def test_a_runtime_can_be_chosen(engine: Engine, monkeypatch: pytest.Monke
     async with Kernel(engine) as kernel:
         assert (await kernel.run("1 + 1")).text == "2"
         client = docker.APIClient()
-        found = client.inspect_container(kernel.provisioner._container)  # type: ignore[attr-defined]
+        found = client.inspect_container(sandbox_of(kernel).instance.id)
         client.close()
     assert found["HostConfig"]["Runtime"] == OTHER_RUNC
 
@@ -209,7 +209,7 @@ def test_a_runtime_is_what_its_program_is(name: str, path: str, kernel: str, is_
 def test_nothing_is_claimed_of_another_kernel() -> None:
     """That it heeds the outer filter, or tells which programs are executed."""
     runtime = daemon.Runtime("runsc", "gVisor, a kernel of its own", False)
-    controls = {each.name: each for each in _controls({}, runtime)}
+    controls = {each.name: each for each in daemon.controls({}, runtime)}
     assert not controls["commands"].enforced
     assert "the runtime's own kernel" in controls["system calls"].how
 

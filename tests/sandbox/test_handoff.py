@@ -19,7 +19,9 @@ import pytest
 from nbagent.errors import InstallRefused, SandboxError
 from nbagent.sandbox import handoff as module
 from nbagent.sandbox import supervisor
-from nbagent.sandbox.handoff import CHANNELS, PROGRAMS, TAIL, Handoff, InstallHook, open_output
+from nbagent.sandbox.channels.endpoint import CHANNELS
+from nbagent.sandbox.contract import InstallHook
+from nbagent.sandbox.handoff import PROGRAMS, TAIL, Handoff, open_output
 from nbagent.sandbox.leases.lease import Lease, runtime_root
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -90,8 +92,8 @@ def test_the_first_caller_gets_the_sockets(handoff: Handoff) -> None:
     """Sockets that listen already, where clients are told to connect, with the key and the configuration."""
     config, descriptors = take(handoff)
     assert config["more"] == 1
-    assert config["key"].encode() == handoff.connection_info["key"]
-    places = [f"{handoff.connection_info['ip']}-{number}" for number in config["ports"].values()]
+    assert config["key"].encode() == handoff.endpoint.connection_info["key"]
+    places = [f"{handoff.endpoint.connection_info['ip']}-{number}" for number in config["ports"].values()]
     assert len(places) == 5
     for place, descriptor in zip([*places, str(handoff.folder / supervisor.SOCKET)], descriptors, strict=True):
         with socket.socket(fileno=descriptor) as listening, socket.socket(socket.AF_UNIX) as client:
@@ -261,10 +263,10 @@ def test_what_is_not_text_is_shown_as_well_as_can_be() -> None:
 
 def test_a_restart_keeps_what_clients_know(handoff: Handoff) -> None:
     """Paths and key stay the same over a restart; the new kernel gets new sockets at the same places."""
-    before = handoff.connection_info
+    before = handoff.endpoint.connection_info
     taken(handoff)
     handoff.open({})
-    assert handoff.connection_info == before
+    assert handoff.endpoint.connection_info == before
     assert len([os.close(each) for each in take(handoff)[1]]) == 6
 
 

@@ -15,8 +15,8 @@ from nbagent import store
 from nbagent.errors import DataError
 from nbagent.events import DataSeen
 from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import DATA, Mount, for_client, named
-from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 

@@ -12,7 +12,7 @@ from sandbox.contract import value
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.layout import SHELLS
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -17,12 +17,13 @@ import docker
 import machine
 import pytest
 from sandbox.controller import abandoned_sandbox, controller
+from sandbox.inner import sandbox_of
 from sandbox.test_supervisor import ended, run, take_over
 
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import supervisor
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import bubblewrap
 from nbagent.sandbox.engines.docker import LABEL, LEASE_LABEL, PLACE_LABEL, USER_LABEL
 from nbagent.sandbox.engines.image import default_tag
@@ -131,12 +132,11 @@ async def test_take_overs_are_not_swept_up(engine: Engine) -> None:
     """Who takes over gets it, though others look at it all the time; then it is held."""
     folder = abandoned_sandbox(engine.name, keep=300)
     with Sweeping() as sweeping:
-        manager, provisioner = await take_over(engine, folder)
-        assert await run(manager, "x") == "42"
+        sandbox = await take_over(engine, folder)
+        assert await run(sandbox, "x") == "42"
     assert sweeping.removed == []
-    await provisioner.kill()
-    await provisioner.wait()
-    await manager.cleanup_resources()
+    await sandbox.end()
+    await sandbox.close()
 
 
 async def test_terms_that_nobody_can_read(engine: Engine) -> None:
@@ -237,10 +237,10 @@ async def test_a_runtime_folder_that_goes_under_us(engine: Engine) -> None:
     """The end of a login removes it: what runs goes on, and a new kernel gets a new one, packages and all."""
     async with Kernel(engine) as kernel:
         await kernel.run("x = 1")
-        site = kernel.provisioner.site
+        site = sandbox_of(kernel).site
         (site / "kept.py").write_text("y = 5")
         shutil.rmtree(lease.runtime_root())
         assert (await kernel.run("x")).text == "1"
         assert (await kernel.run("import os; os._exit(1)")).status == "died"
         assert (await kernel.run("import kept; kept.y")).text == "5"
-        assert kernel.provisioner.site == site
+        assert sandbox_of(kernel).site == site

@@ -151,9 +151,9 @@ def weak_docker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A daemon on a machine without the controllers of CPU and processes: it would only warn of that."""
     asked = daemon.info
     monkeypatch.setattr(daemon, "info", lambda client: asked(client) | {"CpuCfsQuota": False, "PidsLimit": False})
-    daemon.shared_info.cache_clear()
+    daemon.forget()
     yield
-    daemon.shared_info.cache_clear()
+    daemon.forget()
 
 
 @pytest.fixture

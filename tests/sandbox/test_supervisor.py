@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import machine
 import pytest
 import pytest_asyncio
-from jupyter_client import AsyncKernelManager
+from jupyter_client import AsyncKernelClient
 from sandbox.contract import value
 from sandbox.controller import abandoned_sandbox, controller
 
@@ -24,8 +25,7 @@ from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import supervisor
-from nbagent.sandbox.base import SandboxProvisioner
-from nbagent.sandbox.engine import Engine, kernel_specs
+from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -42,7 +42,7 @@ async def kernel(engine: Engine) -> AsyncIterator[Kernel]:
 
 def folder_of(kernel: Kernel) -> Path:
     """Where the sandbox's socket is."""
-    return kernel.provisioner.lease.folder
+    return kernel.about.folder
 
 
 def ended(folder: Path, *, within: float) -> bool:
@@ -264,35 +264,38 @@ for _ in range(4):
 async def test_nobody_s_output_wedges_nobody(engine: Engine) -> None:
     """Programs that print without end while nobody reads stop neither the kernel nor who takes it over."""
     code = "import os, threading\nx = 42\nthreading.Thread(target=os.system, args=('yes',)).start()"
-    manager, provisioner = await take_over(engine, abandoned_sandbox(engine.name, keep=60, code=code))
-    assert await run(manager, "x") == "42"
-    await provisioner.kill()
-    await provisioner.wait()
-    await manager.cleanup_resources()
+    sandbox = await take_over(engine, abandoned_sandbox(engine.name, keep=60, code=code))
+    assert await run(sandbox, "x") == "42"
+    await sandbox.end()
+    await sandbox.close()
 
 
-async def take_over(engine: Engine, folder: Path) -> tuple[AsyncKernelManager, SandboxProvisioner]:
+async def take_over(engine: Engine, folder: Path) -> Sandbox:
     """What a session does that takes a sandbox over."""
-    lease = leases.Lease.take_over(folder)
-    manager = AsyncKernelManager(kernel_name=engine.kernel_name, kernel_spec_manager=kernel_specs(engine))
-    await manager.start_kernel(sandbox=lease.terms.spec, lease=lease)
-    assert isinstance(manager.provisioner, SandboxProvisioner)
-    return manager, manager.provisioner
+    sandbox = engine.sandbox(Hooks())
+    await sandbox.take_over(leases.Lease.take_over(folder))
+    return sandbox
 
 
-async def run(manager: AsyncKernelManager, code: str) -> str:
-    """What a cell shows, through a client of its own."""
-    client = manager.client()
+@contextlib.contextmanager
+def client_of(sandbox: Sandbox) -> Iterator[AsyncKernelClient]:
+    """A client of Jupyter's, connected to its kernel."""
+    client = AsyncKernelClient()
+    client.load_connection_info(sandbox.endpoint.connection_info)
     client.start_channels(stdin=False, hb=False)
+    yield client
+    client.stop_channels()
+
+
+async def run(sandbox: Sandbox, code: str) -> str:
+    """What a cell shows, through a client of its own."""
     said: list[str] = []
 
     def hear(message: dict[str, dict[str, dict[str, str]]]) -> None:
         said.append(str(message["content"].get("data", {}).get("text/plain", "")))
 
-    try:
+    with client_of(sandbox) as client:
         await client.execute_interactive(code, timeout=20, allow_stdin=False, output_hook=hear)
-    finally:
-        client.stop_channels()
     return "".join(said)
 
 
@@ -300,14 +303,14 @@ async def test_a_sandbox_is_taken_over_with_its_variables(engine: Engine, leftov
     """After the controller's death another one goes on: same variables, same packages, installs, and a clean end."""
     before = leftovers()
     folder = abandoned_sandbox(engine.name, keep=60, code="x = 42")
-    manager, provisioner = await take_over(engine, folder)
-    assert await run(manager, "x + 1") == "43"
-    assert await provisioner.poll() is None
+    sandbox = await take_over(engine, folder)
+    assert await run(sandbox, "x + 1") == "43"
+    assert await sandbox.poll() is None
     # ... it is owned again, so that its time doesn't run on ...
     assert await asyncio.to_thread(_seconds_left, folder) is None
-    await provisioner.kill()
-    assert await asyncio.wait_for(provisioner.wait(), 10) == -signal.SIGKILL
-    await manager.cleanup_resources()
+    await sandbox.signal(signal.SIGKILL)
+    assert (await asyncio.wait_for(sandbox.wait(), 10)).code == -signal.SIGKILL
+    await sandbox.close()
     assert set(leftovers()) <= set(before)
 
 
@@ -320,13 +323,11 @@ def _seconds_left(folder: Path) -> float | None:
 @pytest.mark.parametrize(("code", "status"), [("import os; os._exit(137)", 137), ("import os; os.abort()", -6)])
 async def test_the_end_of_one_that_was_taken_over_is_told(engine: Engine, code: str, status: int) -> None:
     """How the kernel ended reaches the new controller too, and an exit code above 128 is no signal."""
-    manager, provisioner = await take_over(engine, abandoned_sandbox(engine.name, keep=60))
-    client = manager.client()
-    client.start_channels(stdin=False, hb=False)
-    client.execute(code)
-    assert await asyncio.wait_for(provisioner.wait(), 20) == status
-    client.stop_channels()
-    await manager.cleanup_resources()
+    sandbox = await take_over(engine, abandoned_sandbox(engine.name, keep=60))
+    with client_of(sandbox) as client:
+        client.execute(code)
+        assert (await asyncio.wait_for(sandbox.wait(), 20)).code == status
+    await sandbox.close()
 
 
 async def test_one_that_has_ended_is_not_taken_over(engine: Engine) -> None:
@@ -348,11 +349,10 @@ async def test_a_take_over_that_fails_leaves_the_sandbox(engine: Engine, monkeyp
         patch.setattr("nbagent.sandbox.environment.environment.name_lease", _no_room)
         with pytest.raises(SandboxError, match="No space left"):
             await take_over(engine, folder)
-    manager, provisioner = await take_over(engine, folder)
-    assert await run(manager, "x") == "42"
-    await provisioner.kill()
-    await provisioner.wait()
-    await manager.cleanup_resources()
+    sandbox = await take_over(engine, folder)
+    assert await run(sandbox, "x") == "42"
+    await sandbox.end()
+    await sandbox.close()
 
 
 def _no_room(*_: object) -> None:

@@ -18,7 +18,7 @@ from sandbox.controller import abandoned_sandbox
 
 from nbagent.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.leases import place
 from nbagent.sandbox.leases.reaper import sweep
@@ -69,7 +69,7 @@ async def test_two_sandboxes_are_two_users(engine: Engine) -> None:
     """They differ, each has a name and a home; a restart keeps the user; at the end it is nobody's again."""
     async with Kernel(engine) as one, Kernel(engine) as other:
         kernels = (one, other)
-        first, second = [kernel.provisioner.user_id for kernel in kernels]
+        first, second = [kernel.about.user[0] for kernel in kernels]
         assert first != second
         assert {first, second} <= taken() & set(users.WIDE)
         for kernel, uid in zip(kernels, (first, second), strict=True):
@@ -92,13 +92,13 @@ async def test_who_takes_over_takes_the_user_over(engine: Engine) -> None:
     assert await asyncio.to_thread(sweep) == []
     kernel = Kernel(engine)
     await kernel.take_over(folder)
-    assert (await value(kernel, WHO))["ids"] == [kernel.provisioner.user_id] == [uid]
+    assert (await value(kernel, WHO))["ids"] == [kernel.about.user[0]] == [uid]
     await kernel.restart()
     assert (await value(kernel, WHO))["ids"] == [uid]
     await kernel.detach()
     assert uid in taken()
     await kernel.take_over(folder)
-    assert kernel.provisioner.user_id == uid
+    assert kernel.about.user[0] == uid
     await kernel.stop()
     assert uid not in taken()
 
@@ -117,13 +117,13 @@ async def test_the_dead_give_theirs_back(engine: Engine) -> None:
 async def test_a_lease_that_goes_under_a_sandbox(engine: Engine) -> None:
     """Whoever removed its folder: nobody gets the user of a sandbox that still runs, and its next kernel has one."""
     async with Kernel(engine) as kernel:
-        uid = kernel.provisioner.user_id
-        shutil.rmtree(kernel.provisioner.lease.folder)
+        uid = kernel.about.user[0]
+        shutil.rmtree(kernel.about.folder)
         assert await asyncio.to_thread(users.sweep, leases.runtime_root()) == []
         assert uid in taken()
         assert (await kernel.run("import os; os._exit(1)")).status == "died"
         (another,) = (await value(kernel, WHO))["ids"]
-        assert another == kernel.provisioner.user_id
+        assert another == kernel.about.user[0]
         assert another in taken()
     await machine.swept()
     assert not {uid, another} & taken()

@@ -16,7 +16,7 @@ from sandbox.contract import value
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.inside import watch_inside
 from nbagent.sandbox.inside.watch_inside import BOUNDS, Watch
 from nbagent.sandbox.spec import SandboxSpec

@@ -17,11 +17,10 @@ from egress.callers import wait_for
 from egress.world import EVIL, HOST, NAME_SERVER, PRIVATE, PRIVATE_6, PUBLIC, PUBLIC_6, World
 from jupyter_client import AsyncKernelManager
 
-from nbagent.events import Event, HostAsked, HostDecided
-from nbagent.kernel.cell import text_of
+from nbagent.events import Event, HostAsked, HostDecided, text_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.policy import TrustLevel, trust_for
-from nbagent.sandbox.engine import Engine, kernel_specs
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 Result = TypeVar("Result")
@@ -297,7 +296,7 @@ async def main():
     kernel = Kernel(engines()[sys.argv[1]], SandboxSpec(trust=trust, keep=60))
     await kernel.start()
     await kernel.run("kept = 'variables'")
-    print(kernel.provisioner.lease.folder, flush=True)
+    print(kernel.about.folder, flush=True)
     await asyncio.sleep(600)
 asyncio.run(main())
 """
@@ -395,7 +394,7 @@ with socket.socket() as s:
 def test_the_end_of_a_session_ends_the_proxy(other: Callable[..., Sandbox]) -> None:
     """Its thread goes with the sandbox."""
     one = other("example.org", level=TrustLevel.SANDBOXED)
-    socket_path = one.kernel.provisioner.lease.folder / "in" / "egress.sock"
+    socket_path = one.kernel.about.folder / "in" / "egress.sock"
     assert socket_path.exists()
     running = proxies()
     one.do(one.kernel.stop())
@@ -410,7 +409,7 @@ def test_any_client_gets_it(engine: Engine, world: World, monkeypatch: pytest.Mo
     said: list[str] = []
 
     async def session() -> None:
-        manager = AsyncKernelManager(kernel_name=engine.kernel_name, kernel_spec_manager=kernel_specs(engine))
+        manager = AsyncKernelManager(kernel_name=engine.kernel_name)
         await manager.start_kernel()
         client = manager.client()
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell
 from nbagent.selfcheck.check import AFTERWARDS, MODULES, PROBES
 from nbagent.selfcheck.probe import Finding, Probe, Verdict, excused, judge
 

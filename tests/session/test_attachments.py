@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nbagent.errors import DataError
-from nbagent.kernel.cell import Cell
-from nbagent.session.answer import pictures
+from nbagent.events import Cell, pictures
 from nbagent.session.session import Session
 
 PNG = b"\x89PNG\r\n\x1a\n1234"

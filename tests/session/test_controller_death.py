@@ -22,7 +22,7 @@ from nbagent import store
 from nbagent.events import CellFinished, Record
 from nbagent.notebook import export
 from nbagent.notebook.record import record
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.leases import reaper
 
 DEATHS = int(os.environ.get("NBAGENT_TEST_DEATHS", "4"))

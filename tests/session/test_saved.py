@@ -19,8 +19,8 @@ from nbagent.errors import StoreError, UsageError
 from nbagent.events import Answered, CellFinished, CellStarted, Record, SessionResumed, StateLost
 from nbagent.notebook.record import Recording, record
 from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.leases import reaper
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session import saved

@@ -22,6 +22,7 @@ from program import TABLE, call, environment, replies
 from nbagent import BlockingSession, Limits, Session, store
 from nbagent.errors import ModelError, ReplayError, StoreError, UsageError
 from nbagent.events import (
+    Answer,
     Answered,
     Asked,
     CellFinished,
@@ -35,7 +36,6 @@ from nbagent.events import (
 from nbagent.notebook.record import record
 from nbagent.policy import TrustLevel
 from nbagent.sandbox.leases import reaper
-from nbagent.session.answer import Answer
 from nbagent.session.inputs import MAX_QUESTION
 
 ENGINE = "bubblewrap"

@@ -18,13 +18,13 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.middleware.approve import approved_by
-from nbagent.agent.runs import CellView, Runs
+from nbagent.agent.runs import Runs
 from nbagent.agent.tools import tool_cells
 from nbagent.agent.tools.any_tool import AnyTool
 from nbagent.agent.tools.python import source_of
 from nbagent.agent.view import plain, render
 from nbagent.errors import ForgeError, InstallError, StoreError
-from nbagent.events import Event, ToolRefused
+from nbagent.events import Cell, Event, ToolRefused
 from nbagent.forge import Draft, Listed, Tool, ToolForge, source
 from nbagent.forge.adapter import drafts_of
 from nbagent.safety.actions import Action, of_cell
@@ -296,7 +296,7 @@ def _edited(draft: Draft, *, code: str, tests: str) -> Draft:
     )
 
 
-def _is_gone(cell: CellView, name: str) -> bool:
+def _is_gone(cell: Cell, name: str) -> bool:
     """Whether a call found no tool: its name is unknown, or something else's now. Nothing of the tool has run then."""
     error = next((each for each in cell.outputs if each.get("output_type") == "error"), {})
     words, lines = str(error.get("evalue", "")), map(str, error.get("traceback", []))

@@ -5,11 +5,14 @@ Everything else about a provider is its LangChain integration's business. Nothin
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import os
 import urllib.parse
 from typing import Any, NamedTuple
+
+from nbagent import compat
 
 SILENCE = 600.0
 """Seconds without a byte after which a reply is given up: a model that thinks first, or is loaded first, sends none."""
@@ -35,8 +38,8 @@ class Provider(NamedTuple):
     """The base URL without them."""
     extra: str = ""
     """The extra of nbagent that brings the module; without one, its own distribution is named."""
-    close: str = ""
-    """The chat model's coroutine function that closes its connections, as attributes from it on."""
+    client: str = ""
+    """Where a chat model has the client that it asks with, as attributes from it on."""
 
     @property
     def installed(self) -> bool:
@@ -72,14 +75,14 @@ PROVIDERS = {
         urls=("ANTHROPIC_BASE_URL",),
         home="https://api.anthropic.com",
         extra="anthropic",
-        close="_async_client.close",
+        client=compat.ANTHROPIC_CLIENT.name,
     ),
     "openai": Provider(
         "langchain_openai",
         keys=("OPENAI_API_KEY",),
         urls=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         home="https://api.openai.com/v1",
-        close="root_async_client.close",
+        client="root_async_client",
     ),
     "google_genai": Provider(
         "langchain_google_genai",
@@ -87,7 +90,7 @@ PROVIDERS = {
         urls=("GOOGLE_GEMINI_BASE_URL",),
         home="https://generativelanguage.googleapis.com",
         extra="google",
-        close="client.aio.aclose",
+        client="client.aio",
     ),
     "groq": Provider(
         "langchain_groq",
@@ -95,7 +98,7 @@ PROVIDERS = {
         urls=("GROQ_BASE_URL", "GROQ_API_BASE"),
         home="https://api.groq.com",
         extra="groq",
-        close="async_client._client.close",
+        client=f"async_client.{compat.GROQ_CLIENT.name}",
     ),
     "openrouter": Provider(
         "langchain_openrouter",
@@ -103,7 +106,7 @@ PROVIDERS = {
         urls=("OPENROUTER_BASE_URL", "OPENROUTER_API_BASE"),
         home="https://openrouter.ai/api/v1",
         extra="openrouter",
-        close="client.sdk_configuration.async_client.aclose",
+        client="client.sdk_configuration.async_client",
     ),
     "ollama": Provider(
         "langchain_ollama",
@@ -111,7 +114,7 @@ PROVIDERS = {
         urls=("OLLAMA_HOST",),
         home=OLLAMA,
         extra="ollama",
-        close="_async_client.close",
+        client=compat.OLLAMA_CLIENT.name,
     ),
 }
 
@@ -184,14 +187,8 @@ _SPECIAL = {
 }
 
 
-_ANTHROPIC_EVENT = "_make_message_chunk_from_anthropic_event"
-
-
 def settle(name: str, chat: Any) -> None:
-    """Set up what a chat model has no option for.
-
-    OpenRouter's client would try again for an hour, silently. Anthropic tells at the beginning of a stream what was
-    read, which langchain-anthropic passes on only with its end: for a reply that is cut, it is watched for.
+    """Set up what a chat model has no option for: OpenRouter's client would try again for an hour, silently.
 
     Args:
         name: Its provider.
@@ -202,17 +199,12 @@ def settle(name: str, chat: Any) -> None:
 
         none = BackoffStrategy(initial_interval=0, max_interval=0, exponent=0, max_elapsed_time=0)
         chat.client.sdk_configuration.retry_config = RetryConfig("none", none, retry_connection_errors=False)
-    if name == "anthropic" and hasattr(chat, _ANTHROPIC_EVENT):
-        from nbagent.agent.providers.watch import started
 
-        read = getattr(chat, _ANTHROPIC_EVENT)
 
-        def watched(event: Any, *args: Any, **kwargs: Any) -> Any:
-            if event.type == "message_start":
-                started(getattr(event.message, "usage", None))
-            return read(event, *args, **kwargs)
-
-        chat.__dict__[_ANTHROPIC_EVENT] = watched  # a model of pydantic's takes no attributes
+def client_of(name: str, chat: Any) -> Any:
+    """The client that a provider's chat model asks with, and nobody else does; None if it is unknown where that is."""
+    path = PROVIDERS[name].client if name in PROVIDERS else ""
+    return functools.reduce(lambda found, each: getattr(found, each, None), path.split("."), chat) if path else None
 
 
 def ollama_address(host: str) -> str:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from nbagent import compat
 from nbagent.agent.providers.catalogue import UnlistedError, default_of, models_of, ollama_can, some, strangers_ollama
-from nbagent.agent.providers.known import PROVIDERS, Provider, options, settle
+from nbagent.agent.providers.known import PROVIDERS, Provider, client_of, options, settle
 from nbagent.errors import ModelError
 
 if TYPE_CHECKING:
@@ -75,10 +76,8 @@ class Model:
     async def aclose(self) -> None:
         """Close the connections to the provider."""
         # LangChain's chat models have no `close`; each keeps its client under a name of its own.
-        known = PROVIDERS.get(self.provider)
-        close: Any = self.chat if known and known.close else None
-        for attribute in known.close.split(".") if known else ():
-            close = getattr(close, attribute, None)
+        client = None if self.is_replay else client_of(self.provider, self.chat)
+        close = getattr(client, "aclose", None) or getattr(client, "close", None)
         if close is not None and inspect.isawaitable(closing := close()):
             await closing
 
@@ -189,7 +188,7 @@ def _by_responses(chat: Any) -> bool:
     """Whether this ChatOpenAI will use the Responses API with tools of ours; its own rule, where it lets us ask."""
     if isinstance(chat.use_responses_api, bool):
         return chat.use_responses_api
-    rule = getattr(chat, "_use_responses_api", None)
+    rule = compat.RESPONSES_RULE.of(chat)
     return bool(rule and rule({"tools": [{"type": "function", "function": {"name": "python"}}]}))
 
 
@@ -199,7 +198,6 @@ def _open(provider: str, model: str) -> BaseChatModel:
     from nbagent.agent.providers import partial
     from nbagent.agent.providers.watch import WATCH
 
-    partial.install()
     try:
         chat: BaseChatModel = init_chat_model(model, model_provider=provider, callbacks=[WATCH], **options(provider))
     except ImportError as error:
@@ -209,6 +207,7 @@ def _open(provider: str, model: str) -> BaseChatModel:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise ModelError(f"{provider}:{model} can't be opened: {' '.join(lines)[:300]}") from error
     settle(provider, chat)
+    partial.spare(chat, client_of(provider, chat))
     return chat
 
 
@@ -224,7 +223,7 @@ def _from_langchain(name: str) -> Provider:
     """
     from langchain.chat_models import base
 
-    registry: dict[str, tuple[str, ...]] = getattr(base, "_BUILTIN_PROVIDERS", {})
+    registry: dict[str, tuple[str, ...]] = compat.PROVIDERS.of(base) or {}
     if name not in registry:
         raise ModelError(
             f"There is no provider {name!r}.", mend=f"Use one of: {', '.join(sorted({*PROVIDERS, *registry}))}."

@@ -1,33 +1,147 @@
-"""Keeps LangChain from reading a piece of a call's arguments for minutes.
+"""Keeps LangChain from reading a call's arguments for minutes, for the chat models of nbagent and for no others.
 
-Of each piece of a streamed call LangChain tries to make whole JSON, by taking one character after the other from its
-end: 200 KB of code in three pieces hold the process up for two minutes. What comes of it is never used, since the
-pieces are joined before a call runs. So for requests of nbagent's own, a long piece that isn't JSON is left alone.
+Of each piece of a streamed call, and of the call once it is whole, LangChain makes JSON by taking one character after
+the other from its end until what is left can be read: of 200 KB that are no JSON, two minutes later. Of a piece, what
+comes of it is never used. So a long piece comes to LangChain as many short ones, and a long call that is no JSON, and
+so can't run, as its beginning.
+
+Both are done to one chat model and its HTTP client. Other models in this process are none of nbagent's business.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from langchain_core.messages import ai
-
-from nbagent.agent.providers.watch import current
+from nbagent import compat
+from nbagent.agent.providers import watch
 
 LONG: Final = 2_000
-"""Characters of a piece that is not worth the attempt."""
+"""Characters that are not worth LangChain's attempt."""
+SHORT: Final = 250
+"""Characters of a piece instead: together they take no longer than the single words that most models send."""
+_Event = dict[str, Any]
 
 
-def install() -> None:
-    """Put it in place, once in a process; a LangChain that has changed here is left as it is."""
-    original: Any = getattr(ai, "parse_partial_json", None)
-    if original is None or getattr(original, "__module__", "") == __name__:
-        return
+def spare(chat: Any, client: Any) -> None:
+    """Set up a chat model that was just opened.
 
-    def parse_partial_json(s: str, *, strict: bool = False) -> Any:
-        """LangChain's own for short pieces, and for whoever else in this process uses it."""
-        if len(s) <= LONG or current() is None:
-            return original(s, strict=strict)
-        return json.loads(s, strict=strict)
+    Args:
+        chat: LangChain's chat model.
+        client: Its provider's client, if it is known. It must be this model's own.
+    """
+    chat.__dict__[compat.STREAM.name] = _joinable(chat)  # a model of pydantic's takes no attributes
+    http = client if hasattr(client, "event_hooks") else compat.HTTP_CLIENTS[0].of(client)
+    if hasattr(http, "event_hooks"):
+        http.event_hooks = {**http.event_hooks, "response": [*http.event_hooks["response"], _listen]}
+        http.headers["Accept-Encoding"] = "identity"  # what is compressed can't be read on its way
 
-    ai.parse_partial_json = parse_partial_json  # type: ignore[attr-defined]
+
+def _joinable(chat: Any) -> Any:
+    """A chat model's own stream, whose last pieces are cut if LangChain would read what they are joined to in vain."""
+    stream = compat.STREAM.of(chat)
+
+    async def read(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        calls: dict[Any, list[Any]] = {}
+        async for chunk in stream(*args, **kwargs):
+            for piece in getattr(chunk.message, "tool_call_chunks", ()):
+                # A piece without an index is a call by itself, as LangChain has it.
+                calls.setdefault(id(piece) if piece["index"] is None else ("at", piece["index"]), []).append(piece)
+            yield chunk
+        for pieces in calls.values():
+            whole = "".join(piece["args"] or "" for piece in pieces)
+            if len(whole) > LONG and not watch.is_json(whole):
+                for piece in pieces:
+                    piece["args"] = ""
+                pieces[0]["args"] = whole[:LONG]
+
+    return read
+
+
+async def _listen(response: Any) -> None:
+    """Read a stream of events on its way to the provider's client; a hook of httpx, and of httpx2."""
+    headers = response.headers
+    if headers.get("Content-Type", "").startswith("text/event-stream") and not headers.get("Content-Encoding"):
+        library = importlib.import_module(type(response).__module__.partition(".")[0])
+        response.stream = _in_short_pieces(response.stream, library.AsyncByteStream)
+
+
+def _in_short_pieces(stream: Any, kind: type[Any]) -> Any:
+    """The same stream of events, as the kind of stream that the HTTP library takes."""
+
+    class Stream(kind):  # type: ignore[misc]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            name, rest = b"", bytearray()
+            async for data in stream:
+                *ended, last = data.split(b"\n")
+                if ended:
+                    ended[0] = bytes(rest) + ended[0]
+                    rest.clear()
+                rest += last
+                for number, line in enumerate(ended):
+                    name = line + b"\n" if line.startswith(b"event:") else name if line.strip() else b""
+                    ended[number] = _shortened(line, name)
+                if ended:
+                    yield b"\n".join(ended) + b"\n"
+            yield bytes(rest)
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Stream()
+
+
+def _shortened(line: bytes, name: bytes) -> bytes:
+    """A line of a stream of events, or several events in place of the one that it holds.
+
+    Args:
+        line: Without its end.
+        name: The line before it, if that gives the event a name.
+    """
+    begins = b'"message_start"' in line
+    if not line.startswith(b"data:") or not (begins or len(line) > LONG):
+        return line
+    try:
+        event = json.loads(line[len(b"data:") :])
+        if begins:
+            watch.started(event["message"]["usage"])
+        events = _split(event)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return line  # what the provider's client makes of it is told as ever
+    return line if len(events) == 1 else (b"\n\n" + name).join(b"data: " + json.dumps(each).encode() for each in events)
+
+
+def _split(event: _Event) -> list[_Event]:
+    """An event of Anthropic's, of OpenAI's responses or of chat completions; a call's long piece in several."""
+    match event:
+        case {"delta": {"partial_json": str(text)} as delta}:
+            return [{**event, "delta": {**delta, "partial_json": part}} for part in _parts(text)]
+        case {"type": "response.function_call_arguments.delta", "delta": str(text)}:
+            return [{**event, "delta": part} for part in _parts(text)]
+        case {"choices": [{"delta": {"tool_calls": [*calls]}}]}:
+            return _split_calls(event, calls)
+    return [event]
+
+
+def _split_calls(event: _Event, calls: list[_Event]) -> list[_Event]:
+    first, others = [], []
+    for call in calls:
+        text, *parts = _parts(call["function"].get("arguments") or "")
+        first.append({**call, "function": {**call["function"], "arguments": text}})
+        # A piece without an index would be a call by itself. It is no JSON, so it can't run anyway.
+        if (index := call.get("index")) is not None:
+            others += [{"index": index, "function": {"arguments": part}} for part in parts]
+    choice = event["choices"][0]
+    more = [
+        {**event, "usage": None, "choices": [{"index": 0, "delta": {"tool_calls": [each]}, "finish_reason": None}]}
+        for each in others
+    ]
+    return [{**event, "choices": [{**choice, "delta": {**choice["delta"], "tool_calls": first}}]}, *more]
+
+
+def _parts(text: str) -> list[str]:
+    if len(text) <= LONG or watch.is_json(text):
+        return [text]
+    return [text[at : at + SHORT] for at in range(0, len(text), SHORT)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -103,7 +103,7 @@ class Attempt:
 
         LangChain completes JSON that was cut, and takes the result for what the model has sent.
         """
-        return {call.id for call in self._calls.values() if not _is_json("".join(call.pieces))}
+        return {call.id for call in self._calls.values() if not is_json("".join(call.pieces))}
 
 
 def current() -> Attempt | None:
@@ -111,14 +111,14 @@ def current() -> Attempt | None:
     return _CURRENT.get()
 
 
-def started(usage: Any) -> None:
+def started(usage: Mapping[str, Any]) -> None:
     """Note what a reply has cost when it begins, as Anthropic tells it: `input_tokens`, those of its cache beside."""
     attempt = _CURRENT.get()
-    if attempt is None or usage is None:
+    if attempt is None:
         return
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    given = sum(getattr(usage, name, None) or 0 for name in names)
-    made = getattr(usage, "output_tokens", None) or 0
+    given = sum(usage.get(name) or 0 for name in names)
+    made = usage.get("output_tokens") or 0
     attempt.begun = UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
 
 
@@ -150,7 +150,8 @@ def _size(content: str | list[str | dict[Any, Any]]) -> int:
     return sum(len(each) for each in itertools.chain.from_iterable(told) if isinstance(each, str))
 
 
-def _is_json(arguments: str) -> bool:
+def is_json(arguments: str) -> bool:
+    """Whether a call's arguments can be read as they came; none at all can."""
     try:
         json.loads(arguments or "{}", strict=False)
     except (ValueError, RecursionError):

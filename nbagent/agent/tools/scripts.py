@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from nbagent.agent.tools import script_cells
 from nbagent.agent.view import cut, plain
 from nbagent.errors import InstallError, TransferError, TransferLimit
-from nbagent.events import Output
+from nbagent.events import Cell, Output
 from nbagent.kernel.transfer import paths
 from nbagent.sandbox.untrusted import parse
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import CellView, Runs
+    from nbagent.agent.runs import Runs
 
 SECONDS = 60
 """That a command may run if nothing is said."""
@@ -143,7 +143,7 @@ def _refused(file_path: str, error: str, hint: str = "") -> Response:
     return response | {"hint": hint} if hint else response
 
 
-def _response(cell: CellView, *, seconds: int) -> Response:
+def _response(cell: Cell, *, seconds: int) -> Response:
     """What came of a program, by its cell."""
     streams = {"stdout": "", "stderr": ""}
     code, problem = _CODES.get(cell.status, 0), ""
@@ -175,7 +175,7 @@ def _exit_code(output: Output) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _failure(cell: CellView) -> str:
+def _failure(cell: Cell) -> str:
     """Why a cell of ours failed, in a sentence."""
     for output in cell.outputs:
         if output.get("output_type") == "error":

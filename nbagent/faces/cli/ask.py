@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import resources
 
-from nbagent.events import Usage
+from nbagent.events import Answer, Usage
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import STOPPED, work
 from nbagent.faces.terminal.view import View
 from nbagent.safety.budget import amount, dollars
-from nbagent.session.answer import Answer
 from nbagent.session.session import Session
 from nbagent.text import safe
 

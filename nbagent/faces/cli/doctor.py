@@ -7,7 +7,7 @@ from typing import Any
 from nbagent import settings
 from nbagent.faces.cli import objects
 from nbagent.sandbox import registry
-from nbagent.sandbox.engine import Report
+from nbagent.sandbox.contract import Report
 from nbagent.sandbox.registry import Survey
 from nbagent.sandbox.spec import SandboxSpec
 

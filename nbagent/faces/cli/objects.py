@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from nbagent.errors import NbagentError
-from nbagent.events import NO_USAGE, Package
+from nbagent.events import NO_USAGE, Answer, Cell, to_json
 from nbagent.faces.cli.work import Ended
-from nbagent.kernel.cell import Cell
 from nbagent.notebook.run import Run
-from nbagent.session.answer import Answer
 
 if TYPE_CHECKING:
     from nbagent.session.session import Session
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
 
 def show(value: Any) -> None:
     """Print an object on one line."""
-    # Text from a sandbox or a file's name may hold half a surrogate pair, which UTF-8 can't.
-    print(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode())
+    print(to_json(value).decode())
 
 
 def refused(command: str, error: NbagentError) -> None:
@@ -44,13 +40,13 @@ def answered(answer: Answer | None, ended: Ended) -> dict[str, Any]:
     return {
         "success": bool(answer and answer.success),
         "answer": answer.text if answer else "",
-        "claims": msgspec.to_builtins(answer.claims) if answer else [],
+        "claims": answer.claims if answer else [],
         "notebook": str(ended.notebook) if ended.notebook else None,
         "cells": [_cell(cell) for cell in found.cells] if found else [],
-        "installed": [_package(package) for package in found.installed] if found else [],
-        "files": [str(path) for path in found.files] if found else [],
+        "installed": found.installed if found else [],
+        "files": found.files if found else [],
         "attempts": found.attempts if found else 0,
-        "usage": _usage(found),
+        "usage": found.usage if found else NO_USAGE,
         "engine": (session.engine or None) if session else None,
         "trust": session.trust if session else None,
         "replay": session.is_replay if session else False,
@@ -78,28 +74,5 @@ def _ending(ended: Ended, instead: NbagentError | None = None) -> dict[str, Any]
     return told | ({"not_delivered": ended.left} if ended.left else {})
 
 
-def _usage(answer: Answer | None) -> dict[str, Any]:
-    usage = answer.usage if answer else NO_USAGE
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "calls": usage.calls,
-        "cached_tokens": usage.cached_tokens,
-        "cost": None if usage.cost is None else round(usage.cost, 8),
-    }
-
-
 def _cell(cell: Cell) -> dict[str, Any]:
-    return {
-        "cell": cell.cell,
-        "code": cell.code,
-        "status": cell.status,
-        "outputs": cell.outputs,
-        "execution_count": cell.execution_count,
-        "execution_time": round(cell.duration, 4),
-        "note": cell.note,
-    }
-
-
-def _package(package: Package) -> dict[str, Any]:
-    return {"name": package.name, "version": package.version, "sha256": package.sha256}
+    return {**msgspec.structs.asdict(cell), "execution_time": round(cell.duration, 4)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent import settings
 from nbagent.policy import TrustLevel
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.registry import choose, engines
 from nbagent.selfcheck.check import Outcome, check
 from nbagent.selfcheck.probe import Finding, Verdict

@@ -45,8 +45,8 @@ from nbagent.events import (
     StateRestored,
     ToolRefused,
     ToolStage,
+    text_of,
 )
-from nbagent.kernel.cell import text_of
 from nbagent.text import safe, size_of
 
 Style = Literal[

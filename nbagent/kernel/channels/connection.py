@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from jupyter_client import AsyncKernelManager
 from jupyter_client.session import DELIM, Session
 
-from nbagent.kernel.channels.channel import Channel
 from nbagent.kernel.channels.messages import MAX_SHELL, ChannelName, check, parsed
 from nbagent.kernel.channels.turns import SLICE, Turns
-from nbagent.kernel.channels.zmtp import BreachError
+from nbagent.sandbox.channels.endpoint import Channel, Endpoint
+from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, BreachError
 
 TICK = 0.05
 """Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""
@@ -30,21 +29,23 @@ the files that it had in memory."""
 class Connection:
     """Connected channels of one kernel process; a restarted kernel gets a new one.
 
+    Args:
+        endpoint: Where the kernel is reached.
+
     Attributes:
         session: What signs and checks messages.
         rejected: Messages that were dropped because they were unsigned, replayed, out of bounds or no messages at all.
         kept: Names of nbagent's own modules that this kernel has been sent, see `probe.py`.
     """
 
-    def __init__(self, manager: AsyncKernelManager) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.rejected = 0
         self.kept: set[str] = set()
-        info: Any = manager.get_connection_info(session=True)
-        self.session: Session = info["session"]
-        self._iopub = Channel(f"{info['ip']}-{info['iopub_port']}", kind="SUB")
-        self._shell = Channel(f"{info['ip']}-{info['shell_port']}", kind="DEALER", limit=MAX_SHELL)
+        self.session = Session(key=endpoint.key)
+        self._iopub = endpoint.open("iopub", limit=MAX_MESSAGE)
+        self._shell = endpoint.open("shell", limit=MAX_SHELL)
         # Its replies are of no interest, and stay in its socket.
-        self._control = Channel(f"{info['ip']}-{info['control_port']}", kind="DEALER", limit=MAX_SHELL)
+        self._control = endpoint.open("control", limit=MAX_SHELL)
         self._read_by_name: dict[ChannelName, Channel] = {"iopub": self._iopub, "shell": self._shell}
         self._turns = Turns()
         self._more = False
@@ -85,6 +86,7 @@ class Connection:
         store_history: bool = True,
         expressions: dict[str, str] | None = None,
         buffers: Sequence[bytes] = (),
+        metadata: dict[str, Any] | None = None,
     ) -> str:
         """Send an execute request; returns its message id, by which its messages are known."""
         content = {
@@ -95,14 +97,22 @@ class Connection:
             "allow_stdin": False,
             "stop_on_error": True,
         }
-        return self._request(self._shell, "execute_request", content, buffers=buffers)
+        return self._request(self._shell, "execute_request", content, buffers=buffers, metadata=metadata)
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs; its control thread takes it while code runs."""
         self._request(self._control, "interrupt_request", {})
 
-    def _request(self, channel: Channel, kind: str, content: dict[str, Any], *, buffers: Sequence[bytes] = ()) -> str:
-        message = self.session.msg(kind, content)
+    def _request(
+        self,
+        channel: Channel,
+        kind: str,
+        content: dict[str, Any],
+        *,
+        buffers: Sequence[bytes] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
+        message = self.session.msg(kind, content, metadata=metadata)
         channel.send([*self.session.serialize(message), *buffers])
         return str(message["header"]["msg_id"])
 

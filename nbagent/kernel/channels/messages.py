@@ -1,18 +1,20 @@
 """A kernel's messages, from their parts to what the controller reads of them, within bounds. Pure.
 
-Most of a message is never parsed: of its header and its parent's there is a type and an id, of its metadata nothing, of
-a reply what `Execution` and `probe` look at, and of what is published the kinds that make outputs and widgets.
+Most of a message is never parsed: of its header and its parent's there is a type and an id, of a reply what `Execution`
+and `probe` look at, of its metadata nbagent's own report, and of what is published the kinds that make outputs and
+widgets.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final, Literal
 
 import msgspec
 
 from nbagent.kernel import probe
 from nbagent.policy import MIB
-from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, weight
+from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 ChannelName = Literal["iopub", "shell"]
@@ -66,6 +68,10 @@ class _Reply(msgspec.Struct):
     user_expressions: msgspec.Raw = _NONE
 
 
+class _Metadata(msgspec.Struct):
+    nbagent: str = ""
+
+
 def check(channel: ChannelName, parts: list[bytes]) -> None:
     """Hold the parts of a message against their bounds, before any work is spent on them.
 
@@ -80,7 +86,7 @@ def check(channel: ChannelName, parts: list[bytes]) -> None:
     # The last 65,536 signatures are remembered, right or wrong.
     if len(signature) > MAX_SIGNATURE or max(len(header), len(parent)) > MAX_HEADER or len(metadata) > MAX_METADATA:
         raise ValueError("a part of the message is too large")
-    if len(content) > (MAX_CONTENT if channel == "iopub" else MAX_REPLY) or weight(content) > MAX_WEIGHT:
+    if is_too_large(content) or (channel == "shell" and len(content) > MAX_REPLY):
         raise ValueError("the message's content is too large")
 
 
@@ -90,12 +96,12 @@ def parsed(channel: ChannelName, parts: list[bytes]) -> dict[str, Any]:
     Raises:
         ValueError: It has not the form of one.
     """
-    _, header, parent, _, content, *buffers = parts
+    _, header, parent, metadata, content, *buffers = parts
     head = parse(header, _Header, limit=MAX_HEADER)
     return {
         "header": {"msg_type": head.msg_type, "msg_id": head.msg_id},
         "parent_header": {"msg_id": parse(parent, _Parent, limit=MAX_HEADER).msg_id},
-        "content": _reply(content) if channel == "shell" else _published(head.msg_type, content),
+        "content": _reply(content, metadata) if channel == "shell" else _published(head.msg_type, content),
         "buffers": [memoryview(each) for each in buffers],
     }
 
@@ -109,10 +115,15 @@ def _published(kind: str, content: bytes) -> dict[str, Any]:
     return found
 
 
-def _reply(content: bytes) -> dict[str, Any]:
-    """What is read of a reply; beside its own fields, `user_expressions` with nbagent's own result."""
+def _reply(content: bytes, metadata: bytes) -> dict[str, Any]:
+    """What is read of a reply: its fields, of `user_expressions` nbagent's own result, of its metadata the `report`."""
     reply = parse(content, _Reply, limit=MAX_REPLY, heft=MAX_WEIGHT)
-    found = {name: _field(getattr(reply, name)) for name in ("status", "ename", "evalue", "execution_count")}
+    found: dict[str, Any] = {
+        name: _field(getattr(reply, name)) for name in ("status", "ename", "evalue", "execution_count")
+    }
+    with contextlib.suppress(UnreadableError):
+        if report := parse(metadata, _Metadata, limit=MAX_METADATA).nbagent:
+            found["report"] = report
     try:
         shown = parse(bytes(reply.user_expressions), _Values, limit=MAX_REPLY).value.data.result
     except UnreadableError:

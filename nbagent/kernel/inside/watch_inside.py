@@ -1,5 +1,7 @@
 """Notices new and changed files, inside the sandbox: `watch.py` sends this source there. Not for the host.
 
+Once it has been called, the kernel says what changed in the reply to each cell whose request asks for that.
+
 It remembers what each folder held. A folder whose own time has not changed has neither lost nor gained a file, so of
 thousands of files only those of changed folders are looked at each time; whether one was written to in its place is
 looked for as long as there is time, and where the last look stopped, the next one goes on.
@@ -9,10 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
+import signal
 import stat
 import time
 from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 FOLLOWED = 20_000
@@ -26,7 +32,11 @@ TICK = 50_000_000
 NOISE = ("ipykernel", "pymp-", "joblib_memmapping_folder_", "matplotlib-", "pytest-of-")
 """What libraries put into /tmp for themselves begins so; in a working folder a person may call files so."""
 CACHES = frozenset(("__pycache__", "node_modules", "site-packages"))
-TREES: dict[str, list[Tree]] = {}
+CARRIED = "nbagent"
+"""Where the metadata of a request has what `report` is to be given, and that of its reply what it gave."""
+MAX_REPORT = 256 * 1024
+"""Characters of what a reply carries; for more somebody has to ask."""
+WATCHES: dict[str, Watch] = {}
 """The trees of whoever looked last, by its token."""
 
 Mark = tuple[int, int, int]
@@ -68,6 +78,7 @@ class Tree:
         self.folders: dict[str, Folder] = {}
         self.fresh: dict[str, Mark] = {}
         self.late: deque[tuple[str, int, int]] = deque()
+        self.told: tuple[list[tuple[str, int, int]], dict[str, str]] = ([], {})
         self.resume = ("", 0)
         self.whole = True
 
@@ -181,9 +192,19 @@ class Tree:
         self.fresh.clear()
         total = sum(folder.total for folder in self.folders.values())
         odd = [(path[len(self.root) + 1 :], kind) for path, kind in self.odd.items()]
-        self.odd.clear()
         fresh = len(taken) + len(self.late)
+        if self.waits:
+            self.told = taken, self.odd
+        else:
+            self.late.clear()
+        self.odd = {}
         return {"files": taken, "fresh": fresh, "total": total, "whole": self.whole, "odd": odd}
+
+    def tell_again(self) -> None:
+        """Nobody heard what was taken last: have it taken once more."""
+        (rows, odd), self.told = self.told, ([], {})
+        self.late.extendleft(reversed(rows))
+        self.odd = odd | self.odd
 
     def is_there(self, name: str, size: int, changed: int) -> bool:
         """Whether a file is still there as it was found."""
@@ -208,27 +229,101 @@ def kind_of(entry: os.DirEntry[str]) -> str:
     return "special file"
 
 
+class Watch:
+    """What one asker has looked at.
+
+    Args:
+        roots: Path, paths to skip, whether everything counts, and whether files wait, of each tree.
+        bounds: How many files each gives at a time.
+    """
+
+    def __init__(self, roots: list[list[Any]], bounds: list[int]) -> None:
+        self.trees = [Tree(*root) for root in roots]
+        self.bounds = bounds
+        self.number = 0
+
+    def look(self, heard: int, seconds: float, known: list[tuple[str, int]]) -> dict[str, Any]:
+        """Look at all trees; arguments as for `main`."""
+        if heard != self.number:
+            for tree in self.trees:
+                tree.tell_again()
+        self.number += 1
+        found = []
+        for tree, bound in zip(self.trees, self.bounds, strict=True):
+            tree.look(time.monotonic() + seconds)
+            for path, changed in known:
+                tree.forget(path, changed)
+            found.append(tree.take(bound))
+        return {"number": self.number, "trees": found}
+
+
 def main(
-    token: str, roots: list[list[Any]], seconds: float, bounds: list[int], known: list[tuple[str, int]]
-) -> list[dict[str, Any]]:
-    """Look at trees.
+    token: str, roots: list[list[Any]], bounds: list[int], heard: int, seconds: float, known: list[tuple[str, int]]
+) -> dict[str, Any]:
+    """Look at trees, and have the kernel do so after each cell from now on.
 
     Args:
         token: Whose trees they are; another one begins anew.
         roots: Path, paths to skip, whether everything counts, and whether files wait, of each.
+        bounds: How many files each gives at a time.
+        heard: The number of the last look whose findings arrived; those of a later one are given again.
         seconds: For files that were written to in their place, in each tree.
-        bounds: How many files each gives.
         known: Paths of files and folders that somebody else has put there, and until when they are as these were.
     """
-    if token not in TREES:
-        TREES.clear()
-        TREES[token] = [Tree(*root) for root in roots]
-    found = []
-    for tree, bound in zip(TREES[token], bounds, strict=True):
-        tree.look(time.monotonic() + seconds)
-        for path, changed in known:
-            tree.forget(path, changed)
-        found.append(tree.take(bound))
-        if not tree.waits:
-            tree.late.clear()
-    return found
+    if token not in WATCHES:
+        WATCHES.clear()
+        WATCHES[token] = Watch(roots, bounds)
+        attend()
+    return WATCHES[token].look(heard, seconds, known)
+
+
+def attend() -> None:
+    """Have the kernel's replies carry a report."""
+    from IPython import get_ipython
+
+    kernel = get_ipython().kernel
+    finish = type(kernel).finish_metadata
+
+    def finish_metadata(parent: dict[str, Any], metadata: dict[str, Any], reply: dict[str, Any]) -> dict[str, Any]:
+        finished: dict[str, Any] = finish(kernel, parent, metadata, reply)
+        if asked := parent["metadata"].get(CARRIED):
+            # The reply must go out, whatever code has done to what this needs.
+            with contextlib.suppress(Exception), uninterrupted():
+                finished[CARRIED] = report(metadata["started"], **asked)
+        return finished
+
+    kernel.finish_metadata = finish_metadata
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """The cell has ended: an interrupt that comes now was meant for it, and would take the reply along."""
+    try:
+        was = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not on the main thread, which is the one that is interrupted
+        was = None
+    try:
+        yield
+    finally:
+        if was is not None:
+            signal.signal(signal.SIGINT, was)
+
+
+def report(
+    started: datetime, token: str, heard: int, share: float, most: float, known: list[tuple[str, int]]
+) -> str | None:
+    """What a look after a cell finds, as JSON in ASCII; None if there is too much of it, or nobody has looked before.
+
+    Args:
+        started: When the cell began.
+        token: Whose trees.
+        heard: As for `main`.
+        share: Of the cell's own time, what may go into finding out which files were written to in their place.
+        most: Seconds that this share comes to at most.
+        known: As for `main`.
+    """
+    if token not in WATCHES:
+        return None
+    took = (datetime.now(UTC) - started).total_seconds()
+    found = json.dumps(WATCHES[token].look(heard, min(max(0.0, took) * share, most), known))
+    return found if len(found) <= MAX_REPORT else None

@@ -21,15 +21,15 @@ from functools import partial
 
 from nbagent import options, settings
 from nbagent.errors import DataError, UsageError
-from nbagent.kernel.cell import Cell
+from nbagent.events import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import kind_of
 from nbagent.kernel.pool.stock import Stock
 from nbagent.kernel.router import Notify
 from nbagent.policy import Trust, TrustLevel
 from nbagent.sandbox import registry
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
-from nbagent.sandbox.engine import Engine
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread

@@ -12,7 +12,7 @@ from nbagent.errors import NbagentError, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import Kind, Shelf, Warm, kind_of
 from nbagent.kernel.pool.warm import EACH, memory_held, shortage, warm
-from nbagent.sandbox.engine import Engine
+from nbagent.sandbox.contract import Engine
 
 log = logging.getLogger(__name__)
 

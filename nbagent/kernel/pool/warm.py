@@ -49,8 +49,7 @@ async def warm(kernel: Kernel, imports: Sequence[str]) -> None:
 
 def memory_held(kernel: Kernel) -> int:
     """Bytes that a kernel has used at most so far, or a guess where the engine can't tell."""
-    usage = kernel.provisioner.usage()
-    return (usage.memory_peak() if usage else None) or EACH
+    return kernel.memory_peak() or EACH
 
 
 def shortage(kernels: int, *, each: int) -> str:

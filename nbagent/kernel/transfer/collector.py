@@ -106,24 +106,26 @@ class Collector:
     ) -> None:
         self._transfer = Transfer(kernel)
         self._limits = limits = kernel.spec.trust.limits
+        past = list(past)
         self._results = Results(folder, past=past)
         self._source, self._work = source, work
         self._quota = quota or Quota(limits.session_mb * MIB)
-        self._digests: dict[str, str] = {}
+        self._digests = {each.source: each.sha256 for each in past}
         self._waits = 0
         self.left: dict[str, str] = {}
         self.watch = Watch(kernel, source, bound=limits.result_files, work=work, others=others)
 
-    async def collect(self, *, after: float = 0.0) -> Collected:
+    async def collect(self, *, after: float = 0.0, report: str = "") -> Collected:
         """Fetch what is new, and notice what changed elsewhere.
 
         Args:
             after: Seconds that the cell took.
+            report: What the reply to the cell told of its files.
 
         Raises:
             OSError: The host's folder can't be written.
         """
-        fresh, work, changed, more = await self.watch.look(after=after)
+        fresh, work, changed, more = await self.watch.look(after=after, report=report)
         saved: list[Saved] = []
         left: list[FileLeft] = []
         for named, base, found in ((OUTPUT, self._source, fresh), (WORK, self._work or "", work)):

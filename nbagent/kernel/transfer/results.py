@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from typing import IO
 
 from nbagent import fileio
 from nbagent.events import FileSaved
+from nbagent.packages import modules
 
 DEPTH = 16
 """Folders below one another; the names of deeper ones become part of the file's."""
@@ -29,7 +31,7 @@ TRIES = 10_000
 RUN_UNASKED = (
     *("head", "conftest.py", "test*.py", "*_test.py", "test*.txt", "*_test.go"),
     *(f"*.{kind}.{ending}" for kind in ("test", "spec", "config") for ending in ("[jt]s", "[jt]sx", "[cm][jt]s")),
-    *("sitecustomize.py", "usercustomize.py", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs"),
+    *("__init__.*", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs"),
     *("desktop.ini", "autorun.inf", "*.desktop", "*.lnk", "*.url", "*.scf", "*.library-ms"),
 )
 """Names that a person's own programs run, or act on, where they find them, though nobody asked for that file.
@@ -38,6 +40,16 @@ RUN_UNASKED = (
 enough. What runs tests collects its files by their names below a project; editors build what looks like a project;
 Python, Jupyter and desktops read others of a folder that they are started or opened in.
 """
+MODULES = frozenset(
+    name.casefold().replace("-", "_")
+    for name in (
+        *("sitecustomize", "usercustomize", "nbagent", *sys.stdlib_module_names, *modules.KNOWN),
+        *(each.partition(".")[0] for each in modules.DISTRIBUTIONS),
+    )
+)
+"""Names by which Python's own modules and many people's packages are imported: Python takes a file of such a name from
+the folder that it is started in. A folder is a package that comes before another one only with an `__init__` in it."""
+MODULE_ENDINGS = ("py", "pyc", "pyw", "so", "pyd")
 INERT = "saved"
 """What is put before such a name, or behind it."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -249,4 +261,6 @@ def inert_name(name: str) -> str:
 
 
 def _is_order(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name.casefold(), each) for each in RUN_UNASKED)
+    first, *_, ending = name.casefold().split(".") if "." in name else (name.casefold(), "")
+    is_module = ending in MODULE_ENDINGS and first in MODULES
+    return is_module or any(fnmatch.fnmatchcase(name.casefold(), each) for each in RUN_UNASKED)

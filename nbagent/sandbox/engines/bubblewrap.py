@@ -15,24 +15,25 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from nbagent.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
 from nbagent.packages import installer
 from nbagent.policy import MIB, Network
-from nbagent.sandbox.base import SandboxProvisioner
+from nbagent.sandbox.contract import Control, Engine, Hooks, Report, Stray
 from nbagent.sandbox.data.mirror import known_failures
-from nbagent.sandbox.engine import ONE_USER, Control, Engine, Report, Stray
 from nbagent.sandbox.engines import bwrap_process
 from nbagent.sandbox.engines.bwrap_arguments import arguments, namespaces
 from nbagent.sandbox.engines.bwrap_process import STATUS, Monitor, end_with, start_time
 from nbagent.sandbox.environment import environment
-from nbagent.sandbox.exit import Exit
-from nbagent.sandbox.handoff import Handoff, open_output
+from nbagent.sandbox.handoff import open_output
+from nbagent.sandbox.hosted import HostedSandbox
+from nbagent.sandbox.instance import ONE_USER, Ended, Instance, Plan
 from nbagent.sandbox.layout import HOSTS, START, accounts
-from nbagent.sandbox.leases.lease import PREFIX, Lease, Terms, all_folders
+from nbagent.sandbox.leases.lease import PREFIX, Terms, all_folders
 from nbagent.sandbox.limits import cgroup, forbidden, seccomp
 from nbagent.sandbox.limits.seccomp import in_memory
+from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread, to_the_end
 
 BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
@@ -48,6 +49,12 @@ class Bubblewrap(Engine):
     """Sandboxes from Linux namespaces, on any Linux with the `bwrap` program."""
 
     name = "bubblewrap"
+    title = "Python (sandboxed, bubblewrap)"
+    rank = 20
+
+    def sandbox(self, hooks: Hooks) -> HostedSandbox:
+        """Processes that were not started yet."""
+        return HostedSandbox(self.name, Processes(), hooks)
 
     @property
     def known_failures(self) -> Mapping[str, str]:
@@ -163,31 +170,34 @@ def _controls() -> tuple[Control, ...]:
     )
 
 
-class BubblewrapProvisioner(SandboxProvisioner):
-    """A kernel in bubblewrap."""
+class Processes(Instance):
+    """The processes of one sandbox, below its bwrap."""
 
-    engine: ClassVar[str] = "bubblewrap"
     _process: subprocess.Popen[bytes] | Monitor | None = None
     _group: cgroup.Group | None = None
+    _folder = Path()
 
-    async def _start(self, handoff: Handoff) -> None:
+    async def start(self, plan: Plan) -> None:
+        """Start bwrap, and bind it by a control group."""
         made = environment.find()
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
-        group = self._group = self._bound()
-        trust = self.spec.trust
+        self._folder = plan.lease.folder
+        groups = cgroup.find()
+        group = self._group = groups.make(self._folder, plan.spec.trust.limits) if groups else None
+        trust = plan.spec.trust
         with contextlib.ExitStack() as stack:
 
             def kept(name: str, content: bytes) -> int:
                 return _closing(stack, in_memory(name, content))
 
             filter_ = kept("seccomp", seccomp.outer_program())
-            files = {name: kept(name, text.encode()) for name, text in self._etc().items()}
-            words = arguments(trust, made, site=self.site, shared=handoff.shared, data=self.shown.mounts, files=files)
+            files = {name: kept(name, text.encode()) for name, text in _etc(plan).items()}
+            words = arguments(trust, made, site=plan.site, shared=plan.shared, data=plan.mounts, files=files)
             # Not on the command line, where everybody on this machine could read what data there is.
             listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
-            status = _closing(stack, os.open(handoff.folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
-            output = _closing(stack, open_output(handoff.folder))
+            status = _closing(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+            output = _closing(stack, open_output(self._folder))
             descriptors = ["--args", str(listed), "--seccomp", str(filter_), "--json-status-fd", str(status)]
             try:
                 self._process = subprocess.Popen(
@@ -200,41 +210,33 @@ class BubblewrapProvisioner(SandboxProvisioner):
                     # The lease is for who looks for what runs here; the sandbox's environment is another.
                     env={
                         "PATH": os.environ.get("PATH", os.defpath),
-                        LEASE_VARIABLE: str(handoff.folder),
+                        LEASE_VARIABLE: str(self._folder),
                         **(group.environment if group else {}),
                     },
                 )
             except OSError as error:
                 raise SandboxError(f"bwrap can't be started: {error}.", mend=MEND) from error
         pid = self._process.pid
-        self.lease.write(parts={"monitor": pid, "started": start_time(pid)})
+        plan.lease.write(parts={"monitor": pid, "started": start_time(pid)})
         if group is not None:
             await to_the_end(group.settle, self._process)
 
-    async def _take_over(self, lease: Lease) -> None:
-        parts = lease.terms.parts
-        self._process = Monitor(lease.folder, parts.get("monitor", 0), parts.get("started", 0))
+    async def take_over(self, plan: Plan) -> None:
+        """Go on with the bwrap that the lease names."""
+        self._folder, parts = plan.lease.folder, plan.lease.terms.parts
+        self._process = Monitor(self._folder, parts.get("monitor", 0), parts.get("started", 0))
         groups = cgroup.find()
-        self._group = groups.take(lease.folder) if groups else None
+        self._group = groups.take(self._folder) if groups else None
 
-    def controls(self) -> tuple[Control, ...]:
+    def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
         """What is enforced here."""
         if (program := shutil.which("bwrap")) and (refusal := _try(program)) is not None:
             raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
         return _controls()
 
-    def _bound(self) -> cgroup.Group | None:
-        """The group that binds this sandbox, if there can be one."""
-        groups = cgroup.find()
-        return groups.make(self.lease.folder, self.spec.trust.limits) if groups else None
-
-    def _etc(self) -> dict[str, str]:
-        """The files of /etc that are none of the host's, by name."""
-        files = accounts(self.user_id, self.group_id)
-        return files if self.spec.trust.network is Network.FULL else files | {"hosts": HOSTS}
-
-    def _inside(self) -> dict[str, Any]:
-        limits = self.spec.trust.limits
+    def inside(self, plan: Plan) -> dict[str, Any]:
+        """The bounds that no control group sets here."""
+        limits = plan.spec.trust.limits
         bounds = dict(BOUNDS)
         groups = cgroup.find()
         if groups is None:
@@ -243,33 +245,33 @@ class BubblewrapProvisioner(SandboxProvisioner):
         if groups is None or "pids" not in groups.bounded:
             # Processes of this user: set inside, in the sandbox's user namespace, where those outside don't count.
             bounds["RLIMIT_NPROC"] = limits.pids
-        return {**super()._inside(), "bounds": bounds}
+        return {"bounds": bounds}
 
-    def _poll(self) -> Exit | None:
-        if self._process is None or (code := self._process.poll()) is None:
-            return None
-        usage = self.usage()
-        killed = usage is not None and usage.oom_kills() > self.kills.survived
-        # bwrap tells a signal the way a shell does, and is itself ended by one if we kill it.
-        return self._ended(code, killed=killed, memory_peak=usage.memory_peak() if usage else None)
+    def poll(self) -> Ended | None:
+        """As bwrap tells: a signal the way a shell does; and it is itself ended by one if we kill it."""
+        code = self._process.poll() if self._process is not None else None
+        return None if code is None else Ended(code)
 
     def usage(self) -> cgroup.Usage | None:
         """By its own control group, where there is one."""
         return self._group.usage if self._group else None
 
-    async def _stop(self, signum: int) -> None:  # noqa: ARG002 - any signal means the end
+    async def signal(self, signum: int) -> None:  # noqa: ARG002 - the interface's
+        """End it: any signal means that."""
         if self._process is not None:
-            await in_thread(end_with, self._process, self.lease.folder, self._group)
+            await in_thread(end_with, self._process, self._folder, self._group)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Leave bwrap to others."""
         if isinstance(self._process, subprocess.Popen):
             # Still a child of ours, which somebody must collect when it ends.
             threading.Thread(target=self._process.wait, name="nbagent-bwrap-left", daemon=True).start()
         self._process = self._group = None
 
-    async def _clean(self) -> None:
+    async def clean(self) -> None:
+        """End what runs, and remove the control group."""
         if self._process is not None:
-            await in_thread(end_with, self._process, self.lease.folder, self._group)
+            await in_thread(end_with, self._process, self._folder, self._group)
             self._process.wait()
             self._process = None
         if self._group is not None:
@@ -281,6 +283,12 @@ class BubblewrapProvisioner(SandboxProvisioner):
         return environment.describe().target
 
     @property
-    def environment_digest(self) -> str:
+    def environment(self) -> str:
         """Of the requirements, the Python and the platform."""
         return environment.describe().digest
+
+
+def _etc(plan: Plan) -> dict[str, str]:
+    """The files of /etc that are none of the host's, by name."""
+    files = accounts(plan.uid, plan.gid)
+    return files if plan.spec.trust.network is Network.FULL else files | {"hosts": HOSTS}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import EngineUnavailable, EnvironmentMissing
+from nbagent.sandbox.contract import Control
+from nbagent.sandbox.limits import cgroup, seccomp
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -17,6 +20,10 @@ USUAL = "unix:///var/run/docker.sock"
 MEND = "Start it (for example: systemctl start docker), or use --engine bubblewrap."
 ELSEWHERE = "Start it (for example: systemctl start docker), or choose the kernel of the engine bubblewrap."
 
+CHECK_SECONDS = 5
+"""A daemon that takes longer to say what it is hangs."""
+SURE_SECONDS = 60.0
+"""For which what a daemon said of itself is taken to hold."""
 LIMITS = {"MemoryLimit": "memory", "CpuCfsQuota": "cpu", "CpuCfsPeriod": "cpu", "PidsLimit": "pids"}
 """What the daemon says whether it can enforce, and the controller that it takes."""
 
@@ -47,14 +54,69 @@ def connect(*, timeout: int = 60) -> APIClient:
         raise _silent(error) from error
 
 
+def shared(*, timeout: int = 60) -> APIClient:
+    """The client for short requests, one for the whole process and the daemon that is there now.
+
+    Args:
+        timeout: Seconds that one request may take.
+
+    Raises:
+        EngineUnavailable: None answers.
+    """
+    return _client(_address(), timeout)
+
+
 @functools.cache
-def shared() -> APIClient:
-    """The client for short requests, one for the whole process."""
-    return connect()
+def _client(address: tuple[object, ...], timeout: int) -> APIClient:  # noqa: ARG001 - another daemon is another client
+    return connect(timeout=timeout)
 
 
 # A fork would speak through its parent's connections.
-os.register_at_fork(after_in_child=shared.cache_clear)
+os.register_at_fork(after_in_child=_client.cache_clear)
+
+
+def _address() -> tuple[object, ...]:
+    """What tells one daemon from another, and mostly from itself after a restart: where it is, and its socket."""
+    host = os.environ.get("DOCKER_HOST", USUAL)
+    try:
+        found = Path(host.removeprefix("unix://")).stat()
+    except OSError:
+        return (host,)
+    return host, found.st_dev, found.st_ino, found.st_ctime_ns
+
+
+_KNOWN: dict[tuple[object, ...], tuple[float, dict[str, Any]]] = {}
+"""When each daemon was asked, on the monotonic clock, and what it said of itself."""
+
+
+def known() -> dict[str, Any]:
+    """What the daemon says of itself and of this machine (`info`), asked once for as long as that is sure to hold.
+
+    That is no longer so when there is another socket, after a request that failed (`forget`), and after `SURE_SECONDS`:
+    a daemon whose socket systemd holds may be restarted behind it, with other options.
+
+    Raises:
+        EngineUnavailable: The daemon doesn't answer.
+    """
+    address = _address()
+    asked, said = _KNOWN.get(address, (-SURE_SECONDS, {}))
+    if time.monotonic() - asked >= SURE_SECONDS:
+        said = info(shared(timeout=CHECK_SECONDS))
+        _KNOWN[address] = time.monotonic(), said
+    return said
+
+
+def forget() -> None:
+    """Ask anew what is known of the daemon: something that was sure to work has failed."""
+    _KNOWN.clear()
+
+
+def chosen_runtime() -> str | None:
+    """The runtime that this person has set; for every sandbox of theirs, whoever starts it."""
+    # Other programs start kernels too, and most of them have no other use for what this imports.
+    from nbagent import settings
+
+    return settings.load().docker_runtime
 
 
 def lacks(known: dict[str, Any], controller: str) -> bool:
@@ -114,24 +176,13 @@ def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
     return Runtime(name, kernel, kernel == KERNELS["runc"])
 
 
-@functools.cache
-def shared_info() -> dict[str, Any]:
-    """What the daemon says of itself and of this machine, asked once.
-
-    Raises:
-        EngineUnavailable: The daemon doesn't answer.
-    """
-    return info(shared())
-
-
-@functools.cache
 def remaps_users() -> bool:
     """Whether the daemon's containers have 65,536 users only, in a user namespace.
 
     Raises:
         EngineUnavailable: The daemon doesn't answer.
     """
-    options = shared_info().get("SecurityOptions") or ()
+    options = known().get("SecurityOptions") or ()
     return any(each.startswith(("name=userns", "name=rootless")) for each in options)
 
 
@@ -178,3 +229,27 @@ def _podman_controllers(client: APIClient) -> list[str]:
     answer = client.get(f"{client.base_url}/v4.0.0/libpod/info", timeout=client.timeout)
     found: list[str] = answer.json()["host"].get("cgroupControllers") or []
     return found
+
+
+def controls(known: dict[str, Any], runtime: Runtime) -> tuple[Control, ...]:
+    """What a daemon that says this of itself enforces."""
+    # Another kernel may not heed the outer filter, and can't ask process 1. What holds there, the self-check tells.
+    filters = "seccomp" if runtime.is_host_s else "seccomp inside; outside, the runtime's own kernel"
+    asking = "seccomp's user notification" if runtime.is_host_s else f"the runtime {runtime.name} isn't known to tell"
+    user = f"uid {os.getuid()}" if os.getuid() else "a uid of its own"
+    group = f"cgroup v{known.get('CgroupVersion', '1')}"
+    bounds = {each: not lacks(known, each) for each in cgroup.CONTROLLERS}
+    hows = {each: group if enforced else f"{group}, without this controller" for each, enforced in bounds.items()}
+    if bounds["memory"] and not known.get("SwapLimit", True):
+        hows["memory"] += ", swap not counted"
+    return (
+        Control(name="network", enforced=True, how="no network"),
+        Control(name="egress", enforced=True, how="proxy on the host, by a list of hosts"),
+        Control(name="files", enforced=True, how="read-only root, tmpfs"),
+        Control(name="processes", enforced=True, how="pid and ipc namespaces"),
+        Control(name="user", enforced=True, how=f"{user}, no capabilities, no new privileges"),
+        Control(name="system calls", enforced=True, how=filters),
+        Control(name="commands", enforced=seccomp.can_ask() and runtime.is_host_s, how=asking),
+        *(Control(name=each, enforced=bounds[each], how=hows[each]) for each in cgroup.CONTROLLERS),
+        Control(name="tmp", enforced=True, how="size of the tmpfs"),
+    )

@@ -17,13 +17,12 @@ from typing import Any, ClassVar
 from nbagent.errors import SandboxError, UsageError
 from nbagent.packages import installer
 from nbagent.policy import TrustLevel
-from nbagent.sandbox.base import SandboxProvisioner
-from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.engine import Control, Engine, Report
+from nbagent.sandbox.contract import Control, Engine, Hooks, Report
 from nbagent.sandbox.environment import environment
-from nbagent.sandbox.exit import Exit
-from nbagent.sandbox.handoff import Handoff, open_output
-from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.handoff import open_output
+from nbagent.sandbox.hosted import HostedSandbox
+from nbagent.sandbox.instance import Ended, Instance, Plan
+from nbagent.sandbox.spec import SandboxSpec
 
 CONTROLS = (
     *("network", "egress", "files", "processes", "user", "system calls", "commands"),
@@ -36,7 +35,12 @@ class Local(Engine):
     """A process like any other."""
 
     name = "local"
+    title = "Python (not sandboxed)"
     isolates = False
+
+    def sandbox(self, hooks: Hooks) -> HostedSandbox:
+        """A process that was not started yet."""
+        return HostedSandbox(self.name, Process(), hooks)
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
         """Always there, and enforces nothing."""
@@ -46,44 +50,41 @@ class Local(Engine):
 ENGINE = Local()
 
 
-class LocalProvisioner(SandboxProvisioner):
+class Process(Instance):
     """A kernel without isolation."""
 
-    engine: ClassVar[str] = "local"
     mirrors: ClassVar[bool] = False
     _process: subprocess.Popen[bytes] | None = None
 
-    def _name_user(self) -> None:
+    def users(self) -> None:
         """It runs as whoever starts it, root included."""
 
-    def _inside(self) -> dict[str, Any]:
-        folders = [self.workspace_folder, self.output_folder]
+    def inside(self, plan: Plan) -> dict[str, Any]:
+        """Where things are, and that nothing is forbidden."""
+        output, workspace = self.folders(plan.scratch)
         return {
-            **super()._inside(),
             "uid": None,
-            "folders": folders,
-            "cwd": folders[0],
+            "folders": [workspace, output],
+            "cwd": workspace,
             "fonts": "",
-            "path": [str(self.site)],
+            "path": [str(plan.site)],
             "filter": "",
             "proxy": None,
         }
 
-    def _sees_commands(self) -> bool:
-        return False
-
-    def controls(self) -> tuple[Control, ...]:
+    def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:
         """Of what a person may demand of code that they trust, nothing."""
-        if self.spec.trust.level is not TrustLevel.TRUSTED:
+        if spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))
 
-    async def _start(self, handoff: Handoff) -> None:
+    async def start(self, plan: Plan) -> None:
+        """Start it."""
         try:
-            output = open_output(handoff.folder)
+            output = open_output(plan.lease.folder)
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, str(handoff.shared / "inside.py"), str(handoff.shared / "host.sock")],
+                    [sys.executable, str(plan.shared / "inside.py"), str(plan.shared / "host.sock")],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -94,14 +95,17 @@ class LocalProvisioner(SandboxProvisioner):
         except OSError as error:
             raise SandboxError(f"A local kernel can't be started: {error}.") from error
 
-    async def _take_over(self, lease: Lease) -> None:  # noqa: ARG002 - the interface's
+    async def take_over(self, plan: Plan) -> None:  # noqa: ARG002 - the interface's
+        """It ends with its controller."""
         raise SandboxError("A local kernel can't be taken over.")
 
-    def _poll(self) -> Exit | None:
+    def poll(self) -> Ended | None:
+        """As Python tells."""
         code = self._process.poll() if self._process else 0
-        return None if code is None else Exit(code)
+        return None if code is None else Ended(code)
 
-    async def _stop(self, signum: int) -> None:
+    async def signal(self, signum: int) -> None:
+        """Send it to process 1, and SIGKILL to the kernel too."""
         if self._process is None or self._process.poll() is not None:
             return
         # Any other signal is passed on; of this one process 1 hears nothing, and the kernel leads a group of its own.
@@ -110,29 +114,20 @@ class LocalProvisioner(SandboxProvisioner):
                 os.killpg(group, signum)
         os.killpg(self._process.pid, signum)
 
-    async def _clean(self) -> None:
-        await self._stop(signal.SIGKILL)
+    async def clean(self) -> None:
+        """End it."""
+        await self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
 
     @property
-    def environment_digest(self) -> str:
+    def environment(self) -> str:
         """Nothing is known of it."""
         return ""
 
-    @property
-    def output_folder(self) -> str:
-        """In the session's own scratch folder."""
-        return str(self.scratch / "output")
-
-    @property
-    def workspace_folder(self) -> str:
-        """Likewise."""
-        return str(self.scratch / "workspace")
-
-    def data_path(self, mount: Mount) -> str:
-        """Where it lies."""
-        return str(mount.source)
+    def folders(self, scratch: Path) -> tuple[str, str]:
+        """In the sandbox's own folder on disk."""
+        return str(scratch / "output"), str(scratch / "workspace")
 
     def target(self) -> installer.Target:
         """This Python. Its own packages come first on the path, so nothing of them is replaced."""

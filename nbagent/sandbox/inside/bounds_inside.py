@@ -15,6 +15,8 @@ MAX_VALUE: Final = 32 * MIB
 """Characters of one representation in a MIME bundle."""
 MAX_CONTENT: Final = 40 * MIB
 """Bytes of a message's content, which is JSON."""
+MAX_WIDE: Final = 24 * MIB
+"""The same where a character of it is wide, as an emoji is: Python then takes four bytes for each of that text."""
 MAX_BUFFERS: Final = 20 * MIB
 """Bytes of a message's binary buffers together."""
 MAX_ERROR: Final = 4 * MIB
@@ -95,12 +97,14 @@ def bounded(session_class: Any) -> Any:
         def _without_largest(self, content: dict[str, Any]) -> dict[str, Any]:
             """A MIME bundle without its largest representations; metadata of such a one is not worth its risk."""
             gone: dict[str, int] = {}
-            room, heft = MAX_CONTENT - MIB, MAX_WEIGHT
+            size, heft, wide = MIB, 0, False
             packed = {mime: self.pack({"": value}) for mime, value in content["data"].items()}
             for mime, value in sorted(packed.items(), key=lambda item: len(item[1])):
-                room, heft = room - len(value), heft - weight(value)
-                if room < 0 or heft < 0:
+                with_it = size + len(value), heft + weight(value), wide or is_wide(value)
+                if with_it[0] > (MAX_WIDE if with_it[2] else MAX_CONTENT) or with_it[1] > MAX_WEIGHT:
                     gone[mime] = len(value)
+                else:
+                    size, heft, wide = with_it
             return without({**content, "metadata": {}}, gone)
 
         def send(self, stream: Any, msg_or_type: Any, *args: Any, **kwargs: Any) -> Any:
@@ -118,7 +122,13 @@ def bounded(session_class: Any) -> Any:
 
 def is_too_large(content: bytes) -> bool:
     """Whether a message's content is more than a controller takes."""
-    return len(content) > MAX_CONTENT or weight(content) > MAX_WEIGHT
+    size = len(content)
+    return size > MAX_CONTENT or weight(content) > MAX_WEIGHT or (size > MAX_WIDE and is_wide(content))
+
+
+def is_wide(content: bytes) -> bool:
+    """Whether JSON may hold a character beyond U+FFFF, as itself or by its escape."""
+    return any(each in content for each in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD"))
 
 
 def without_long_texts(content: dict[str, Any]) -> dict[str, Any]:

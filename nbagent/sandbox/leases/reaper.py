@@ -24,7 +24,7 @@ from nbagent.sandbox.limits import users
 from nbagent.sandbox.registry import engines
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.engine import Engine
+    from nbagent.sandbox.contract import Engine
 
 NAMELESS = 3600.0
 """Seconds after which a folder that names no lease is nobody's."""

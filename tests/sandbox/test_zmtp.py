@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.kernel.channels.zmtp import MAX_FRAMES, MAX_MESSAGE, BreachError, Decoder, encode, hello
+from nbagent.sandbox.channels.zmtp import MAX_FRAMES, MAX_MESSAGE, BreachError, Decoder, encode, hello
 
 MORE, LONG, COMMAND = 1, 2, 4
 GREETING = hello("ROUTER")

@@ -18,6 +18,8 @@ MAX_FRAMES: Final = 4_096
 """Frames of one message: six, and one for each binary buffer."""
 _GREETING: Final = 64
 _MAX_READY: Final = 4_096
+_LARGE: Final = MIB
+"""Bytes of a frame that is not held twice for longer than it takes to copy it."""
 _MORE, _LONG, _COMMAND = 1, 2, 4
 
 
@@ -125,6 +127,9 @@ class Decoder:
         with memoryview(buffer) as view:
             body = bytes(view[start:end])
         self._at = end
+        if size > _LARGE:
+            # While it is parsed, which takes as much again.
+            self.feed(b"")
         if not flags & _COMMAND:
             self._size += size
         return flags, body

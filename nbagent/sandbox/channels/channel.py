@@ -1,4 +1,4 @@
-"""One channel of a kernel: a Unix socket that is read only when somebody asks, and never waits.
+"""One channel of a kernel: a socket that is read only when somebody asks, and never waits.
 
 What nobody asked for stays in the socket's own small buffer, and behind that with who sends it. However much comes,
 this side holds a chunk of it and one message that is not whole.
@@ -10,31 +10,39 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nbagent.kernel.channels.zmtp import MAX_MESSAGE, SUBSCRIBE_ALL, Decoder, encode, hello
+from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, SUBSCRIBE_ALL, Decoder, encode, hello
 
 CHUNK: Final = 256 * 1024
 """Bytes that are read at once; Linux holds about 200 KB for a reader that is not there."""
 
 
-class Channel:
+class SocketChannel:
     """A connection to one of the kernel's sockets.
 
     Args:
-        path: The socket, which listens already; the kernel may not be up yet.
+        address: Of the socket, which listens already; the kernel may not be up yet.
         kind: What this end is, in ZeroMQ's terms: `DEALER`, or `SUB` to all that is published.
         limit: Bytes of one message that comes.
+        family: What the address is: a Unix socket's path, or a host and a port.
 
     Attributes:
         is_open: Whether more can come. The other end closed it, or this one.
     """
 
-    def __init__(self, path: str, *, kind: str, limit: int = MAX_MESSAGE) -> None:
+    def __init__(
+        self,
+        address: str | tuple[str, int],
+        *,
+        kind: str,
+        limit: int = MAX_MESSAGE,
+        family: socket.AddressFamily = socket.AF_UNIX,
+    ) -> None:
         self.is_open = True
         self._decoder = Decoder(limit)
         self._unsent = bytearray()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
         try:
-            self._socket.connect(path)
+            self._socket.connect(address)
             self._socket.setblocking(False)
             self._socket.send(hello(kind))
         except OSError:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from nbagent.kernel.channels.channel import CHUNK, Channel
-from nbagent.kernel.channels.zmtp import encode, hello
+from nbagent.sandbox.channels.channel import CHUNK, SocketChannel
+from nbagent.sandbox.channels.zmtp import encode, hello
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def bind(path: str) -> Iterator[Callable[[int], zmq.Socket[bytes]]]:
         yield make
 
 
-def received(channel: Channel, count: int) -> list[list[bytes]]:
+def received(channel: SocketChannel, count: int) -> list[list[bytes]]:
     """So many messages, as they come."""
     found: list[list[bytes]] = []
     end = time.monotonic() + 5
@@ -52,7 +52,7 @@ def received(channel: Channel, count: int) -> list[list[bytes]]:
     return found
 
 
-def begin(channel: Channel) -> None:
+def begin(channel: SocketChannel) -> None:
     """Let both ends greet each other."""
     end = time.monotonic() + 5
     while not channel.is_ready:
@@ -66,7 +66,7 @@ def begin(channel: Channel) -> None:
 def test_requests_and_replies(path: str, bind: Callable[[int], zmq.Socket[bytes]]) -> None:
     """A ROUTER understands what is sent, and is understood: small parts, large ones, empty ones."""
     router = bind(zmq.ROUTER)
-    channel = Channel(path, kind="DEALER")
+    channel = SocketChannel(path, kind="DEALER")
     message = [b"", b"x", b"y" * 255, b"z" * 256, b"w" * 3_000_000]
     channel.send(message)
     begin(channel)
@@ -88,7 +88,7 @@ def test_requests_and_replies(path: str, bind: Callable[[int], zmq.Socket[bytes]
 def test_what_is_published(path: str, bind: Callable[[int], zmq.Socket[bytes]]) -> None:
     """A SUB hears all, from when the publisher has its subscription."""
     publisher = bind(zmq.XPUB)
-    channel = Channel(path, kind="SUB")
+    channel = SocketChannel(path, kind="SUB")
     begin(channel)
     assert publisher.recv() == b"\x01"
     publisher.send_multipart([b"topic", b"text"])
@@ -100,7 +100,7 @@ def test_what_nobody_asks_for_stays_away(path: str, bind: Callable[[int], zmq.So
     """Of 100 MB that were sent, one read takes a chunk."""
     publisher = bind(zmq.XPUB)
     publisher.sndhwm = 0
-    channel = Channel(path, kind="SUB")
+    channel = SocketChannel(path, kind="SUB")
     begin(channel)
     publisher.recv()
     for _ in range(100):
@@ -118,7 +118,7 @@ def test_what_can_not_be_sent_yet_waits(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
-        channel = Channel(path, kind="DEALER")
+        channel = SocketChannel(path, kind="DEALER")
         other, _ = listening.accept()
     with other:
         channel.send(message)
@@ -140,7 +140,7 @@ def test_the_end_comes_after_what_was_said(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
-        channel = Channel(path, kind="DEALER")
+        channel = SocketChannel(path, kind="DEALER")
         other, _ = listening.accept()
     with other:
         other.sendall(hello("ROUTER") + encode([b"last words"]))
@@ -156,7 +156,7 @@ def test_the_end_comes_after_what_was_said(path: str) -> None:
 
 def test_nobody_is_there(path: str) -> None:
     """A socket that is gone is a channel that is closed, not an error."""
-    channel = Channel(path, kind="SUB")
+    channel = SocketChannel(path, kind="SUB")
     assert not channel.is_open
     assert not channel.fill()
     assert list(channel.messages()) == []

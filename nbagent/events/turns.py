@@ -1,0 +1,263 @@
+"""Questions: what the model is sent and replies, and the value that an answer is."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from nbagent.events.base import Fact
+from nbagent.events.cells import Cell
+from nbagent.events.packages import Package
+
+PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
+"""Kinds of pictures, the one that is kept of several first, with the endings of their files."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A number in an answer, and where it comes from.
+
+    Attributes:
+        text: The number, as the answer has it.
+        cell: The cell whose output shows it; 0 if none does.
+        output: Which of that cell's outputs, from 0; -1 if none.
+        shown: How it stands there, for example `12.3456` for a claim of `12.3`.
+    """
+
+    text: str
+    cell: int = 0
+    output: int = -1
+    shown: str = ""
+
+    @property
+    def supported(self) -> bool:
+        """Whether an output shows it."""
+        return self.cell > 0
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What the model used, in tokens, and in how many calls.
+
+    Attributes:
+        input_tokens: All that were read, those from a cache too.
+        output_tokens: All that were written, those of its thinking too.
+        calls: Replies that were asked for.
+        cached_tokens: Of the input, what the provider had kept from an earlier call, which costs less.
+        cost: US dollars, by the price list; None where a price isn't known, which is not nothing.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    calls: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        if NO_USAGE in (self, other):
+            return other if self == NO_USAGE else self
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.calls + other.calls,
+            self.cached_tokens + other.cached_tokens,
+            None if self.cost is None or other.cost is None else self.cost + other.cost,
+        )
+
+
+NO_USAGE = Usage()
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Something that was sent to a model.
+
+    Attributes:
+        source: What it is: `system prompt`, `data description`, `tools`, `question`, `reply` (the model's own, which
+            goes with what comes after it), `note` (nbagent's words), `cell 3`, `figure of cell 3`, `tool NAME`.
+        size: Bytes, of a text as UTF-8, of a picture as base64; without the JSON around it.
+        sha256: Of these bytes, in hexadecimal.
+        redacted: What was hidden in it before, each secret by its kind.
+    """
+
+    source: str
+    size: int
+    sha256: str
+    redacted: list[str] = []
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a question.
+
+    Attributes:
+        turn: The question's number, from 1.
+        text: The answer in words.
+        success: Whether the model came to an end by itself, with an answer that its cells bear out: the last one ran
+            without an error, or, where that failed, the answer has numbers and each stands in an output.
+        attempts: One, and one more for each cell that failed.
+        usage: Tokens and calls of the model.
+        seconds: From the question to the answer.
+        claims: The numbers in the text, each with the output in which it stands; some may stand in none.
+        cells: The cells that ran for it, in order.
+        files: What its cells left in /tmp/output, on the host.
+        installed: Packages that were installed for it.
+    """
+
+    turn: int
+    text: str
+    success: bool
+    attempts: int
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    claims: list[Claim] = []
+    cells: list[Cell] = []
+    files: list[Path] = []
+    installed: list[Package] = []
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """The pictures that its cells showed."""
+        return list(pictures(self.cells))
+
+    @property
+    def unsupported(self) -> list[str]:
+        """The numbers that stand in no output: the model's own word is all there is for them."""
+        return [claim.text for claim in self.claims if not claim.supported]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A picture that a cell showed.
+
+    Attributes:
+        name: A name for its file, by its cell and its place there: `cell-3-1.png`.
+        mime_type: What it is, such as `image/png`.
+        content: The file's bytes.
+        cell: The cell's number.
+    """
+
+    name: str
+    mime_type: str
+    content: bytes
+    cell: int
+
+
+def pictures(cells: Iterable[Cell]) -> Iterator[Picture]:
+    """The pictures that cells showed, in order."""
+    for cell in cells:
+        number = 0
+        for output in cell.outputs:
+            data = output.get("data", {})
+            mime = next((each for each in PICTURES if each in data), None)
+            if mime is None:
+                continue
+            text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
+            content = text.encode() if mime.endswith("xml") else _decoded(text)
+            if content is None:
+                continue  # what code claims to be a picture may be anything
+            number += 1
+            yield Picture(f"cell-{cell.cell}-{number}.{PICTURES[mime]}", mime, content, cell.cell)
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+class Asked(Fact, frozen=True, kw_only=True):
+    """A person asked a question; `turn` counts from 1."""
+
+    turn: int
+    question: str
+    model: str = ""
+    replay: bool = False
+
+
+Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
+"""Of a question, see `phases.py`."""
+
+
+class PhaseEntered(Fact, frozen=True, kw_only=True):
+    """A question came into a phase."""
+
+    turn: int
+    phase: Phase
+    told: str = ""
+    """What is known there: data and needs, tools, the first cell, the numbers of the answer."""
+
+
+class ModelReplied(Fact, frozen=True, kw_only=True):
+    """One reply of the model: its words, and the tools that it calls by name."""
+
+    turn: int
+    text: str
+    tools: list[str] = []
+    usage: Usage = Usage()
+    model: str = ""
+    """Which one, if it was a fallback; empty for the model that was asked."""
+
+
+UNSURE = 0.5
+"""Confidence below which a person is told of it."""
+
+
+class CodeGenerated(Fact, frozen=True, kw_only=True):
+    """The model replied with code as a structured object; its dependencies are installed before it runs."""
+
+    turn: int
+    code: str
+    dependencies: list[str] = []
+    """What is installed for it, by names on the index."""
+    reasoning: str = ""
+    confidence: float
+    """The model's own, from 0 to 1."""
+
+
+class ModelFailed(Fact, frozen=True, kw_only=True):
+    """A model was asked and gave no whole reply; it is asked again after `wait`, or not at all."""
+
+    turn: int
+    model: str
+    reason: str
+    """One sentence, as a person is told it."""
+    usage: Usage = Usage()
+    """What the attempt has cost, as far as the provider told it; `calls` is 0 if it told nothing."""
+    wait: float | None = None
+    """Seconds until the same model is asked again; None if it isn't in this question."""
+
+
+class SentToModel(Fact, frozen=True, kw_only=True):
+    """A model was asked: what left for it, and where to. Each attempt is told, also of one that failed."""
+
+    turn: int
+    model: str
+    host: str
+    """Whose address it went to; empty for recorded replies, which are asked nothing."""
+    size: int
+    """Bytes of all its pieces."""
+    pieces: list[Piece]
+    """Those that this host was not sent before."""
+    again: int = 0
+    """How many it was, by nbagent in this process: with each call goes the conversation so far."""
+    purpose: Literal["answer", "critique"] = "answer"
+
+
+class Reflected(Fact, frozen=True, kw_only=True):
+    """The code of a reply failed, or replies did the same again and again, and this is what is done about it."""
+
+    turn: int
+    attempt: int
+    """Replies in a row whose code failed, or that were the same."""
+    state: Literal["critique", "retry", "gave up"]
+    error: str
+    """The end of what came of the last one."""
+    critique: str = ""
+    usage: Usage = Usage()
+    """Of the critic's model."""
+
+
+class Answered(Answer, Fact, frozen=True, kw_only=True, omit_defaults=True):
+    """A turn ended. Its cells, files and packages are left out: they are events of their own."""

@@ -1,0 +1,1 @@
+"""How a kernel is reached: ZeroMQ's protocol over a socket."""

@@ -1,0 +1,300 @@
+"""A sandbox of the full engine: a container of the daemon's.
+
+It has no network, a read-only root, no capabilities, no new privileges, a system call filter of our own (`seccomp.py`),
+hard limits, and nothing writable but tmpfs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
+from nbagent.packages import installer
+from nbagent.policy import MIB, Network
+from nbagent.sandbox.contract import Control
+from nbagent.sandbox.data.mounts import DATA
+from nbagent.sandbox.engines import daemon, image
+from nbagent.sandbox.environment import environment
+from nbagent.sandbox.handoff import INSIDE
+from nbagent.sandbox.instance import Ended, Instance, Plan
+from nbagent.sandbox.layout import HOME, OUTPUT, SHELLS, START, WORKSPACE, accounts, inside_environment
+from nbagent.sandbox.limits import cgroup, seccomp, users
+from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.threads import in_thread, to_the_end
+
+if TYPE_CHECKING:
+    from docker.api.client import APIClient
+
+LABEL = "nbagent.sandbox"
+LEASE_LABEL = "nbagent.lease"
+USER_LABEL = "nbagent.user"
+PLACE_LABEL = "nbagent.place"
+"""Where the lease is what it is: another machine, or a container, may have the same daemon."""
+ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
+"""Core dumps, open files of a process, and processes of the user in all sandboxes that it has (`pids` bounds one)."""
+HIDDEN = (
+    *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/pressure", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),
+    *("/sys/devices/virtual/powercap",),
+)
+"""What of /proc and /sys is the machine's: what Docker hides, of whatever version, and `pressure`."""
+
+
+def _usage(client: APIClient, container: str) -> cgroup.Usage | None:
+    """What a container uses, by the group that the daemon made for it, if that is one of this machine's."""
+    pid = client.inspect_container(container)["State"]["Pid"]
+    return cgroup.Usage.of(pid) if pid else None
+
+
+def _bind(source: str, target: str) -> Any:
+    from docker.types import Mount
+
+    mount = Mount(target, source, type="bind", read_only=True)
+    # A bind brings along what is mounted below it, and before Docker 25 that would stay writable.
+    mount["BindOptions"] = {"NonRecursive": True}
+    return mount
+
+
+class Container(Instance):
+    """The container of one sandbox, and those that replace it."""
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self._tag = ""
+        self._image: dict[str, Any] = {}
+        self._ended: Ended | None = None
+        self._usage: cgroup.Usage | None = None
+
+    def inside(self, plan: Plan) -> dict[str, Any]:  # noqa: ARG002 - the interface's
+        """It starts as its user already, and the image has no folder for data."""
+        return {"uid": None, "folders": [DATA, OUTPUT]}
+
+    def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
+        """What the daemon can enforce."""
+        info = daemon.known()
+        return daemon.controls(info, daemon.runtime(info, daemon.chosen_runtime()))
+
+    def users(self) -> range:
+        """By the user namespace of the daemon's containers, whatever this process's is."""
+        return users.NARROW if daemon.remaps_users() else users.WIDE
+
+    def user(self, own: int | None) -> tuple[int, int]:
+        """The group is never root's, which some people have."""
+        uid, gid = super().user(own)
+        return uid, gid or uid
+
+    async def start(self, plan: Plan) -> None:
+        """Make a container, and start it."""
+        await to_the_end(self._start, plan)
+
+    def _start(self, plan: Plan) -> None:
+        from docker.errors import DockerException
+
+        client = daemon.shared()
+        self._ended = self._usage = None
+        self._look_at(client, plan)
+        try:
+            made = client.create_container(
+                self._image["Id"],
+                command=list(START),
+                user=f"{plan.uid}:{plan.gid}",
+                working_dir=WORKSPACE,
+                environment=inside_environment(shared_library=False, trust=plan.spec.trust),
+                hostname="sandbox",
+                labels={
+                    LABEL: plan.lease.name,
+                    LEASE_LABEL: str(plan.lease.folder),
+                    USER_LABEL: str(os.getuid()),
+                    PLACE_LABEL: str(plan.lease.terms.place),
+                    "nbagent.session.session": plan.spec.owner,
+                },
+                host_config=self._host_config(client, plan),
+                network_disabled=plan.spec.trust.network is not Network.FULL,
+            )
+            self.id = made["Id"]
+            plan.lease.write(parts={"container": self.id})
+            client.start(self.id)
+            self._usage = _usage(client, made["Id"])
+        except (DockerException, OSError) as error:
+            daemon.forget()
+            self._remove()
+            explanation = getattr(error, "explanation", None) or error
+            raise SandboxError(f"Docker can't start the sandbox: {explanation}") from error
+        if self._usage is not None:
+            # Before any code can make a connection: what waits in one made earlier is not counted.
+            self._usage.bound_connections(memory=plan.spec.trust.limits.memory_mb * MIB)
+        self._follow(made["Id"])
+
+    async def take_over(self, plan: Plan) -> None:
+        """Go on with the container that the lease names."""
+        self._ended = self._usage = None
+        await in_thread(self._look_at, daemon.shared(), plan)
+        container = self.id = plan.lease.terms.parts.get("container")
+        if container is None:
+            raise SandboxError("The sandbox had not been started.")
+        self._follow(container)
+
+    def _look_at(self, client: APIClient, plan: Plan) -> None:
+        self._tag = plan.spec.image or image.default_tag()
+        self._image = daemon.inspect(client, self._tag)
+
+    def _follow(self, container: str) -> None:
+        threading.Thread(target=self._watch, args=(container,), name="nbagent-docker-wait", daemon=True).start()
+
+    def _host_config(self, client: APIClient, plan: Plan) -> Any:
+        from docker.types import LogConfig, Ulimit
+
+        trust = plan.spec.trust
+        limits = trust.limits
+        size = f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"
+        mounts = [(str(plan.site), environment.SITE), (str(plan.shared), INSIDE), *self._accounts(plan)]
+        mounts += [(str(mount.source), mount.target) for mount in plan.mounts]
+        if trust.hides_shells:
+            # Of those that the image doesn't have, an empty file is seen.
+            mounts += [("/dev/null", f"{folder}/{name}") for folder in ("/bin", "/usr/bin") for name in SHELLS]
+        tmpfs = {"/tmp": size, WORKSPACE: size, HOME: size}  # noqa: S108 - inside
+        if not trust.allow_shell:
+            # Terminals are as many as the whole machine has, and without a shell nothing needs one.
+            tmpfs["/dev/pts"] = "ro,nosuid,noexec,size=4k"
+        config = client.create_host_config(
+            network_mode="host" if trust.network is Network.FULL else "none",
+            runtime=daemon.chosen_runtime(),
+            read_only=trust.read_only_root,
+            mounts=[_bind(source, target) for source, target in mounts],
+            tmpfs=tmpfs,
+            cap_drop=["ALL"],
+            security_opt=self._security(client, plan),
+            mem_limit=limits.memory_mb * MIB,
+            memswap_limit=limits.memory_mb * MIB,
+            cpu_period=100_000,
+            cpu_quota=int((limits.cpus or float(os.cpu_count() or 1)) * 100_000),
+            pids_limit=limits.pids,
+            shm_size=limits.tmp_mb * MIB,
+            ipc_mode="private",
+            # Named, since what Podman takes by default is more than it may set on some hosts.
+            ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in ULIMITS.items()],
+            # What the sandbox prints where nobody looks must not fill the host's disk.
+            log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
+        )
+        config["MaskedPaths"] = list(HIDDEN)
+        return config
+
+    def _accounts(self, plan: Plan) -> list[tuple[str, str]]:
+        """What the image has of users, in files that name this sandbox's: each with where it is seen."""
+        found = []
+        for name, text in accounts(plan.uid, plan.gid).items():
+            path = plan.lease.folder / name
+            path.write_text(text)
+            path.chmod(0o644)
+            found.append((str(path), f"/etc/{name}"))
+        return found
+
+    @staticmethod
+    def _security(client: APIClient, plan: Plan) -> list[str]:
+        """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file.
+
+        Podman is told here of what is hidden, too; Docker by an argument of its own.
+        """
+        profile, hidden = seccomp.outer_profile(), []
+        if daemon.is_podman(client):
+            path = plan.lease.folder / "seccomp.json"
+            path.write_text(profile)
+            profile, hidden = str(path), [f"mask={':'.join(HIDDEN)}"]
+        return ["no-new-privileges:true", f"seccomp={profile}", *hidden]
+
+    def _watch(self, container: str) -> None:
+        """Wait for the container's end in a thread of its own: a poll of the daemon would be slow and late."""
+        from docker.errors import DockerException
+
+        try:
+            with contextlib.closing(daemon.connect(timeout=60 * 60 * 24 * 365)) as client:
+                self._usage = self._usage or _usage(client, container)
+                status = client.wait(container)
+                state = client.inspect_container(container)["State"]
+        except (DockerException, OSError, NbagentError):
+            # Gone, or the daemon is: either way nothing can be said of the container but that it is lost.
+            ended = Ended(-signal.SIGKILL)
+        else:
+            # The daemon says of a sandbox that it was out of memory also if that was long ago, and a child's end. And
+            # the group by which more could be known is gone with the container.
+            ended = Ended(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
+        if self.id == container:
+            self._ended = ended
+
+    def poll(self) -> Ended | None:
+        """As the thread that waits for the container has told."""
+        return self._ended
+
+    def usage(self) -> cgroup.Usage | None:
+        """By the group that the daemon made, if it is one of this machine's."""
+        return self._usage
+
+    async def signal(self, signum: int) -> None:
+        """Send it to process 1, to which a container's SIGTERM would mean nothing."""
+        from docker.errors import DockerException
+
+        if self.id is None:
+            return
+        number = signal.SIGKILL if signum == signal.SIGTERM else signum
+        try:
+            await in_thread(daemon.shared().kill, self.id, number)
+        except (DockerException, OSError):
+            # It has ended already, which is what was asked for; `_watch` tells how.
+            return
+
+    def forget(self) -> None:
+        """Leave the container to others."""
+        self.id = None
+
+    async def clean(self) -> None:
+        """Remove the container, whatever runs in it."""
+        await in_thread(self._remove)
+
+    def _remove(self) -> None:
+        from docker.errors import DockerException
+
+        container, self.id = self.id, None
+        if container is not None:
+            try:
+                daemon.shared().remove_container(container, force=True)
+            except (DockerException, OSError):
+                return
+
+    async def tail(self) -> str:
+        """The end of what the container printed."""
+        return await in_thread(self._logs)
+
+    def _logs(self) -> str:
+        from docker.errors import DockerException
+
+        if self.id is None:
+            return ""
+        try:
+            text: bytes = daemon.shared().logs(self.id, tail=40)
+        except (DockerException, OSError):
+            return ""
+        return text.decode(errors="replace").strip()
+
+    @property
+    def environment(self) -> str:
+        """The image's own."""
+        return str(self._image["Id"]) if self._image else ""
+
+    def target(self) -> installer.Target:
+        """The image's Python, as its labels tell."""
+        labels = self._image["Config"].get("Labels") or {}
+        try:
+            return installer.Target(
+                python=labels["nbagent.python"],
+                platform=labels["nbagent.platform"],
+                pins=environment.requirements(),
+            )
+        except KeyError as error:
+            raise EnvironmentMissing(
+                f"The image {self._tag} is not a kernel image of nbagent's.",
+                mend="Build one on it with: nbagent image build --base IMAGE",
+            ) from error

@@ -1,0 +1,117 @@
+"""Jupyter's word for what starts a kernel, in terms of `Sandbox`: translation, and nothing else.
+
+JupyterLab, nbclient, papermill or any other client starts the same sandbox as nbagent by the kernelspec's name
+(`nbagent-docker`, `nbagent-bubblewrap`) without knowing nbagent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+from collections.abc import Callable
+from typing import Any, cast
+
+from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.provisioning import KernelProvisionerBase
+
+from nbagent.errors import EngineUnavailable
+from nbagent.events import DataLeftOut
+from nbagent.sandbox import clients
+from nbagent.sandbox.contract import Hooks, Sandbox
+from nbagent.sandbox.data.tree import Why, facts
+from nbagent.sandbox.registry import engines
+from nbagent.sandbox.spec import SandboxSpec, spec_for_client
+
+
+class Provisioner(KernelProvisionerBase):
+    """A sandbox of the engine that the kernelspec names, for one of Jupyter's kernel managers."""
+
+    _sandbox: Sandbox | None = None
+    _running = False
+    _spec = SandboxSpec()
+    _telling: Callable[[], contextlib.AbstractContextManager[None]] = staticmethod(contextlib.nullcontext)
+
+    @property
+    def has_process(self) -> bool:
+        """Whether a kernel was started and not yet given up."""
+        return self._running
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Make a `SandboxSpec` for the folder that the kernel is started for, unless one is given as `sandbox`."""
+        spec = kwargs.pop("sandbox", None)
+        self._telling = contextlib.nullcontext if spec else clients.telling
+        with self._telling():
+            self._spec = spec or spec_for_client(kwargs.get("cwd"), config=self._stanza.get("config") or {})
+            if self._sandbox is None:
+                hooks = Hooks(left_out=self._tell_left_out, first_cell=spec is None)
+                self._sandbox = engines()[self._engine].sandbox(hooks)
+        return {"cmd": list(self.kernel_spec.argv), "env": {}}
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002 - the interface's
+        """Start the sandbox; the connection is usable at once, the kernel answers when it is up.
+
+        Raises:
+            SandboxError: The engine can't start it here.
+        """
+        assert self._sandbox is not None  # noqa: S101 - `pre_launch` has made it
+        with self._telling():
+            await self._sandbox.start(self._spec)
+            self._running = True
+            for each in facts(self._sandbox.about.left_out):
+                self._tell_left_out(each)
+            if (info := self._sandbox.endpoint.connection_info) is None:
+                raise EngineUnavailable(f"Jupyter's clients can't reach a kernel of the {self._engine} engine.")
+        self.connection_info = cast("KernelConnectionInfo", info)
+        return self.connection_info
+
+    async def poll(self) -> int | None:
+        """None while the kernel runs, else its exit code."""
+        ended = await self._sandbox.poll() if self._sandbox is not None else None
+        return (0 if self._sandbox is None else None) if ended is None else ended.code
+
+    async def wait(self) -> int | None:
+        """Wait until the kernel has ended, and return its exit code."""
+        ended = await self._sandbox.wait() if self._sandbox is not None else None
+        self._running = False
+        return ended.code if ended is not None else 0
+
+    async def send_signal(self, signum: int) -> None:
+        """Send a signal to the kernel; interrupts travel as messages and don't come here."""
+        if self._sandbox is not None:
+            await self._sandbox.signal(signum)
+
+    async def kill(self, restart: bool = False) -> None:  # noqa: ARG002 - the interface's
+        """Kill the sandbox."""
+        await self.send_signal(signal.SIGKILL)
+
+    async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002
+        """Ask the kernel to end."""
+        await self.send_signal(signal.SIGTERM)
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """Remove all that the sandbox had on the host; over a restart it keeps what the next kernel needs."""
+        if self._sandbox is not None:
+            await (self._sandbox.end() if restart else self._sandbox.close())
+
+    async def get_provisioner_info(self) -> dict[str, Any]:
+        """Nothing: a sandbox can't be taken over by another process through this interface."""
+        return {}
+
+    def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
+        """Seconds to wait for a polite end: there is nothing in a sandbox that must be put away first."""
+        return min(recommended, 1.0)
+
+    @property
+    def _stanza(self) -> dict[str, Any]:
+        """What the kernelspec says of this provisioner."""
+        found: dict[str, Any] = self.kernel_spec.metadata.get("kernel_provisioner", {})
+        return found
+
+    @property
+    def _engine(self) -> str:
+        return str(self._stanza["provisioner_name"]).removeprefix("nbagent-")
+
+    def _tell_left_out(self, event: DataLeftOut) -> None:
+        # Nearly every repository has names that begin with a dot.
+        self.log.log(logging.INFO if event.reason == Why.HIDDEN else logging.WARNING, event.text)
