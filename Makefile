@@ -37,7 +37,7 @@ NATIVE := tests/kernel/test_unpack_inside.py tests/kernel/test_transfer.py tests
 	tests/packages/test_resolver.py tests/sandbox/test_supervisor.py tests/selfcheck tests/test_import.py \
 	tests/session/test_session.py tests/test_threats.py
 
-.PHONY: help install demo test native lint vm bench image dev pins clean
+.PHONY: help install demo picture test native lint vm bench image dev pins clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -48,6 +48,11 @@ install: $(DONE)/wheel  ## nbagent in .venv, and the environment of its kernels
 
 demo: install  ## a question, answered in a sandbox
 	$(BIN)/nbagent demo
+
+picture: install $(DONE)/tests  ## the picture in README.md, from a run of the demo
+	folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT
+	$(BIN)/nbagent demo --quiet --out "$$folder/demo.ipynb" --output-dir "$$folder/output"
+	$(BIN)/python .ci/picture.py "$$folder/demo.ipynb" docs/demo.png
 
 test: install $(DONE)/tests image lint  ## everything that CI checks
 	@.ci/setup tests

@@ -1,4 +1,4 @@
-"""Connects to a host by its name: looked up once, each address judged, and connected to the very address judged."""
+"""Connects to a host by its name, which is looked up once: the connection goes to an address that was checked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nbagent.egress.hosts import Denied, is_public
 
 LOOKUP_SECONDS = 10.0
 CONNECT_SECONDS = 15.0
-"""For all addresses together."""
+"""Seconds in which one of a host's addresses must answer."""
 ONE_SECONDS = 5.0
-"""For one of them."""
+"""Seconds in which a single address must answer."""
 LOOKUPS = 8
-"""At a time: each takes a thread, which a silent name server holds for longer than we wait."""
+"""Look-ups at a time. Each takes a thread, which a silent name server holds for longer than we wait."""
 
 
 class Dialer:
@@ -26,10 +26,10 @@ class Dialer:
         self._slots = asyncio.Semaphore(LOOKUPS)
 
     async def connect(self, host: str, port: int) -> tuple[socket.socket, str]:
-        """A connection, and the address it leads to.
+        """Connect to a host; returns the socket and the address it leads to.
 
         Raises:
-            Denied: The name isn't known, one of its addresses is not on the Internet, or none of them answers.
+            Denied: The name isn't known, one of its addresses is not public, or none of them answers.
         """
         addresses = await self.addresses(host, port)
         failure = "it does not answer"
@@ -45,12 +45,13 @@ class Dialer:
         raise Denied(f"{host} can't be reached: {failure}.", status=502)
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """All addresses of a name, each of them judged.
+        """Look a name up; returns its addresses, all of which may be connected to.
 
-        One that isn't public condemns them all: honest names don't mix, and a name server of the attacker's does.
+        A single address that isn't public makes the whole name refused: honest names don't mix public and private
+        addresses, an attacker's name server does.
 
         Raises:
-            Denied: There are none, or one of them isn't a host's on the Internet, or is this machine's own.
+            Denied: There is no address, or one of them isn't public or is this machine's own.
         """
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
@@ -65,7 +66,7 @@ class Dialer:
         return found
 
     async def _look_up(self, host: str, port: int) -> list[str]:
-        """Addresses as the system's resolver has them, in its order."""
+        """The addresses that the system's resolver gives, in its order."""
         await self._slots.acquire()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[str]] = loop.create_future()
@@ -115,9 +116,10 @@ async def _connect(address: str, port: int, seconds: float) -> socket.socket:
 
 
 def is_own(address: str, port: int) -> bool:
-    """Whether an address is one of this machine's: what it serves to itself passes by its firewalls.
+    """Whether an address is one of this machine's own: connections to these pass by its firewall.
 
-    Linux says so by itself: what is sent to an own address comes from that address. Nothing is sent.
+    The test is Linux's own: a socket that is connected to an own address gets that address as its source. No packet is
+    sent for it.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -125,4 +127,4 @@ def is_own(address: str, port: int) -> bool:
             probe.connect((address, port))
             return bool(probe.getsockname()[0] == address)
     except OSError:
-        return False  # no way there at all
+        return False  # there is no route to it

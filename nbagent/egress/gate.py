@@ -12,19 +12,19 @@ from nbagent.egress.hosts import WEB_PORTS, By, Denied, Rules
 from nbagent.safety.questions import ASK_SECONDS
 
 OPEN_QUESTIONS = 3
-"""At a time; further ones wait, and their time runs."""
+"""Questions that are put to a person at a time. Further ones wait, and their 60 seconds run."""
 MAX_QUESTIONS = 50
-"""In a session: code that invents names must not wear a person out."""
+"""Questions in a session. Code that makes up names must not be able to ask for ever."""
 
 
 class Verdict(enum.StrEnum):
-    """What a person says of a host."""
+    """A person's answer to a question about a host."""
 
     ONCE = "once"
-    """For the requests that wait for this answer."""
+    """Allowed for the requests that wait for this answer."""
     SESSION = "session"
     DENY = "deny"
-    """For the whole session too, so that nothing asks in a loop."""
+    """Denied for the whole session, so that code can't ask again and again."""
 
 
 Decide = Callable[[str, int], "Future[Verdict] | None"]
@@ -40,11 +40,11 @@ class _Answer:
 
 
 class Gate:
-    """The decisions of one session.
+    """Decides for one session, and remembers each decision.
 
     Args:
-        rules: What is allowed anyway.
-        decide: Asks a person; None denies at once what the rules don't allow.
+        rules: The hosts that are allowed without a question.
+        decide: Asks a person; with None, every other host is denied at once.
         ask_seconds: See `ASK_SECONDS`.
     """
 
@@ -58,14 +58,14 @@ class Gate:
         self._asked = 0
 
     async def admit(self, host: str, port: int) -> By:
-        """Wait until it is decided; returns who allowed it.
+        """Wait until a host is allowed; returns who allowed it.
 
         Raises:
-            Denied: It is not allowed.
+            Denied: The host is not allowed.
         """
         if self._rules.allow(host, port):
             return "list"
-        # An answer holds for both ports of the web, as an entry of the list does.
+        # An answer holds for ports 80 and 443 alike, as an entry of the list does.
         key = (host, 0 if port in WEB_PORTS else port)
         answer = self._answers.get(key) or await self._question(key, host, port)
         if answer.verdict is Verdict.DENY:
@@ -73,15 +73,15 @@ class Gate:
         return answer.by
 
     def allow(self, entry: str) -> None:
-        """Add an entry to the list, whatever was decided before. On the proxy's own thread.
+        """Add an entry to the list; it overrides earlier decisions. To be called on the proxy's own thread.
 
         Raises:
-            UsageError: It is no such entry.
+            UsageError: The entry has another form.
         """
         self._rules.add(entry)
 
     async def _question(self, key: tuple[str, int], host: str, port: int) -> _Answer:
-        """Ask, or wait for the answer to the same question."""
+        """Ask a person, or wait for the answer if the same question is open already."""
         if self._decide is None:
             return _unlisted(host, port)
         if key not in self._open:
@@ -90,7 +90,7 @@ class Gate:
                 return _Answer(Verdict.DENY, "policy", reason)
             self._asked += 1
             self._open[key] = asyncio.create_task(self._ask(self._decide, key, host, port))
-        # A caller that leaves takes neither the question nor the others that wait for it along.
+        # When one caller leaves, the question stays open for the others that wait for its answer.
         return await asyncio.shield(self._open[key])
 
     async def _ask(self, decide: Decide, key: tuple[str, int], host: str, port: int) -> _Answer:
@@ -108,7 +108,7 @@ class Gate:
         except TimeoutError:
             reason = f"Nobody allowed {host} within {self._ask_seconds:g} s; {_mend(host, port)}."
             answer = _Answer(Verdict.DENY, "policy", reason)
-        except Exception:  # what asks is not ours, and no answer is no permission
+        except Exception:  # `decide` is somebody else's code; if it fails, the host is denied
             reason = f"Nobody could be asked about {host}; {_mend(host, port)}."
             answer = _Answer(Verdict.DENY, "policy", reason)
         finally:

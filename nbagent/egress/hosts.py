@@ -1,9 +1,9 @@
 """Which hosts a sandbox may reach: names, rules and addresses. Pure; nothing here looks anything up.
 
-A name is taken in one form only, and anything else is denied instead of repaired: what two programs read differently is
-how an allow-list is led astray. So there is no trailing dot, no percent-encoding, no user in front, no address in any
-notation. An internationalised name comes in its ASCII form (`xn--…`) and is compared and shown in it, so that letters
-which look alike are not alike here.
+A name is taken in one form only, and anything else is denied instead of normalised: an allow-list is circumvented by
+names that two programs read differently. So there is no trailing dot, no percent-encoding, no user in front, and no
+address in any notation. An internationalised name is compared and shown in its ASCII form (`xn--…`), so that letters
+which look alike don't pass for each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 from nbagent.policy import allowed_host
 
 By = Literal["list", "person", "policy"]
-"""Who decided: the list of allowed hosts, a person who was asked, or what holds for everyone."""
+"""Who decided: the list of allowed hosts, a person who was asked, or a rule that holds for every session."""
 
 WEB_PORTS = (80, 443)
 """What an entry without a port allows."""
@@ -26,12 +26,12 @@ class Denied(Exception):  # noqa: N818 - the name says what happened
     """A request that the proxy turns down.
 
     Args:
-        reason: One sentence for whoever asked.
+        reason: One sentence for the program that asked.
         by: Who decided.
-        status: As HTTP has it: 400 for a request that makes no sense, 403 for one that isn't allowed, 502 and 504 for
-            a host that can't be reached.
-        address: Where the name leads, if that is why. It is told to the person only: what a name means inside of their
-            network is nothing for the code to know.
+        status: The HTTP status: 400 for a malformed request, 403 for one that isn't allowed, 502 and 504 for a host
+            that can't be reached.
+        address: The address that the name leads to, if that is the reason. Only the person is told it: the code must
+            not learn what names mean inside their network.
     """
 
     def __init__(self, reason: str, *, by: By = "policy", status: int = 403, address: str = "") -> None:
@@ -49,21 +49,21 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}")
 
 
 def authority(text: str, *, default_port: int | None = None) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, the host in lower case.
+    """Split `HOST:PORT`; the host is returned in lower case.
 
     Args:
-        text: What a URL, a CONNECT request or a Host header names.
-        default_port: The port where none is named; None if one must be.
+        text: From a URL, a CONNECT request or a Host header.
+        default_port: The port if the text has none; with None, it must have one.
 
     Raises:
-        Denied: It isn't a host name and a port in their one plain form.
+        Denied: The text has another form.
     """
     host, colon, digits = text.partition(":")
     host = host.lower() if host.isascii() else host
     if not _NAME.fullmatch(host) or len(host) > 253:
         raise Denied(f"{shown(text)} is not a host's plain name; addresses and other forms are not taken.", status=400)
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        # As programs read addresses: 127.1, 2130706433, 0x7f.0.0.1 all are 127.0.0.1 to some.
+        # Some programs read 127.1, 2130706433 and 0x7f.0.0.1 as 127.0.0.1.
         raise Denied(f"{shown(text)} is an address; only names are taken.", status=400)
     if not colon and default_port is not None:
         return host, default_port
@@ -73,7 +73,7 @@ def authority(text: str, *, default_port: int | None = None) -> tuple[str, int]:
 
 
 def shown(text: str) -> str:
-    """Text that code inside chose, short and harmless to show."""
+    """Text that came out of the sandbox, quoted and cut so that it can be shown."""
     return ascii(text[:100])
 
 
@@ -83,10 +83,10 @@ class Rules:
     `*.example.org` is every name below example.org, at any depth, but not example.org itself.
 
     Args:
-        entries: As a person wrote them.
+        entries: The list that a person wrote.
 
     Raises:
-        UsageError: One is in another form.
+        UsageError: An entry has another form.
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
@@ -96,10 +96,10 @@ class Rules:
             self.add(entry)
 
     def add(self, entry: str) -> None:
-        """Allow one more.
+        """Add an entry.
 
         Raises:
-            UsageError: It is in another form.
+            UsageError: It has another form.
         """
         host, _, port = allowed_host(entry).partition(":")
         domain = host.startswith("*.")
@@ -108,7 +108,7 @@ class Rules:
             known.add((host.removeprefix("*."), each))
 
     def allow(self, host: str, port: int) -> bool:
-        """Whether a name that `authority` gave may be reached there. Whole labels are compared, never letters."""
+        """Whether a host, as `authority` returns it, is listed with this port. Whole labels of names are compared."""
         if (host, port) in self._names:
             return True
         labels = host.split(".")
@@ -139,7 +139,7 @@ _SPECIAL_4 = tuple(
     )
 )
 _GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
-"""All that is given out for hosts; loopback, private, link-local, multicast and embedded addresses lie outside."""
+"""IPv6 addresses of hosts on the Internet; loopback, private, link-local, multicast and embedded ones lie outside."""
 _SPECIAL_6 = tuple(
     map(
         ipaddress.IPv6Network,
@@ -165,7 +165,7 @@ def is_public(address: str) -> bool:
         prefix of NAT64: RFC 6052.
     """
     if "%" in address:
-        return False  # only an address of a link has a zone
+        return False  # only a link-local address has a zone
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address) and found in _NAT64:
         found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)

@@ -1,11 +1,11 @@
-"""The way out of a sandbox that has no route: a proxy on the host that opens the hosts that are allowed.
+"""The proxy on the host through which a sandbox without a route reaches the hosts that are allowed.
 
 It listens on a Unix socket in the folder that the sandbox sees read-only. Inside, `forward.py` listens on a loopback
 port, which the usual proxy variables name, and passes bytes to that socket. A program that ignores the variables has no
 network at all.
 
 The proxy runs in a thread and an event loop of its own, so that it works for any client of the kernel, and a busy
-controller doesn't hold it up. What one sandbox can take of it is bounded: connections, how fast new ones come, bytes.
+controller doesn't delay it. Connections, the rate of new ones, and bytes are bounded for each sandbox.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from nbagent.policy import MIB
 from nbagent.safety.questions import ASK_SECONDS
 
 SOCKET = "egress.sock"
-"""Its name in the folder of the hand-over."""
+"""The socket's name in the folder that the sandbox sees at `/run/nbagent`."""
 CONNECTIONS = 64
-"""At a time; further ones wait to be taken."""
+"""Connections at a time; further ones wait to be accepted."""
 PACE = 0.005
-"""Seconds between two connections: one sandbox must not keep the controller from the others."""
+"""Seconds between two accepted connections, so that one sandbox can't keep the controller from the others."""
 
 
 class Egress:
@@ -40,13 +40,13 @@ class Egress:
     Args:
         allowed: Entries of the list: `HOST`, `HOST:PORT`, `*.DOMAIN`.
         decide: Asks a person about a host that isn't listed; None denies it at once.
-        notify: Is told each decision and each connection's end, on this proxy's thread.
+        notify: Called with each decision and each connection's end, on this proxy's thread.
         upload: Bytes that may be sent in all.
         download: Bytes that may be received in all.
-        ask_seconds: That a person has to answer.
+        ask_seconds: Seconds that a person has to answer.
 
     Raises:
-        UsageError: An entry is in another form.
+        UsageError: An entry has another form.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Egress:
         self._serving: asyncio.Task[None] | None = None
 
     def start(self, path: Path) -> None:
-        """Listen at a path, and serve until `close`; the folder above says who gets to it.
+        """Listen at a path, and serve until `close`. The permissions of its folder say who can connect.
 
         Raises:
             SandboxError: The socket can't be made.
@@ -78,7 +78,7 @@ class Egress:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listening.bind(str(path))
-            # The sandbox's own user, which is nobody's here, must get through.
+            # The sandbox's user, which has no rights on the host, must be able to connect.
             path.chmod(0o666)
             listening.listen(CONNECTIONS)
             listening.setblocking(False)
@@ -93,7 +93,7 @@ class Egress:
         self._thread.start()
 
     def close(self) -> None:
-        """Cut what is open, and stop; done again, it does nothing."""
+        """Close all connections and stop. A second call does nothing."""
         if self._loop is None or self._thread is None or self._path is None or self._serving is None:
             return
         with contextlib.suppress(RuntimeError):  # it has ended
@@ -103,12 +103,12 @@ class Egress:
         self._path.unlink(missing_ok=True)
 
     def allow(self, entry: str) -> None:
-        """Add an entry to the list, whatever was decided before.
+        """Add an entry to the list; it overrides earlier decisions.
 
         Raises:
-            UsageError: It is in another form.
+            UsageError: It has another form.
         """
-        Rules([entry])  # in this thread, so that the complaint reaches whoever wrote it
+        Rules([entry])  # raises in the caller's thread
         if self._loop is None:
             self._gate.allow(entry)
         else:
@@ -130,7 +130,7 @@ class Egress:
                     callers.create_task(self._exchange(caller)).add_done_callback(lambda _: slots.release())
                     await asyncio.sleep(PACE)
         finally:
-            # Questions that are open, which are no caller's.
+            # Open questions outlive the connections that asked them.
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for each in others:
                 each.cancel()

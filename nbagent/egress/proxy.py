@@ -1,14 +1,13 @@
-"""One caller of the egress proxy: what it asks for, and whether it is allowed.
+"""One connection to the egress proxy: reads its request, has it decided, and relays it.
 
-Two kinds of request are taken, one a connection:
+Each connection carries one request, of two kinds:
 
-- `CONNECT HOST:PORT` opens a tunnel, in which the caller must begin TLS and ask for the certificate of that very host.
-  Nothing goes up before that was seen. A tunnel for anything but TLS is not to be had, at any port.
-- `GET http://HOST/…`, or any other method, is taken apart and put together anew, so that what the server reads is what
-  was checked here. It leads to one host, and so does its connection.
+- `CONNECT HOST:PORT` opens a tunnel. In it the caller must begin TLS and ask for that very host; nothing is sent to the
+  server before that was checked. A tunnel for anything but TLS is refused at any port.
+- `GET http://HOST/…`, or any other method, is parsed and written anew, so that the server reads what was checked here.
 
-What this leaves open: inside TLS nothing is seen. A server that holds several names may serve another one than the one
-it was asked for by (domain fronting), and an allowed host takes whatever is sent to it, up to the budget.
+Not covered: what is said inside of TLS can't be seen. A server that holds several names may serve another one than the
+one that was asked for (domain fronting), and an allowed host receives whatever is sent to it, up to the budget.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from nbagent.egress.relay import CHUNK, MAX_HEAD, Budget, Relay, end_to_end, nex
 from nbagent.egress.tls import UNRECOGNIZED_NAME, Handshake, HelloReader, NotTls
 
 HEAD_SECONDS = 15.0
-"""From the connection to the end of the request's head."""
+"""Seconds from the connection to the end of the request's head."""
 HELLO_SECONDS = 5.0
-"""From the tunnel's opening to the end of the ClientHello."""
+"""Seconds from the opening of a tunnel to the end of the ClientHello."""
 LINGER_SECONDS = 1.0
-"""For the caller to read why it was turned down, while it may still be sending."""
+"""Seconds that a refused caller gets to read the reason, while it may still be sending."""
 _URL = re.compile(r"http://(?P<authority>[^/?#]*)(?P<path>/[^#]*|\?[^#]*|)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What was decided of one request.
+    """The decision on one request.
 
     Attributes:
-        host: Its host, in lower case; what it says instead of one, quoted, if that is no host's name.
-        port: Its port, 0 if there is none.
-        allowed: Whether it goes through.
-        reason: Why not, one sentence.
+        host: The host, in lower case; if the request names none, what it says instead, quoted.
+        port: The port, 0 if there is none.
+        allowed: Whether the request is relayed.
+        reason: Why it is not, one sentence.
         by: Who decided.
-        address: Where the connection leads, or would lead.
+        address: The address that the connection leads to, or would lead to.
     """
 
     host: str
@@ -60,7 +59,7 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Closed:
-    """The end of a connection that was allowed, with the bytes that went to the host and came from it."""
+    """An allowed connection has ended; with the bytes sent to the host and received from it."""
 
     host: str
     port: int
@@ -74,14 +73,14 @@ Notify = Callable[[Decision | Closed], None]
 
 
 class Exchange:
-    """One caller, from its request to the last byte.
+    """One connection, from its request to the last byte.
 
     Args:
-        caller: A connected socket that doesn't block; closed here.
-        gate: Decides.
-        dialer: Connects.
-        budget: The session's.
-        notify: Is told what is decided, and how it ended.
+        caller: A connected, non-blocking socket; closed here.
+        gate: Decides on the host.
+        dialer: Connects to it.
+        budget: The bytes that the session has left.
+        notify: Called with the decision, and with the end.
     """
 
     def __init__(self, caller: socket.socket, *, gate: Gate, dialer: Dialer, budget: Budget, notify: Notify) -> None:
@@ -96,7 +95,7 @@ class Exchange:
         self._host, self._port, self._address = "", 0, ""
 
     async def run(self) -> None:
-        """Serve it; whatever it sends, this returns."""
+        """Serve the connection to its end. Never raises, whatever the caller sends."""
         try:
             with contextlib.suppress(OSError, h11.ProtocolError):
                 await self._serve()
@@ -105,7 +104,7 @@ class Exchange:
             self._decided(allowed=False, by=denied.by, reason=denied.reason)
             with contextlib.suppress(OSError):
                 await self._refuse(denied)
-        except Exception as error:  # what goes wrong for one caller must not end the others
+        except Exception as error:  # a failure of one connection must not end the others
             self._decided(allowed=False, by="policy", reason=f"The proxy failed: {type(error).__name__}: {error}")
         finally:
             self._caller.close()
@@ -146,10 +145,10 @@ class Exchange:
             raise Denied(f"The tunnel to {self._host} was closed: {error}.") from error
 
     async def _read_hello(self, data: bytes) -> tuple[bytes, bytes]:
-        """The tunnel's first bytes, once they are a ClientHello for this host, and what came with it.
+        """Wait for a ClientHello for this host; returns it, and the bytes that came behind it.
 
         Raises:
-            Denied: They are not.
+            Denied: Something else came.
         """
         reader = HelloReader()
         try:
@@ -181,10 +180,10 @@ class Exchange:
         await relay.exchange(self._client, h11.Request(method=request.method, target=path, headers=headers))
 
     def _check_host(self, request: h11.Request, *, default_port: int) -> None:
-        """A Host header must name what the URL names: programs differ in which of the two they believe.
+        """Check that a Host header names the URL's host: servers differ in which of the two they believe.
 
         Raises:
-            Denied: It names another one.
+            Denied: It names another host.
         """
         for name, value in request.headers:
             if name == b"host":
@@ -193,14 +192,14 @@ class Exchange:
                     raise Denied(f"The Host header {shown(text)} is not the URL's host.", status=400)
 
     async def _open(self) -> tuple[By, Relay]:
-        """Decide, and connect.
+        """Have the host decided, and connect to it.
 
         Raises:
             Denied: It is not allowed, or can't be reached.
         """
         self._budget.check()
         by = await self._gate.admit(self._host, self._port)
-        # The name itself leaves, for the name server of the domain, whether there is such a host or not.
+        # The look-up already tells the name to the domain's name server, so the name counts against the budget.
         self._budget.take("upload", len(self._host))
         server, self._address = await self._dialer.connect(self._host, self._port)
         self._relay = Relay(self._caller, server, budget=self._budget)
@@ -214,7 +213,7 @@ class Exchange:
         self._notify(Decision(**where, port=self._port, allowed=allowed, by=by, reason=reason))
 
     async def _refuse(self, denied: Denied) -> None:
-        """Tell the caller why, in the reason phrase too: of a tunnel that is turned down clients show nothing else."""
+        """Tell the caller why. The reason phrase has it too: of a refused tunnel, clients show nothing else."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(LINGER_SECONDS):
             if self._tunnel and self._relay is not None and not self._relay.sent:
@@ -229,10 +228,10 @@ class Exchange:
 
 
 def _check_framing(request: h11.Request) -> None:
-    """Two statements of where a request ends are an attempt to hide a second request in the first.
+    """Refuse ambiguous framing, by which a second request could be hidden in the first (request smuggling).
 
     Raises:
-        Denied: It makes two, or one that it can't make.
+        Denied: The request states its length twice, or in a way that its HTTP version doesn't have.
     """
     names = [name for name, _ in request.headers]
     lengths, encodings = names.count(b"content-length"), names.count(b"transfer-encoding")

@@ -14,10 +14,10 @@ from nbagent.egress.hosts import Denied
 from nbagent.egress.tls import Handshake
 
 IDLE_SECONDS = 300.0
-"""Without a byte in either direction."""
+"""Seconds without a byte in either direction after which a connection is closed."""
 CHUNK = 64 * 1024
 MAX_HEAD = 64 * 1024
-"""Bytes of a request's or response's head."""
+"""Bytes that the head of a request or response may have."""
 HOP_BY_HOP = {b"connection", b"keep-alive", b"te", b"trailer", b"upgrade"}
 """Headers that are for the next hop only, beside `Proxy-…` and what `Connection` names (RFC 9110, section 7.6.1)."""
 FRAMING = {b"host", b"content-length", b"transfer-encoding"}
@@ -34,19 +34,19 @@ class Budget:
         self._left = dict(self._granted)
 
     def take(self, direction: str, count: int) -> None:
-        """Use some of it up.
+        """Count bytes in a direction.
 
         Raises:
-            Denied: There isn't enough left.
+            Denied: There aren't so many left.
         """
         self._left[direction] -= count
         self.check()
 
     def check(self) -> None:
-        """See that it isn't used up.
+        """Check that there is something left in both directions.
 
         Raises:
-            Denied: It is.
+            Denied: There isn't.
         """
         for direction, left in self._left.items():
             if left < 0:
@@ -58,9 +58,9 @@ class Relay:
     """One connection to a host, and the caller it was opened for.
 
     Args:
-        caller: A connected socket that doesn't block.
-        server: The host's, likewise; closed by `close`.
-        budget: The session's.
+        caller: A connected, non-blocking socket.
+        server: The one to the host, likewise; `close` closes it.
+        budget: The bytes that the session has left.
 
     Attributes:
         sent: Bytes that went to the host.
@@ -76,21 +76,21 @@ class Relay:
         self.sent = self.received = 0
 
     def close(self) -> None:
-        """Let go of the host."""
+        """Close the connection to the host."""
         self._server.close()
 
     async def tunnel(self, first: bytes, handshake: Handshake) -> None:
-        """Send the first bytes, then pass on whatever comes until both sides have ended.
+        """Send the first bytes, then relay in both directions until both sides have ended.
 
         Args:
             first: The caller's ClientHello, and nothing else.
-            handshake: Says what may follow it, and has what came with it.
+            handshake: Checks what the caller sends after it, and holds what came behind it already.
 
         Raises:
             Denied: The budget is used up.
-            NotTls: What follows may not.
-            OSError: One side broke off.
-            TimeoutError: Neither says anything.
+            NotTls: A second ClientHello names another host.
+            OSError: One side broke the connection.
+            TimeoutError: Neither side has sent anything for `IDLE_SECONDS`.
         """
         async with asyncio.timeout(IDLE_SECONDS) as self._idle:
             await self._send_up(first)
@@ -119,13 +119,13 @@ class Relay:
             )
 
     async def exchange(self, client: h11.Connection, request: h11.Request) -> None:
-        """Send one request, and pass on the body that `client` still has and the response.
+        """Send one request to the host, with the rest of its body, and relay the response.
 
         Raises:
             Denied: The budget is used up.
-            h11.ProtocolError: One side doesn't keep to the protocol.
-            OSError: One side broke off.
-            TimeoutError: Neither says anything.
+            h11.ProtocolError: One side breaks the protocol.
+            OSError: One side broke the connection.
+            TimeoutError: Neither side has sent anything for `IDLE_SECONDS`.
         """
         server = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         async with asyncio.timeout(IDLE_SECONDS) as self._idle:
@@ -137,7 +137,7 @@ class Relay:
         send: Callable[[bytes], Awaitable[None]],
         target: socket.socket,
     ) -> None:
-        """Pass bytes on until their source ends, and then end the target; the other direction may go on."""
+        """Relay one direction until its source ends, then shut the target's side down; the other direction goes on."""
         while data := await receive():
             await send(data)
         with contextlib.suppress(OSError):
@@ -151,12 +151,12 @@ class Relay:
                 return
             event = await next_event(client, self._receive_up)
             if isinstance(event, h11.EndOfMessage):
-                event = h11.EndOfMessage()  # without trailers, which nothing has looked at
+                event = h11.EndOfMessage()  # without trailers, which nothing has checked
             elif not isinstance(event, h11.Data):
                 raise ConnectionError("The caller left.")
 
     async def _respond(self, client: h11.Connection, server: h11.Connection) -> None:
-        """Pass the response on, framed as the caller understands it; its connection ends with it."""
+        """Relay the response in a framing that the caller's HTTP version has; its connection ends with it."""
         event: Any = None
         while not isinstance(event, h11.EndOfMessage):
             event = await next_event(server, self._receive_down)
@@ -193,21 +193,21 @@ class Relay:
 
 
 async def next_event(connection: h11.Connection, receive: Callable[[], Awaitable[bytes]]) -> Any:
-    """The next event of one side of a connection, for which more may have to be received."""
+    """The next event of one side of a connection; receives more bytes if it needs them."""
     while (event := connection.next_event()) is h11.NEED_DATA:
         connection.receive_data(await receive())
     return event
 
 
 def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Those of the headers that go beyond this hop."""
+    """The headers without those that are for this hop only."""
     words = {word.strip().lower() for name, value in headers if name == b"connection" for word in value.split(b",")}
     drop = HOP_BY_HOP | (words - FRAMING)
     return [(name, value) for name, value in headers if name not in drop and not name.startswith(b"proxy-")]
 
 
 async def _together(*works: Coroutine[Any, Any, None]) -> None:
-    """Wait for all; when one fails, the others end with it."""
+    """Wait for all; when one fails, cancel the others."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await asyncio.gather(*tasks)
@@ -216,7 +216,7 @@ async def _together(*works: Coroutine[Any, Any, None]) -> None:
 
 
 async def _until_first(first: Coroutine[Any, Any, None], beside: Coroutine[Any, Any, None]) -> None:
-    """Wait for the first; what goes on beside it may end before, but not fail."""
+    """Wait for the first, then cancel the other; if the other fails meanwhile, raise its error."""
     tasks = [asyncio.create_task(first), asyncio.create_task(beside)]
     try:
         waiting = set(tasks)

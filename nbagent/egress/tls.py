@@ -10,28 +10,28 @@ Source:
 from __future__ import annotations
 
 MAX_HELLO = 16 * 1024
-"""Bytes that a ClientHello may take with the headers of its records; with post-quantum keys it is about 2,000."""
+"""Bytes that a ClientHello may have, the headers of its records included; with post-quantum keys it has some 2,000."""
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST_NAME = 22, 1, 0, 0
 _HEADER = 5
 
 _CHANGE_CIPHER_SPEC, _ALERT, _APPLICATION_DATA, _SERVER_HELLO = 20, 21, 23, 2
 MAX_RECORD = 2**14 + 256
 RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
-"""What stands in a ServerHello for its random number where it asks for another ClientHello (RFC 8446, 4.1.3)."""
+"""The random number that marks a ServerHello as a HelloRetryRequest (RFC 8446, 4.1.3)."""
 
 UNRECOGNIZED_NAME = bytes((21, 3, 3, 0, 2, 2, 112))
-"""A fatal alert, as a server sends it for a name it doesn't have."""
+"""The fatal alert that a server sends for a name that it doesn't have."""
 
 
 class NotTls(ValueError):  # noqa: N818 - the name says what is wrong
-    """What came is no ClientHello that can be read; the message says why, as the end of a sentence."""
+    """Bytes that are no valid ClientHello; the message says why, as the end of a sentence."""
 
 
 class HelloReader:
-    """Takes a ClientHello in however many pieces and records it comes.
+    """Puts a ClientHello together from the pieces and records in which it comes.
 
     Attributes:
-        received: All that was taken.
+        received: All bytes so far.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class HelloReader:
         self._at = 0
 
     def feed(self, data: bytes) -> str | None:
-        """Take more; returns the server's name, in lower case, once the ClientHello is whole, else None.
+        """Add bytes; returns the server's name, in lower case, once the ClientHello is whole, else None.
 
         Raises:
-            NotTls: It isn't one, is too large, or names no server, or several.
+            NotTls: It is no ClientHello, is too large, or names no server or several.
         """
         self.received += data
         while (payload := self._next_record()) is not None:
@@ -62,18 +62,18 @@ class HelloReader:
 
     @property
     def hello(self) -> bytes:
-        """The records of the ClientHello, once it is whole."""
+        """The records of the whole ClientHello."""
         return bytes(self.received[: self._at])
 
     @property
     def more(self) -> bytes:
-        """What was taken after it."""
+        """The bytes that came behind it."""
         return bytes(self.received[self._at :])
 
     def _next_record(self) -> bytes | None:
         """The content of the next whole record."""
         header = bytes(self.received[self._at : self._at + _HEADER])
-        # At once, even if the header isn't whole: who speaks something else may wait for an answer.
+        # At once, even if the header isn't whole: a client of another protocol may wait for an answer.
         if header[:1] not in (b"", bytes((_HANDSHAKE,))) or header[1:2] not in (b"", b"\x03"):
             raise NotTls("it is not TLS")
         if len(header) < _HEADER:
@@ -89,14 +89,14 @@ class HelloReader:
 
 
 class Handshake:
-    """Follows a connection after its first ClientHello, as far as there may be a second one, for another server.
+    """Follows a connection after its first ClientHello, to check that a second one names the same server.
 
-    A server that can't use the keys in the first one asks for it, with a HelloRetryRequest. What the client says of a
-    handshake waits until it is known whether the server did; until then no honest client says anything of it.
+    A server that can't use the keys in the first ClientHello asks for a second one, with a HelloRetryRequest. Handshake
+    messages of the client are held back until it is known whether the server did so; no honest client sends any before.
 
     Args:
-        name: The server that a second one must name, too.
-        more: What the client said right behind the first one.
+        name: The server that a second ClientHello must name.
+        more: What the client sent right behind the first one.
 
     Attributes:
         answered: Whether the server has answered the first one.
@@ -110,7 +110,7 @@ class Handshake:
         self._free = self.answered = False
 
     def down(self, data: bytes) -> None:
-        """Take what the server says; nothing is its end."""
+        """Take what the server sends; empty bytes are its end."""
         if self.answered:
             return
         self._down += data
@@ -126,10 +126,10 @@ class Handshake:
             self._down.clear()
 
     def up(self, data: bytes) -> bytes:
-        """Take what the client says; returns what of all that may go to the server now.
+        """Take what the client sends; returns the bytes that may go to the server now.
 
         Raises:
-            NotTls: It is none, or a second ClientHello that names another server.
+            NotTls: They are no TLS, or a second ClientHello that names another server.
         """
         self._up += data
         passing = bytearray()
@@ -145,7 +145,7 @@ class Handshake:
 
     @property
     def waits(self) -> bool:
-        """Whether the client has said something that can go on only once the server has answered."""
+        """Whether bytes of the client's are held back until the server has answered."""
         return not self.answered and self._up[:1] == bytes((_HANDSHAKE,))
 
     def _checked(self, record: bytes) -> bytes:
@@ -161,10 +161,10 @@ class Handshake:
 
 
 def _record(taken: bytearray) -> bytes | None:
-    """Take the next record, with its header, from the front; None if it isn't whole yet.
+    """Remove the next record, with its header, from the front; None if it isn't whole yet.
 
     Raises:
-        NotTls: It is none.
+        NotTls: The bytes are no record.
     """
     kinds = (_CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA)
     if any(byte not in known for byte, known in zip(taken, (kinds, (3,)), strict=False)):
@@ -182,10 +182,10 @@ def _record(taken: bytearray) -> bytes | None:
 
 
 def server_name(hello: bytes) -> str:
-    """The one name in a ClientHello without its header, in lower case.
+    """The one server name in a ClientHello (given without its header), in lower case.
 
     Raises:
-        NotTls: It can't be read, or has no name, or several.
+        NotTls: The ClientHello is malformed, or has no name or several.
     """
     body = _Bytes(hello)
     body.take(2 + 32)  # version, random
@@ -209,7 +209,7 @@ def server_name(hello: bytes) -> str:
 
 
 class _Bytes:
-    """Bytes that are taken from the front."""
+    """Reads bytes from front to end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -229,5 +229,5 @@ class _Bytes:
         return int.from_bytes(self.take(size), "big")
 
     def vector(self, size: int) -> bytes:
-        """What follows its own length, a number of `size` bytes."""
+        """A vector of TLS: its length, a number of `size` bytes, and as many bytes."""
         return self.take(self.number(size))

@@ -1,1 +1,1 @@
-"""Remembers what ran, and writes it down."""
+"""Records what ran in a session, and writes it as a notebook."""

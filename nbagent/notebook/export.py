@@ -1,12 +1,11 @@
 """Writes a recorded session as a notebook that runs again.
 
-Its first code cell names the packages in PEP 723's form, with exact versions, which `juv`, `uv` and nbagent's own
-kernels act on. A cell that failed is marked `raises-exception`, so that a re-run goes on where the session went on. A
-cell that had to be stopped, or that took its kernel with it, would do so again, and stands as text.
+Its first code cell has a PEP 723 block with the packages' exact versions, which `juv`, `uv` and nbagent's own kernels
+install. A cell that failed is tagged `raises-exception`, so that a re-run goes on behind it. A cell that had to be
+stopped, or that ended its kernel, would do so again: it becomes text.
 
-Whatever code, a model or a question put into it, the notebook loads nothing when it is opened
-(`nbagent.safety.sanitize`), and what came to a cell after its end says when. Its code is as it ran: it runs only when
-somebody runs it.
+When the notebook is opened it loads nothing, whatever code, a model or a question put into it
+(`nbagent.safety.sanitize`). Outputs that came after a cell's end are marked as late. Code is as it ran.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from nbagent.sandbox.registry import title
 
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
-"""What every notebook of ours needs to run in a plain environment."""
+"""The packages that every exported notebook names, so that it runs in a plain environment."""
 
 
 def export(recording: Recording, path: Path, *, pins: dict[str, str], force: bool = False) -> Path:
@@ -47,15 +46,15 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str], force: boo
 
     Args:
         recording: The session so far.
-        path: Where; an earlier notebook of nbagent's that is there is replaced, whole or not at all.
-        pins: Versions of what the kernel has, by distribution.
-        force: Whether any notebook is.
+        path: Where. An earlier notebook of nbagent's is replaced atomically.
+        pins: Versions of the kernel's packages, by distribution.
+        force: Whether any notebook is replaced.
 
     Returns:
         The absolute path.
 
     Raises:
-        UsageError: It is no place for a notebook, see `place.check`.
+        UsageError: No notebook may be written there, see `place.check`.
         StoreError: It can't be written.
     """
     path = place.check(path, data=[Path(each.source) for each in recording.data], force=force)
@@ -68,7 +67,7 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str], force: boo
 
 
 def build(recording: Recording, *, pins: dict[str, str]) -> Any:
-    """The notebook as an nbformat 4.5 node. Arguments as for `export`."""
+    """Make the notebook, an nbformat 4.5 node. Arguments as for `export`."""
     cells: list[Any] = []
     if recording.cells:
         cells.append(_requirements(recording, pins))
@@ -92,7 +91,7 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
             cells.append(_stopped(item, recording))
         turn = _turn(item)
         if last[turn] == number and turn in recording.answers:
-            # A person may run cells of their own while a question is answered.
+            # The answer comes last in its turn, though a person may have run cells of their own meanwhile.
             cells.append(_answer(recording.answers[turn]))
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording, widgets))
     # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
@@ -100,7 +99,7 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
 
 
 def _requirements(recording: Recording, pins: dict[str, str]) -> Any:
-    """The cell that names the packages: those that were installed, and those of the kernel that the code imports."""
+    """The cell with the packages: those that were installed, and those of the kernel that the code imports."""
     wanted = {name: pins[name] for name in CORE if name in pins}
     for module in {module for cell in recording.cells for module in imports(cell.code)}:
         if (name := _distribution(module)) in pins:
@@ -119,12 +118,12 @@ def _distribution(module: str) -> str:
     try:
         return canonicalize_name(distribution_for(module))
     except InstallRefused:
-        # Of the standard library, or of the session itself.
+        # A module of the standard library, or a file of the session.
         return ""
 
 
 def imports(code: str) -> set[str]:
-    """The top-level modules that a cell imports; none if it isn't plain Python."""
+    """The top-level modules that a cell imports; empty if it isn't plain Python."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -155,12 +154,12 @@ def _answer(answer: Answer) -> Any:
 
 
 def _sources(claims: list[Claim]) -> str:
-    """Where each number of an answer stands, folded; and those that stand nowhere, for all to see."""
+    """Markdown that names the cell of each number of an answer, folded, and the numbers that no cell shows."""
     told = ""
     if missing := [claim.text for claim in claims if not claim.supported]:
         told += f"\n\n*Shown by no cell: {clean_markdown(', '.join(missing))}.*"
     if found := [claim for claim in claims if claim.supported]:
-        # JupyterLab goes to the cell by its id.
+        # JupyterLab follows such a link to the cell with this id.
         lines = [
             f"- {clean_markdown(claim.text)}: [cell {claim.cell}](#cell-id=cell-{claim.cell})"
             + (f", as {clean_markdown(claim.shown)}" if claim.shown != claim.text else "")
@@ -186,13 +185,13 @@ def _code(cell: Cell, recording: Recording, widgets: Container[str]) -> Any:
 
 def _numbered(output: Output, count: int | None) -> Output:
     if output["output_type"] == "execute_result":
-        # What the output says of itself is a claim: it is this cell's.
+        # The count that code put into the output may be wrong: the output is this cell's.
         return {**output, "execution_count": count}
     return output
 
 
 def _stopped(cell: Cell, recording: Recording) -> Any:
-    """A cell that can't be run again without harm: its code and what it said, as text."""
+    """A cell that a re-run must leave out, as text: its code, and why."""
     why = cell.note or "It was still running when this notebook was written."
     source = f"{_fenced(cell.code)}\n\n*Not part of a re-run: {clean_markdown(why)}*"
     facts = {**_facts(cell), "role": "stopped", "outputs": shown(cell, recording)}
@@ -200,12 +199,12 @@ def _stopped(cell: Cell, recording: Recording) -> Any:
 
 
 def _fenced(code: str) -> str:
-    """Code as Markdown shows it, and as it can be copied."""
+    """Code as Markdown, so that it is shown and copied as it is."""
     fence = "`" * max(3, _longest(code, "`") + 1)
     block = f"{fence}python\n{code}\n{fence}"
     if clean_markdown(block) == block:
         return block
-    # As HTML, in which no sign of the code's is a sign of Markdown's, of HTML's or of TeX's.
+    # As HTML, in which no character of the code means something in Markdown, HTML or TeX.
     quoted = re.sub(r"[!\\$`]", lambda sign: f"&#{ord(sign[0])};", html.escape(code))
     return f'<pre><code class="language-python">{quoted}</code></pre>'
 
@@ -253,7 +252,7 @@ def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
 
 
 def _provenance(recording: Recording) -> dict[str, Any]:
-    """Where every part of the notebook came from."""
+    """The provenance: session, engine, models, data and packages, with their hashes."""
     started = recording.started
     packages = sorted(recording.packages.values(), key=lambda each: each.name)
     return {

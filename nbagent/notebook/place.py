@@ -16,7 +16,7 @@ from nbagent.errors import UsageError
 
 ENDING = ".ipynb"
 MAX_SIZE = 512 * 1024 * 1024
-"""Bytes of a notebook that is read to find out whose it is."""
+"""Bytes of the largest notebook that is read to find out whether nbagent wrote it."""
 
 
 class _Cell(msgspec.Struct):
@@ -40,19 +40,19 @@ class _Notebook(msgspec.Struct):
 
 
 def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path:
-    """Complain of a place for a notebook before any work is done for it; its folder is made.
+    """Check that a notebook may be written to a path; its folder is made. To be called before the work is done.
 
     Args:
-        path: Where it is to go.
+        path: Where the notebook is to go.
         data: Files and folders that the code works on.
         force: Whether a notebook may be replaced that isn't nbagent's, or that a person has changed since.
 
     Returns:
-        The path, absolute, links resolved: what is written through a link replaces what that leads to.
+        The absolute path, links resolved, so that a notebook is written to the target of a link.
 
     Raises:
-        UsageError: It isn't called `.ipynb`, is one of the data, or something is there that must not be replaced.
-        StoreError: It is a folder, or nothing can be written there.
+        UsageError: The name doesn't end in `.ipynb`, the path is data, or the file there must not be replaced.
+        StoreError: The path is a folder, or can't be written to.
     """
     path = path.expanduser()
     store.check_file(path)
@@ -70,7 +70,7 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
 
 
 def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
-    """Complain if what is at a place must stay."""
+    """Raise if the file at a place must not be replaced."""
     files = [each for each in data if not each.is_dir()]
     store.check_not_data(place, files)
     if not place.exists():
@@ -84,7 +84,7 @@ def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
         raise UsageError(f"{place} is there already, and is no notebook.", mend="Choose another name.")
     if mark is not None and mark.cells_sha256 in ("", digest([(each.cell_type, each.source) for each in found.cells])):
         return
-    # A notebook in a folder of data is data too, unless it came from here.
+    # A notebook in a folder of data is data too, unless nbagent wrote it.
     store.check_not_data(place, data)
     if not force:
         whose = "isn't nbagent's" if mark is None else "was changed since nbagent wrote it"
@@ -92,7 +92,7 @@ def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
 
 
 def _read(place: Path) -> _Notebook | None:
-    """A notebook, as far as it matters here; None if it is none."""
+    """Read the parts of a notebook that matter here; None if the file is no notebook."""
     try:
         if place.stat().st_size > MAX_SIZE:
             return None
@@ -102,19 +102,19 @@ def _read(place: Path) -> _Notebook | None:
 
 
 def digest(cells: Iterable[tuple[str, str | list[str]]]) -> str:
-    """A hash of cells' kinds and sources: the same until a person edits the notebook, whatever they run in it."""
+    """A hash of the cells' types and sources: it changes when a person edits the notebook, not when they run it."""
     plain = [(kind, source if isinstance(source, str) else "".join(source)) for kind, source in cells]
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
 def mark(notebook: Any) -> None:
-    """Write into a notebook of ours by what it is known again."""
+    """Write the hash into a notebook, by which `check` knows that nbagent wrote it."""
     cells = [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
     notebook["metadata"]["nbagent"]["cells_sha256"] = digest(cells)
 
 
 def free(path: Path) -> Path:
-    """The path, or the next one like it that nothing of a person's stands in the way of."""
+    """The path, or the next numbered one that may be written to."""
     number = 1
     wanted = path
     while True:

@@ -1,4 +1,4 @@
-"""What a notebook shows of a cell: outputs that load nothing, and at each that came or was changed late, when. Pure."""
+"""The outputs of a cell as its notebook shows them: they load nothing, and late ones are marked. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shown(cell: Cell, recording: Recording, *, widgets: Container[str] = ()) -> 
     Args:
         cell: The cell.
         recording: The session that it belongs to.
-        widgets: The models whose state the notebook has.
+        widgets: The ids of the widget models whose state the notebook has.
     """
     outputs: list[Output] = []
     for place, output in enumerate(cell.outputs):
@@ -36,7 +36,7 @@ def shown(cell: Cell, recording: Recording, *, widgets: Container[str] = ()) -> 
 
 
 def _mark(what: str, during: int | None) -> Output:
-    """An output of its own: what it stands before can't style or hide it, and a stream has no place for a word."""
+    """A mark for a late output. It is an output of its own, so that the marked one can't style or hide it."""
     when = {None: "", 0: " while no cell ran,"}.get(during, f" while cell {during} ran,")
     text = f"[{what}{when} after this cell had ended.]"
     facts = {"late": {"during": during}}
@@ -44,7 +44,7 @@ def _mark(what: str, during: int | None) -> Output:
 
 
 def _widget_changed(output: Output, cell: Cell, recording: Recording) -> int | None:
-    """The last later cell that changed a widget which an output shows, or one within it."""
+    """The last later cell that changed a widget in an output; None if none did."""
     view = output.get("data", {}).get(VIEW_MIME)
     name = view.get("model_id") if isinstance(view, dict) else None
     if not recording.widgets_changed or not isinstance(name, str):

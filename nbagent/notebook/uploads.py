@@ -1,4 +1,4 @@
-"""Uploads in a notebook: what was put into the sandbox, and code that puts it there again."""
+"""Uploads in a notebook: a cell that describes each, and a cell that does it again."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ get_ipython().execution_count -= 1  # so that the cells below keep their numbers
 
 
 def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
-    """A cell that tells of an upload and what a re-run needs, and one that does it again.
+    """The two cells of an upload: what was uploaded and what a re-run needs, and code that does it again.
 
     Args:
         upload: What was uploaded.
-        number: Which one of the session's it is, from 1.
+        number: Its number within the session, from 1.
     """
     facts = {"role": "upload", "path": upload.path, "size": upload.size, "sha256": upload.sha256}
     if upload.source:
@@ -56,5 +56,5 @@ def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
 
 
 def _code(name: str) -> str:
-    """A name as it may stand between backticks."""
+    """A name as code in Markdown."""
     return name.replace("`", "'")

@@ -1,1 +1,1 @@
-"""What may come in: which distribution a module is, by which wheels, by policy, from the host."""
+"""Packages for a sandbox without a network: which distribution a module is, what policy permits, and the installer."""

@@ -1,13 +1,13 @@
-"""What code may tell the package index by what it asks for.
+"""Bounds what code can tell the package index by the packages that it asks for, and the bytes that these take.
 
-A sandbox without a network still has this way out: the host asks the index for each package, so the names are read
-there, and whoever published one sees which of its versions is fetched. What uv sends of a request was measured (see
-`tests/sandbox/test_allowance.py`): the name, and by which file it fetches next, the version and the extras that were
-chosen among those that are published; never the words of a version or an extra that isn't.
+The index is a way out of a sandbox without a network: the host asks it for each package, so the index reads the names,
+and the publisher of a package sees which version is fetched. By measurement (`tests/packages/test_allowance.py`), uv
+sends the name, and by the file that it fetches the version and extras that it chose among the published ones. It never
+sends the words of a version or an extra that doesn't exist.
 
-So names that everybody asks for are free, and of all others a sandbox has a few. Each counts once, found or not; what
-is asked of it in another version counts with its characters. All requests together are bounded as well, for the sake of
-what their order and the versions tell, and the bytes of what comes, for the sake of the host's disk.
+So popular names are free, and a sandbox may ask for a few others. Each name counts once, found or not; asked for with
+another version, it counts with the characters of that too. The number of all requests is bounded since their order
+tells something as well, and the bytes of what is installed are bounded for the sake of the host's disk.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from nbagent.packages.modules import KNOWN
 from nbagent.policy import MIB, InstallPolicy
 
 CHARACTERS = 20
-"""Of unknown names, with their versions and extras, for each name that is allowed."""
+"""Characters of unknown names, versions and extras, for each unknown name that is allowed."""
 REQUESTS = 200
-"""Packages that are asked for in all, if no more unknown ones are allowed."""
+"""Packages that may be asked for in all, unless more unknown ones are allowed."""
 
 
 class _Asked(msgspec.Struct):
-    """What was asked for so far."""
+    """The requests so far."""
 
     unknown: list[str] = []
-    """Each name once by itself, and once with each version and extra that was asked for."""
+    """Unknown names, each once by itself, and once with each version and extra that was asked for."""
     granted: list[str] = []
-    """Of these, what a person allowed; it doesn't count."""
+    """Those of them that a person allowed, which don't count."""
     requests: int = 0
     size: int = 0
     """Bytes of what came."""
 
 
 class Allowance:
-    """What one sandbox has asked for, and what it still may; from any thread.
+    """Counts the requests of one sandbox; may be used from any thread.
 
     Args:
-        policy: Says how much, and which names a person listed.
-        path: Where it is kept, for another process that goes on with the sandbox; only in memory by default.
+        policy: The bounds, and the names that a person listed.
+        path: A file that keeps the count, for a process that resumes the session; by default it is in memory only.
     """
 
     def __init__(self, policy: InstallPolicy, path: Path | None = None) -> None:
@@ -60,22 +60,22 @@ class Allowance:
         self._lock = threading.Lock()
 
     def unknown(self, asked: Sequence[Requirement]) -> list[str]:
-        """The names that are neither listed nor everybody's."""
+        """The names that are neither listed by a person nor popular."""
         names = [canonicalize_name(each.name) for each in asked]
         return [name for name in dict.fromkeys(names) if name not in self._listed]
 
     def take(self, asked: Sequence[Requirement], *, granted: bool = False) -> str:
-        """Count a request before it is sent, all of it or nothing.
+        """Count a request before it is sent; if it is refused, nothing of it counts.
 
         Args:
-            asked: What is to be asked for.
-            granted: Whether a person has allowed it, beyond what there is.
+            asked: The packages of the request.
+            granted: Whether a person has allowed it, beyond the bounds.
 
         Returns:
-            Why not, as a sentence; empty if it may be sent.
+            Why it is refused, as a sentence; empty if it may be sent.
 
         Raises:
-            InstallError: What was asked before can't be read or written.
+            InstallError: The count can't be read or written.
         """
         if self._most is None:
             return ""
@@ -119,7 +119,7 @@ class Allowance:
         )
 
     def _told(self, asked: Requirement) -> list[str]:
-        """What the index, or who published it, could read out of a request."""
+        """The texts that the index or a publisher could read in a request."""
         name = canonicalize_name(asked.name)
         if name in self._listed:
             return []

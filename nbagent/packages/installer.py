@@ -3,12 +3,12 @@
 uv resolves and fetches wheels on the host and fills a folder, the *site folder*, that the sandbox sees read-only as
 the last entry of its `sys.path`. Nothing from the index runs on the host: source distributions are never built.
 
-In order: the form of the request (`requirements`), policy, resolution against what the sandbox already has
-(`resolver`), policy again for what came along, fetching by hash into a staging folder, a look at what was unpacked,
-and a rename of each top-level entry into the site folder (`wheels`). Until the renames nothing that a sandbox sees
-has changed, whatever fails.
+An install checks the form of the request (`requirements`) and policy, resolves it against what the sandbox already has
+(`resolver`), checks policy for the dependencies, fetches by hash into a staging folder, checks what was unpacked, and
+renames each top-level entry into the site folder (`wheels`). If a step before the renames fails, the sandbox sees no
+change.
 
-What was installed is kept beside the site folder (`NAME.json`), so that a resumed session knows it.
+The list of what was installed is kept beside the site folder (`NAME.json`), for resumed sessions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from nbagent.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
 Exceed = Callable[[list[str], str], Awaitable[None]]
-"""Asks whether the index may be asked for these, which the allowance doesn't cover for this reason."""
+"""Called with names beyond the allowance and the reason; raises `InstallRefused` unless a person allows them."""
 
 __all__ = ["Confirm", "Exceed", "IndexUnreachableError", "Installer", "Target", "fill"]
 
@@ -61,24 +61,23 @@ __all__ = ["Confirm", "Exceed", "IndexUnreachableError", "Installer", "Target", 
 class Installer:
     """Adds packages to one session's site folder, one request at a time.
 
-    A version that is already there, in the sandbox or in the site folder, is never replaced: a running kernel may
-    have imported it, and half of a package in memory and the other half new on disk helps nobody. Such a request
-    fails and says that it takes a new session.
+    A version that is already there, in the sandbox or in the site folder, is never replaced: a running kernel may have
+    imported half of it. Such a request fails and says that it takes a new session.
 
-    After a success the kernel must call `importlib.invalidate_caches()`.
+    After an install the kernel must call `importlib.invalidate_caches()`.
 
     Args:
         site: The site folder on the host; made if it isn't there. Its parent must be on the same file system.
-        target: The sandbox's Python and what it has.
+        target: The sandbox's Python and the packages that it has.
         policy: What may be installed.
-        protected: Import names that only their own distribution may bring.
-        allowance: What the code may ask the index for; one of its own by default, kept beside the site folder.
+        protected: Import names that only their own distribution may provide.
+        allowance: Bounds what code may ask the index for; a new one by default, kept beside the site folder.
 
     Attributes:
-        installed: What the site folder holds, by normalised name.
-        confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
-        exceed: Called with what is beyond the allowance; it raises `InstallRefused` unless a person allows it.
-        tell: Called with the names that the index is about to be asked for.
+        installed: The packages in the site folder, by normalised name.
+        confirm: Called with the packages before they are installed; may raise `InstallRefused`.
+        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
+        tell: Called with the names before the index is asked for them.
 
     Raises:
         EnvironmentMissing: The target's pins can't be read.
@@ -115,17 +114,17 @@ class Installer:
             self.installed = {package.name: package for package in known}
 
     async def install(self, requirements: Sequence[str], *, by_person: bool = False) -> list[Package]:
-        """Install by name on the index.
+        """Install distributions by name.
 
         Args:
             requirements: Names with optional extras and versions; nothing else of PEP 508.
-            by_person: Whether a person named them; then they don't count.
+            by_person: Whether a person named them; then they don't count against the allowance.
 
         Returns:
-            What was added, dependencies included; empty if all of it was there.
+            The packages that were added, dependencies included; empty if all of them were there.
 
         Raises:
-            InstallRefused: The form of the request or policy forbids it, or there is no such wheel.
+            InstallRefused: The request is malformed, policy forbids it, or there is no such wheel.
             InstallError: It failed. The site folder is as it was.
         """
         asked = [parse(text) for text in requirements]
@@ -134,17 +133,17 @@ class Installer:
         return await self._install(asked, counted=not by_person)
 
     async def install_module(self, module: str) -> list[Package]:
-        """Install what provides a module, at most once a session for each module.
+        """Install the distribution that provides a module. Each module is tried once a session.
 
         Args:
-            module: The dotted name as the code imports it (see `distribution_for`).
+            module: The dotted name that the code imports (see `distribution_for`).
 
         Returns:
-            What was added, never empty.
+            The packages that were added, never empty.
 
         Raises:
-            InstallRefused: As for `install`; also if no distribution can be told from the name, or the one that
-                was found doesn't contain the module.
+            InstallRefused: As for `install`; also if no distribution is known for the name, or it doesn't contain the
+                module.
             InstallError: As for `install`; also if the distribution is there already, or was tried before.
         """
         if module in self._answers:
@@ -153,7 +152,7 @@ class Installer:
         try:
             added = await self._install_for(module)
         except IndexUnreachableError:
-            raise  # not an answer: the index may be back for the next cell
+            raise  # not remembered: the index may answer the next cell
         except InstallError as error:
             self._answers[module] = error
             raise
@@ -169,7 +168,7 @@ class Installer:
         return added
 
     async def _install(self, asked: list[Requirement], *, module: str = "", counted: bool = True) -> list[Package]:
-        """Everything after the form of the request is known to be right."""
+        """Install requirements whose form was checked."""
         self._permit(asked)
         names = {canonicalize_name(requirement.name) for requirement in asked}
         async with self._lock:
@@ -200,7 +199,7 @@ class Installer:
     # -- what may be installed
 
     def _permit(self, asked: list[Requirement]) -> None:
-        """Refuse by policy what was asked for, before anything runs."""
+        """Apply the policy to what was asked for, before anything runs."""
         if not self.policy.enabled:
             raise InstallRefused("Installing packages is switched off for this session.")
         for requirement in asked:
@@ -213,10 +212,9 @@ class Installer:
                 raise InstallRefused(f"The policy does not allow the package {name}.", mend=f"Allowed: {allowed}.")
 
     def _permit_resolved(self, wheels: list[Wheel]) -> None:
-        """Refuse by policy what would be installed, dependencies included.
+        """Apply the policy to what would be installed, dependencies included.
 
-        uv has applied the minimum age already; it is checked here too, as the person's uv configuration can exempt
-        packages from uv's.
+        The minimum age is checked again, since the person's uv configuration can exempt packages from it.
         """
         for wheel in wheels:
             if wheel.name in self._deny:
@@ -229,7 +227,7 @@ class Installer:
             raise too_young(young, minimum)
 
     async def _count(self, asked: list[Requirement]) -> None:
-        """Count what the index would be told, and refuse what is too much unless a person allows it."""
+        """Count the request against the allowance; what is beyond needs a person's consent."""
         reason = await in_thread(self._allowance.take, asked)
         if not reason:
             return
@@ -254,15 +252,15 @@ class Installer:
             raise InstallRefused(reason, mend=SIZE_MEND)
 
     def _version(self, name: str) -> str:
-        """The version of a package that the sandbox or the site folder has, or nothing."""
+        """The version of a package in the sandbox or the site folder; empty if there is none."""
         package = self.installed.get(name)
         return self.pins.get(name) or (package.version if package else "")
 
     def _present(self, requirement: Requirement) -> bool:
-        """Whether nothing must be done for this request.
+        """Whether a requirement is met by what is there.
 
         Raises:
-            InstallError: It is there in a version that the request excludes.
+            InstallError: The package is there in a version that the requirement excludes.
         """
         name = canonicalize_name(requirement.name)
         version = self._version(name)
@@ -280,10 +278,9 @@ class Installer:
     # -- publishing
 
     def _publish(self, staging: Path, packages: list[Package], module: str) -> None:
-        """Look at what was unpacked, move it into the site folder, and write down what it was.
+        """Check what was unpacked, move it into the site folder, and record it.
 
-        One call in one thread, so that a cancelled request is either in the site folder and the ledger, or in
-        neither.
+        It is one call in a thread, so that a cancelled request is in both the site folder and the record, or in none.
         """
         tidy(staging)
         names = {package.name for package in packages}
@@ -299,9 +296,9 @@ class Installer:
 
 @contextlib.asynccontextmanager
 async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
-    """A private folder on the same file system, gone afterwards.
+    """A private temporary folder on the same file system.
 
-    It has its own, empty `uv.toml`: uv takes the nearest one upwards, which may otherwise be a stranger's.
+    It has an empty `uv.toml` of its own: otherwise uv takes the nearest one upwards, which may be a stranger's.
     """
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     (work / "uv.toml").touch()
@@ -312,17 +309,17 @@ async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
 
 
 def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_bytecode: bool = False) -> None:
-    """Install a whole requirements file with hashes into a folder, which appears at once and complete.
+    """Install a requirements file with hashes into a folder, which appears atomically.
 
     Args:
-        folder: Must not exist, or be empty. If somebody else fills it meanwhile, theirs stays.
+        folder: Must not exist, or be empty. If another process fills it meanwhile, its content stays.
         pins: A requirements file that names every package, dependencies included, with hashes.
         python: Version of the Python that will use it.
         platform: Its machine and glibc, for example `x86_64-manylinux_2_41`.
-        compile_bytecode: Also compile, with the host's Python: useful only where that is the same minor version.
+        compile_bytecode: Also compile with the host's Python: of use only if that is the same minor version.
 
     Raises:
-        EnvironmentMissing: It can't be made; the message ends with uv's reason.
+        EnvironmentMissing: The install failed; the message ends with uv's reason.
     """
     if folder.exists() and any(folder.iterdir()):
         raise EnvironmentMissing(f"{folder} is not empty.", mend="Remove it, or name another folder.")

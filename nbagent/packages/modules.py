@@ -1,12 +1,12 @@
 """Import name → distribution: what to install when a module is missing.
 
-The name after `import` is not always the name on the index: `cv2` comes from `opencv-python-headless`, and whoever
-registers a distribution called `cv2` is installed by every program that guesses. So names that differ are kept in a
-table, written by hand; a name that isn't in it stands for itself, and policy (minimum age, allow, deny) decides then.
+The name after `import` is not always the name on the index: `cv2` comes from `opencv-python-headless`, and programs
+that guess install whatever somebody registered as `cv2`. So names that differ are in a table, written by hand. A name
+that isn't in it stands for itself, and policy (minimum age, allow, deny) decides.
 
-Where several distributions provide a module, the table names the one that works in a sandbox: no display, no
-compiler, no system library. Keys are the longest dotted prefix that decides. A namespace package (`google`, `azure`)
-has one key for each part that is known, and is refused otherwise, since its bare name on the index is nobody's.
+Where several distributions provide a module, the table names the one that works in a sandbox: no display, no compiler,
+no system library. Keys are the longest dotted prefix that decides. A namespace package (`google`, `azure`) has a key
+for each known part; other parts are refused, since anybody may have registered the bare name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from nbagent.errors import InstallRefused
 
 MAX_MODULE = 100
-"""Characters of a module name that is looked at at all."""
+"""Characters of the longest module name."""
 
 DISTRIBUTIONS: dict[str, str] = {
     "_argon2_cffi_bindings": "argon2-cffi-bindings",
@@ -377,14 +377,14 @@ DISTRIBUTIONS: dict[str, str] = {
 """Import name → distribution on the index, alphabetical; only names that differ, and parts of namespaces."""
 
 NAMESPACES = frozenset({"azure", "backports", "databricks", "google", "google.cloud", "jaraco", "zope"})
-"""Packages that many distributions share: none of these can be chosen by its bare name."""
+"""Namespace packages, which many distributions share, so that the bare name chooses none."""
 
 REMOVED = frozenset({
     "asynchat", "asyncore", "binhex", "cgi", "cgitb", "chunk", "crypt", "distutils", "formatter", "imghdr", "imp",
     "macpath", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev", "parser", "pipes", "sndhdr", "smtpd", "spwd",
     "sunau", "symbol", "telnetlib", "uu", "xdrlib",
 })  # fmt: skip
-"""Once in the standard library, removed between Python 3.8 and 3.13."""
+"""Modules that left the standard library between Python 3.8 and 3.13."""
 
 PYTHON_2 = frozenset({
     "BaseHTTPServer", "ConfigParser", "Cookie", "HTMLParser", "Queue", "SimpleHTTPServer", "SocketServer",
@@ -499,27 +499,27 @@ POPULAR = frozenset(
         "xxhash yarl ydata-profiling yellowbrick yfinance zarr zict zipp zstandard"
     ).split()
 )
-"""Distributions that many people use, by their normalised names: who asks the index for one tells it nothing."""
+"""Popular distributions, by normalised name: to ask the index for one tells it nothing."""
 
 KNOWN = POPULAR | {canonicalize_name(name) for name in DISTRIBUTIONS.values()}
-"""Normalised names that code may ask the index for as it likes, see `allowance.py`."""
+"""Normalised names that code may ask the index for without a bound, see `allowance.py`."""
 
 
 def distribution_for(module: str) -> str:
     """The distribution that provides a module.
 
-    Pass the whole dotted name that the code imports. The name in a `ModuleNotFoundError` is only the part that was
-    missing first: `google` for `import google.cloud.storage`, which decides nothing.
+    It takes the whole dotted name that the code imports. The name in a `ModuleNotFoundError` may be the first part
+    only, such as `google` for `import google.cloud.storage`.
 
     Args:
         module: An import name, dotted or not.
 
     Returns:
-        A name for the index, as the table spells it, or the module's own top-level name, normalised.
+        The distribution's name from the table, or else the module's top-level name, normalised.
 
     Raises:
-        InstallRefused: It isn't a module's name, belongs to the standard library, exists only elsewhere, looks like
-            a file of the person's own, or is a namespace of which no part is known. The message says which.
+        InstallRefused: The name is no module's, belongs to the standard library, is on no index, looks like a file of
+            the person's own, or is an unknown part of a namespace. The message says which.
     """
     parts = _parts(module)
     prefixes = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
@@ -541,7 +541,7 @@ def distribution_for(module: str) -> str:
 
 
 def _parts(module: str) -> list[str]:
-    """The dotted name's parts, checked: ASCII identifiers that `import` takes."""
+    """The parts of a dotted name, checked to be ASCII identifiers."""
     parts = module[: MAX_MODULE + 1].split(".")
     named = all(part.isascii() and part.isidentifier() and not keyword.iskeyword(part) for part in parts)
     if len(module) > MAX_MODULE or not named:
@@ -550,7 +550,7 @@ def _parts(module: str) -> list[str]:
 
 
 def _refuse_unpublished(top: str) -> None:
-    """Refuse a top-level name that no distribution should be guessed for."""
+    """Refuse a top-level name for which no distribution must be guessed."""
     if top in PYTHON_2:
         raise InstallRefused(
             f"The module {top} belongs to Python 2's standard library; Python 3 has it by another name."

@@ -1,4 +1,4 @@
-"""What is asked for, and what the sandbox has: the form of a request, the sandbox's Python, its list of packages."""
+"""Reads requests for packages, and the list of packages that a sandbox has."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from packaging.utils import canonicalize_name
 from nbagent.errors import EnvironmentMissing, InstallRefused
 
 ACCEPTED = "Give a name on the index, with extras and versions if need be, such as 'pandas[excel]>=2.2,<3'."
-"""The mend of a request whose form is wrong."""
+"""The mend of a malformed request."""
 
 _FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 <>=!~,.*+()\[\]_-]{0,199}")
 _LONGEST_NAME = 100
 _BLOCK = re.compile(r"^# /// script\n((?:#(?! ///)(?: .*)?\n)+)# ///$", re.MULTILINE)
-"""A block of PEP 723; it ends where another one begins, or each beginning would be read to the file's end."""
+"""A block of PEP 723. It ends where another one begins, so that many beginnings don't take quadratic time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Target:
 
 
 def parse(text: str) -> Requirement:
-    """A request as a requirement, if its form is accepted: name, extras, versions.
+    """Read a request: a name with optional extras and versions.
 
     Raises:
         InstallRefused: It is anything else: an option, a URL, a path, a marker, two lines, nothing.
@@ -57,19 +57,19 @@ def parse(text: str) -> Requirement:
 
 
 def script_block(code: str) -> dict[str, Any]:
-    """What the first PEP 723 block of a script says; nothing if it has none.
+    """The table in the first PEP 723 block of a script; empty if it has none.
 
     Raises:
-        ValueError: It isn't TOML.
+        ValueError: The block isn't TOML.
     """
     block = _BLOCK.search(code)
     return tomllib.loads("\n".join(line[2:] for line in block[1].splitlines())) if block else {}
 
 
 def declared(code: str) -> list[Requirement]:
-    """What a script asks for in its PEP 723 block, as far as that is in a form that is accepted."""
+    """The well-formed requirements in a script's PEP 723 block."""
     found: list[Requirement] = []
-    with contextlib.suppress(TypeError, ValueError, RecursionError):  # who runs it says what is wrong with it
+    with contextlib.suppress(TypeError, ValueError, RecursionError):  # the kernel that runs it says what is wrong
         wanted = script_block(code).get("dependencies", [])
         for each in wanted if isinstance(wanted, list) else []:
             with contextlib.suppress(InstallRefused):
@@ -78,7 +78,7 @@ def declared(code: str) -> list[Requirement]:
 
 
 def read_pins(target: Target) -> dict[str, str]:
-    """Normalised name → version of what the sandbox has; lines whose marker doesn't hold there are left out.
+    """The packages that the sandbox has, as normalised name → version, without lines whose marker doesn't hold there.
 
     Raises:
         EnvironmentMissing: The file can't be read, or a line is not `name==version`.

@@ -1,11 +1,11 @@
-"""uv: which wheels answer a request, and unpacking exactly these.
+"""Runs uv: resolves a request to wheels, and unpacks exactly these.
 
-Resolution asks the index each time (uv honours the index's own cache lifetime, so this is often no request at all).
-Resolving from the cache first would save about 0.1 s, but it would let a release pass the minimum age that the index
-has withdrawn since the cache saw it, and withdrawing hostile releases is what the minimum age waits for. Fetching
-does look into the cache first: a wheel with the right hash is the right wheel.
+Resolution asks the index each time (within the index's own cache lifetime that is often no request at all). Resolving
+from the cache would save about 0.1 s, but would accept a release that the index has withdrawn meanwhile, and the
+minimum age exists to give the index time to withdraw hostile releases. Fetching does use the cache: a wheel with the
+right hash is the right wheel.
 
-What a failure means is read from uv's words.
+The cause of a failure is read from uv's messages.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from nbagent.errors import InstallError, InstallRefused
 from nbagent.packages.requirements import Target
 
 RESOLVE_SECONDS = 60.0
-"""For resolving, retries and the explanation of a failure included."""
+"""Seconds for resolving, with retries and the search for a failure's cause."""
 FETCH_SECONDS = 600.0
-"""For downloading and unpacking; a silent connection is given up far earlier, by uv."""
+"""Seconds for downloading and unpacking; uv gives a silent connection up far earlier."""
 
 _PASSED = frozenset({
     "HOME", "LANG", "LOGNAME", "NETRC", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "TMPDIR",
@@ -47,7 +47,8 @@ _PASSED_UV = (
     "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_HTTP", "UV_INDEX", "UV_INSECURE_HOST", "UV_KEYRING_PROVIDER",
     "UV_NATIVE_TLS", "UV_NO_CACHE", "UV_NO_CONFIG", "UV_OFFLINE", "UV_REQUEST_TIMEOUT", "UV_SYSTEM_CERTS",
 )  # fmt: skip
-"""Where packages come from is the person's to say. What is checked is not: `UV_NO_VERIFY_HASHES` stays outside."""
+"""Variables that uv gets: the person chooses where packages come from, but not what is checked, so
+`UV_NO_VERIFY_HASHES` is not among them."""
 _UNREACHABLE = re.compile(
     r"error sending request|HTTP status|timed out|connection|Request failed|authentication|credentials|"
     r"network connectivity|dns error|end of file",
@@ -83,13 +84,13 @@ class Wheel(NamedTuple):
 async def resolve(
     asked: list[Requirement], *, have: Mapping[str, str], target: Target, min_age_days: float, work: Path
 ) -> list[Wheel]:
-    """What to install for these requests, without what is there already.
+    """Resolve requests to the wheels that must be added.
 
     Args:
         asked: The requests.
-        have: Normalised name → version of what is there, which stays at that version.
-        target: The Python that it is for.
-        min_age_days: How old a release must be.
+        have: What is there, as normalised name → version; these versions stay.
+        target: The sandbox's Python.
+        min_age_days: Days that a release must be old.
         work: A private folder with a `uv.toml` of its own.
 
     Raises:
@@ -108,7 +109,7 @@ async def resolve(
     if certain is not None:
         raise certain
     if aged:
-        # Is it the age? Only a resolution without the limit can tell, and name the releases that are too young.
+        # Only a resolution without the minimum age tells whether that is the cause, and which releases are too young.
         code, output, error = await run_uv(arguments, work=work, deadline=deadline)
         if code == 0:
             added = [wheel for wheel in read_lock(output) if wheel.name not in have]
@@ -122,7 +123,7 @@ def _compile(target: Target) -> list[str]:
 
 
 def _age_arguments(have: Iterable[str], min_age_days: float) -> list[str]:
-    """The minimum age for uv; what is already there has exactly one candidate, of whatever age."""
+    """The options for the minimum age; packages that are there already are exempt."""
     if not min_age_days:
         return []
     exempt = [f"--exclude-newer-package={name}=false" for name in have]
@@ -134,7 +135,7 @@ def _newest(min_age_days: float) -> datetime:
 
 
 def old_enough(wheel: Wheel, min_age_days: float) -> bool:
-    """Whether a release has the minimum age; one of unstated age has none."""
+    """Whether a release has the minimum age; one without a date has not."""
     if not min_age_days:
         return True
     return wheel.uploaded is not None and wheel.uploaded <= _newest(min_age_days)
@@ -197,7 +198,7 @@ def uv() -> str:
 
 
 def environment() -> dict[str, str]:
-    """The environment for uv: where packages come from and how to get there, and nothing of what is checked."""
+    """The environment for uv: variables about indexes and networks only."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -209,28 +210,28 @@ def environment() -> dict[str, str]:
 
 
 def target_arguments(target: Target) -> list[str]:
-    """The options that say what the sandbox's Python is. The host's is named so that uv searches for none."""
+    """The options for the sandbox's Python. The host's is named so that uv doesn't search for one."""
     platform = newest_known(target.platform, _known_platforms(uv()))
     return ["--python", sys.executable, "--python-version", target.python, "--python-platform", platform, "--quiet"]
 
 
 def newest_known(platform: str, known: frozenset[str]) -> str:
-    """The platform, or the newest older glibc of the same machine that uv knows: its wheels run on newer ones, too.
+    """The platform, or that with the newest older glibc that uv knows: wheels run on a newer glibc, too.
 
     Args:
         platform: Such as `x86_64-manylinux_2_41`.
-        known: What uv's `--python-platform` takes.
+        known: The values of uv's `--python-platform`.
     """
     machine, _, version = platform.partition("-manylinux_2_")
     older = [int(each.rpartition("_")[2]) for each in known if each.startswith(f"{machine}-manylinux_2_")]
     fitting = [minor for minor in older if version.isdigit() and minor <= int(version)]
-    # Without one uv itself says what it doesn't know.
+    # If uv knows none, it says so itself.
     return f"{machine}-manylinux_2_{max(fitting)}" if fitting else platform
 
 
 @functools.cache
 def _known_platforms(program: str) -> frozenset[str]:
-    """The platforms with glibc that this uv knows, from its own help: no release of uv has all of glibc's versions."""
+    """The platforms with glibc that this uv knows, read from its help text."""
     said = subprocess.run(
         [program, "pip", "install", "--help"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
         text=True, check=False, timeout=RESOLVE_SECONDS,
@@ -241,19 +242,19 @@ def _known_platforms(program: str) -> frozenset[str]:
 def install_arguments(folder: Path, requirements: str, target: list[str]) -> list[str]:
     """The command line that unpacks wheels by hash.
 
-    Copies, since uv's default falls back to hard links, through which a change of mode would reach uv's cache.
+    uv copies the files: through hard links, its default, a change of mode would reach its cache.
     """
     checks = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy"]
     return ["pip", "install", "--requirements", requirements, "--target", str(folder), *checks, *target]
 
 
 async def run_uv(arguments: list[str], *, work: Path, deadline: float) -> tuple[int, str, str]:
-    """Run uv to its end: exit code, output, errors. It never outlives the call, cancelled or not.
+    """Run uv; returns its exit code, output and errors. uv never outlives the call, even if that is cancelled.
 
     Args:
         arguments: Its command line.
         work: Its working folder, with a `uv.toml` of its own so that no project's configuration is found.
-        deadline: On the event loop's clock.
+        deadline: A time on the event loop's clock.
 
     Raises:
         IndexUnreachableError: The deadline passed.
@@ -276,7 +277,7 @@ async def run_uv(arguments: list[str], *, work: Path, deadline: float) -> tuple[
 def start_uv(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
     """Start uv in a process group of its own.
 
-    Not asyncio's own subprocesses: when a loop ends while one is being started, Python 3.11's waits for ever.
+    It doesn't use asyncio's subprocesses: if a loop ends while one is being started, Python 3.11 waits for ever.
     """
     return subprocess.Popen(
         [uv(), *arguments],
@@ -290,9 +291,9 @@ def start_uv(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run in a thread that a cancellation waits for, so that nothing works on in a folder that is being removed.
+    """Run a function in a thread. A cancellation waits for its end, so that it doesn't use a folder that is removed.
 
-    A future and no task (as in `asyncio.to_thread`), since a loop that ends cancels every task, shielded or not.
+    It awaits a future, not a task (as `asyncio.to_thread` does): a loop that ends cancels all tasks, shielded ones too.
     """
     working = asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *args, **kwargs))
     try:
@@ -316,13 +317,13 @@ def read_lock(text: str) -> list[Wheel]:
         name, version = canonicalize_name(package["name"]), package.get("version", "")
         if not package.get("wheels"):
             raise InstallRefused(f"{name} {version} would not come as a wheel.")
-        source = package["wheels"][0]  # for one platform uv lists only the wheel that it takes
+        source = package["wheels"][0]  # for one platform, uv lists only the wheel that it chose
         wheels.append(Wheel(name, version, source["hashes"].get("sha256", ""), source.get("upload-time"), source))
     return wheels
 
 
 def render_lock(wheels: list[Wheel]) -> Iterator[str]:
-    """The lines of a pylock.toml with just these wheels. JSON's strings are TOML's."""
+    """The lines of a pylock.toml with just these wheels; a JSON string is a TOML string, too."""
     yield from ('lock-version = "1.0"', 'created-by = "nbagent"')
     for wheel in wheels:
         where = [f"{key} = {json.dumps(wheel.source[key])}" for key in ("name", "url", "path") if key in wheel.source]
@@ -343,7 +344,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def explain(error: str, asked: list[Requirement]) -> InstallError | None:
-    """What a failed resolution means if the age of releases has no part in it, else None."""
+    """The error for a failed resolution whose cause is not the age of releases, else None."""
     text = " ".join(error.split())
     if re.search(r"lack of valid authentication|network was disabled", text):
         return IndexUnreachableError(f"The package index can't be reached: {shorten(error)}")
@@ -365,7 +366,7 @@ def explain(error: str, asked: list[Requirement]) -> InstallError | None:
 
 
 def unsolved(error: str, target: Target) -> InstallError:
-    """What a failed resolution means otherwise: no wheel, or no versions that fit together."""
+    """The error for a resolution that found no wheel, or no versions that fit together."""
     text = " ".join(error.split())
     name = r"(?:^|\s)([A-Za-z][\w.-]*)(?:[<>=!~]\S*)?,? (?:has|have)"
     if sources := re.search(rf"{name} no usable wheels", text):
@@ -376,7 +377,7 @@ def unsolved(error: str, target: Target) -> InstallError:
 
 
 def fetch_failure(error: str) -> InstallError:
-    """What a failed download or unpacking means."""
+    """The error for a failed download or unpacking."""
     if "Hash mismatch" in error:
         return InstallRefused(f"A wheel is not the one that the index announced: {shorten(error)}")
     kind = IndexUnreachableError if _UNREACHABLE.search(error) else InstallError
@@ -384,6 +385,6 @@ def fetch_failure(error: str) -> InstallError:
 
 
 def shorten(error: str) -> str:
-    """What uv said, on one line of bounded length, without credentials that an index's URL may carry."""
+    """The message of uv on one line of bounded length, without credentials in an index's URL."""
     line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ")
     return line if len(line) <= 500 else f"{line[:300]} … {line[-200:]}"

@@ -1,4 +1,4 @@
-"""What is in wheels that were unpacked: what is left out or refused, and moving the rest into the site folder."""
+"""Checks wheels that were unpacked, leaves out what is of no use, and moves the rest into the site folder."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ KERNEL_MODULES = frozenset({
     "prompt_toolkit", "psutil", "ptyprocess", "pure_eval", "pygments", "six", "stack_data", "tornado", "traitlets",
     "typing_extensions", "wcwidth", "zmq",
 })  # fmt: skip
-"""What a kernel is made of. Only the distribution that each belongs to may bring it."""
+"""The kernel's own modules, which only the distribution that each belongs to may provide."""
 START_UP_MODULES = frozenset({"sitecustomize", "usercustomize"})
-"""Python imports these by itself, so no distribution may bring them."""
+"""Modules that Python imports when it starts; no distribution may provide them."""
 STRAY = frozenset({
     "benchmarks", "doc", "docs", "example", "examples", "scripts", "test", "testing", "tests", "tools",
 })  # fmt: skip
-"""Top-level folders that wheels carry by mistake: where two do, the first stays."""
+"""Top-level folders that wheels contain by mistake; if two do, the first stays."""
 HARMLESS_PTH = frozenset({"distutils-precedence.pth", "a1_coverage.pth"})
 """.pth files of setuptools and coverage, left out like setuptools' `*-nspkg.pth`; any other is a reason to refuse."""
 
 
 def tidy(folder: Path) -> None:
-    """Leave out uv's lock, scripts that name the host's Python, and .pth files that a site folder has no use for."""
+    """Remove uv's lock, scripts that name the host's Python, and harmless .pth files."""
     (folder / ".lock").unlink(missing_ok=True)
     for entry in folder.glob("*.pth"):
         if entry.name in HARMLESS_PTH or entry.name.endswith("-nspkg.pth"):
@@ -49,12 +49,12 @@ def tidy(folder: Path) -> None:
 
 
 def refuse_hostile(folder: Path, *, names: set[str], protected: frozenset[str]) -> None:
-    """Refuse what was unpacked if it reaches beyond its own modules.
+    """Refuse distributions that reach beyond their own modules.
 
     Args:
-        folder: Where it was unpacked.
-        names: Normalised names of the distributions in it.
-        protected: Import names that only their own distribution may bring.
+        folder: Where they were unpacked.
+        names: Their normalised names.
+        protected: Import names that only their own distribution may provide.
 
     Raises:
         InstallRefused: There is a `.pth` file, a kernel's or start-up module, or a link.
@@ -76,7 +76,7 @@ def refuse_hostile(folder: Path, *, names: set[str], protected: frozenset[str]) 
 
 
 def _owner(folder: Path, top: str) -> str:
-    """The distribution whose RECORD names a top-level entry, for a message."""
+    """The distribution whose RECORD names a top-level entry."""
     for record in folder.glob("*.dist-info/RECORD"):
         if re.search(rf"^\"?{re.escape(top)}[/,\"]", record.read_text(errors="replace"), re.MULTILINE):
             return record.parent.name.removesuffix(".dist-info").replace("-", " ")
@@ -95,7 +95,7 @@ def size_of(folder: Path) -> int:
 
 
 def make_readable(folder: Path) -> None:
-    """Let every user read: the sandbox has another uid. Nothing stays writable for others, set-uid or set-gid."""
+    """Make files readable for all users, since the sandbox has another uid, but not writable, set-uid or set-gid."""
     folder.chmod(0o755)
     for parent, folders, files in os.walk(folder):
         for name in folders:
@@ -108,13 +108,12 @@ def make_readable(folder: Path) -> None:
 def move_into(staging: Path, site: Path) -> None:
     """Rename each entry into the site folder, so that a running kernel sees it whole or not at all.
 
-    Folders that are there already (namespace packages, `share`) are merged. If a rename fails, those before it are
-    taken back.
+    Folders that are there already (namespace packages, `share`) are merged. If a rename fails, earlier ones are undone.
 
     Raises:
         InstallError: A file is there already with other content, or the file system failed.
     """
-    moves = list(_moves(staging, site))  # all collisions are found before anything moves
+    moves = list(_moves(staging, site))  # finds all collisions before anything moves
     done: list[Path] = []
     try:
         for source, place in sorted(moves, key=lambda move: move[0].suffix == ".dist-info"):
@@ -132,7 +131,7 @@ def _moves(source: Path, place: Path, *, top: bool = True) -> Iterator[tuple[Pat
         if not there.exists():
             yield entry, there
         elif top and (entry.name.split(".")[0] in STRAY or not (entry.is_dir() or entry.suffix in {".py", ".so"})):
-            continue  # a LICENSE, an example.py: the first one stays
+            continue  # such as LICENSE: the first one stays
         elif entry.is_dir() and there.is_dir():
             yield from _moves(entry, there, top=False)
         elif not (entry.is_file() and there.is_file() and filecmp.cmp(entry, there, shallow=False)):

@@ -1,1 +1,1 @@
-"""What is permitted and what must not leave: consent, approvals' rules, redaction, budgets, the ledger."""
+"""What is permitted and what must not leave: approvals, budgets, redaction, the ledger, cleaned outputs."""

@@ -1,4 +1,4 @@
-"""What a model may want to do that needs consent, and rules of what is allowed. Pure."""
+"""Actions of a model that a person may have to approve, and the rules of an allow list. Pure."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from nbagent.errors import UsageError
 from nbagent.safety.programs import PYTHON, programs
 
 Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget", "names"]
-"""Of an action. `shell` is a program, and a cell that starts one; `edit` writes a file; `tool` makes a tool to keep;
-`names` asks the package index for more names than code may by itself."""
+"""The kind of an action. `shell` runs a program, or a cell that starts one; `edit` writes a file; `tool` makes a tool;
+`budget` uses more than was granted; `names` asks the package index for more names than code may by itself."""
 _SEVERAL = re.compile(rf"[;&|`$<>{{\n]|^%|^{PYTHON}")
-"""What makes more of a command than one program with its words: no pattern speaks for that. IPython fills in `{…}`."""
+"""Signs that make a command more than one program with its arguments; no rule matches such a command. IPython replaces
+`{…}` by values."""
 _RUNNERS = frozenset(
     (
         "ash bash builtin busybox chroot command csh dash doas env eval exec find fish flock ksh nice nohup parallel "
         "runuser script setsid sh source ssh stdbuf su sudo tcsh time timeout unshare watch xargs zsh strace ."
     ).split()
 )
-"""Programs that run whatever they are told to: who allows one command of theirs has not allowed the next."""
+"""Programs that run other programs: to allow one of their commands must not allow all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Something that needs consent.
+    """An action that may need approval.
 
     Attributes:
-        kind: Of what kind it is.
-        tool: What does it: the model's tool by its name.
-        what: What it is about, in one line: the command, the packages with their versions, `server: tool`.
-        code: The code that will run, or the arguments; what an answer may edit.
+        kind: Its kind.
+        tool: The name of the model's tool that does it.
+        what: One line that describes it: the command, the packages with their versions, `server: tool`.
+        code: The code that will run, or the arguments; a person may edit it.
         packages: For an install, each package with its version.
-        path: For a file, where it is.
+        path: For a file, its path.
         commands: For a cell, the programs that it starts.
-        more: For a cell, whether it does anything besides.
-        note: What else a person should know, such as what a tool says of itself.
-        turn: The question that it belongs to.
-        anyway: Whether it is asked about in any mode and by any rule.
+        more: For a cell, whether it does anything besides starting programs.
+        note: What else a person should know, such as a tool's description.
+        turn: The number of the question that it belongs to.
+        anyway: Whether a person is asked in every mode, whatever the rules allow.
     """
 
     kind: Kind
@@ -57,7 +58,7 @@ class Action:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """What rules of an allow list must allow, all of it."""
+        """What is matched with the rules of an allow list; each subject must be allowed by one."""
         if self.packages:
             return tuple(f"install:{each.partition('==')[0]}" for each in self.packages)
         if self.commands:
@@ -68,9 +69,9 @@ class Action:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """What a person allows who allows this for the session: all cells, this program, these packages, this tool.
+        """The rules that are added when a person allows this for the session: all cells, this program, these packages.
 
-        Nothing for a budget or for names beyond an allowance, which would be none any more.
+        None for a budget or for names beyond the allowance: these would have no bound any more.
         """
         if self.kind in ("budget", "names"):
             return ()
@@ -81,7 +82,7 @@ class Action:
         allowed = ["cell:*"] if self.commands and self.more else []
         for command in self.commands or (self.what,):
             program = command.split(" ")[0]
-            # What stands before a program, a variable for it for example, is not its name.
+            # An assignment before a program (`A=1 git …`) is not its name.
             alone = _SEVERAL.search(command) or re.search(r"[^\w./+-]", program)
             if alone or posixpath.basename(program) in _RUNNERS:
                 allowed.append(f"shell:{_literal(command)}")
@@ -91,7 +92,7 @@ class Action:
 
 
 def of_cell(code: str, *, tool: str, turn: int) -> Action:
-    """The action of running a cell."""
+    """The action of running a cell, with the programs that it starts."""
     found = programs(code)
     first = next((line.strip() for line in code.splitlines() if line.strip()), "")
     what = found.commands[0].splitlines()[0] if found.commands else first
@@ -100,23 +101,23 @@ def of_cell(code: str, *, tool: str, turn: int) -> Action:
 
 
 def allows(rule: str, subject: str) -> bool:
-    """Whether a rule speaks for a subject; for several programs in one line only one that names them all, or any."""
+    """Whether a rule allows a subject. A line with several programs is matched as a whole, or by the rule `shell:*`."""
     if subject.startswith("shell:") and _SEVERAL.search(subject.removeprefix("shell:")):
         return rule in ("shell:*", _literal(subject))
     return fnmatch.fnmatchcase(subject, rule)
 
 
 def parse_rule(text: str) -> str:
-    """A rule in the form in which subjects are matched.
+    """Check and normalise a rule that a person wrote.
 
     Raises:
-        UsageError: It has not the form of one.
+        UsageError: It is no rule.
     """
     kind, colon, pattern = text.strip().partition(":")
     if kind not in ("cell", "shell", "edit", "install", "mcp", "tool"):
         raise UsageError(f"{text!r} is no rule of an allow list.", mend="Write KIND:PATTERN, such as install:polars.")
     if kind == "install":
-        pattern = re.sub(r"[_.](?![^[]*\])", "-", pattern).lower()  # as the names of packages are normalised
+        pattern = re.sub(r"[_.](?![^[]*\])", "-", pattern).lower()  # names of packages are normalised
     return f"{kind}:{pattern if colon else '*'}"
 
 

@@ -17,9 +17,9 @@ from nbagent.errors import UsageError
 Kind = Literal["money", "tokens", "minutes", "steps"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 STEPS: Final = 30
-"""Calls of the model that a question may take, if nothing else is said."""
+"""Calls of the model that a question may take by default."""
 MOST: Final = 1_000_000_000
-"""Of anything; more is a slip."""
+"""The largest amount of anything that can be written; more is taken for a typing error."""
 _PART = re.compile(
     r"(?P<dollar>\$)?\s*(?P<amount>[0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*"
     r"(?:(?P<scale>[km])?\s*(?P<unit>[a-z$]+)|(?P<scaled>[km]))?",
@@ -43,8 +43,8 @@ class Spent:
 
     Attributes:
         money: US dollars; None where the price of something isn't known.
-        tokens: Read and written, those from a cache too; None where a provider didn't tell.
-        minutes: Of time, without that in which a person was asked.
+        tokens: Tokens in and out, cached ones included; None where a provider didn't tell.
+        minutes: Minutes, without those in which a person was asked.
         steps: Calls of the model.
     """
 
@@ -58,16 +58,16 @@ class Spent:
 class Budget:
     """What one question may use; None for no bound.
 
-    It is looked at before each call of the model: the call or the cell that crosses it is the last, and is not cut.
+    The budget is checked before each call of the model. The call or cell that exceeds it is the last, and is not cut.
 
     Attributes:
         money: US dollars, by the price list.
-        tokens: Read and written: with each call the conversation so far is read again.
-        minutes: Of time, without that in which a person was asked for more or for an approval.
+        tokens: Tokens in and out: each call sends the whole conversation again.
+        minutes: Minutes, without those in which a person was asked for more or for an approval.
         steps: Calls of the model.
 
     Raises:
-        UsageError: One is not above zero.
+        UsageError: An amount is not above zero.
     """
 
     money: float | None = None
@@ -83,14 +83,14 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str, *, base: Budget | None = None) -> Budget:
-        """The budget that a person wrote: amounts with their units, divided by commas.
+        """Read a budget that a person wrote: amounts with units, divided by commas.
 
         Args:
-            text: Such as `0.50usd, 200k tokens, 10min, 20steps`; a kind may be named once.
-            base: What holds for the kinds that it doesn't name; the defaults without it.
+            text: Such as `0.50usd, 200k tokens, 10min, 20steps`; each kind at most once.
+            base: Gives the amounts that the text doesn't name; the defaults by default.
 
         Raises:
-            UsageError: It has another form, or an amount is nothing.
+            UsageError: The text has another form, or an amount is zero.
         """
         found: dict[str, Any] = {}
         for part in filter(None, map(str.strip, text.split(","))):
@@ -101,7 +101,7 @@ class Budget:
         return replace(base or cls(), **found)
 
     def used_up(self, spent: Spent) -> list[Kind]:
-        """The kinds of which nothing is left; where it isn't known what was used, nothing is."""
+        """The kinds of which nothing is left. An amount that isn't known counts as used up."""
         used: list[Kind] = []
         for kind in KINDS:
             bound, amount = getattr(self, kind), getattr(spent, kind)
@@ -110,9 +110,9 @@ class Budget:
         return used
 
     def with_more(self, kinds: Iterable[Kind], grant: Budget, *, spent: Spent) -> Budget:
-        """This budget once as much again was granted of some kinds, counted from what is spent if that is more.
+        """This budget, raised by a person's grant: each of the kinds by as much as `grant` has, from what is spent on.
 
-        What can't be counted has no bound from then on.
+        A kind whose use isn't known has no bound from then on.
         """
         more: dict[str, Any] = {}
         for kind in kinds:
@@ -121,24 +121,24 @@ class Budget:
         return replace(self, **more)
 
     def told(self, kinds: Iterable[Kind], spent: Spent) -> str:
-        """How much of these kinds was used: `$0.52 of $0.50 and 31 of 30 calls of the model`."""
+        """How much of some kinds was used, in words: `$0.52 of $0.50 and 31 of 30 calls of the model`."""
         return " and ".join(_told(kind, getattr(spent, kind), getattr(self, kind)) for kind in kinds)
 
     def __str__(self) -> str:
-        """Its bounds in words."""
+        """The bounds in words."""
         bounds = {each.name: getattr(self, each.name) for each in fields(self)}
         return ", ".join(amount(kind, bounds[kind]) for kind in KINDS if bounds[kind] is not None) or "no bound"
 
 
 def dollars(value: float) -> str:
-    """An amount of money as it is shown; small ones with two digits that mean something."""
+    """An amount of money as text; small amounts with two significant digits."""
     return (
         f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.2g}" if value >= 0.0001 else "less than $0.0001"
     )
 
 
 def amount(kind: Kind, value: float) -> str:
-    """An amount of something, with its unit."""
+    """An amount of a kind as text, with its unit."""
     if kind == "money":
         return dollars(value)
     unit = {"tokens": "token", "minutes": "minute", "steps": "call"}[kind]
@@ -156,7 +156,7 @@ def _number(kind: Kind, value: float) -> str:
 
 
 def _amount(part: str) -> tuple[Kind, float | int]:
-    """One part of a budget: its kind, and how much."""
+    """Read one part of a budget."""
     match = _PART.fullmatch(part)
     unit, scale = _unit(match) if match is not None else ("", 1)
     if match is None or unit not in _UNITS:
@@ -171,10 +171,10 @@ def _amount(part: str) -> tuple[Kind, float | int]:
 
 
 def _unit(match: re.Match[str]) -> tuple[str, int]:
-    """The unit, and what a letter before it means: `200k tokens`, `2M tokens`; `10m` are minutes."""
+    """The unit and its factor: `200k tokens`, `2M tokens`; `10m` are minutes."""
     unit, scale = (match["unit"] or match["scaled"] or "").lower(), (match["scale"] or "").lower()
     if match["dollar"]:
         return ("$", 1) if not unit or unit == "usd" else ("", 1)
-    if scale and scale + unit in _UNITS:  # `min` is no million of `in`
+    if scale and scale + unit in _UNITS:  # `min` are minutes, not a million `in`
         return scale + unit, 1
     return (unit, _SCALES[scale]) if not scale or unit.startswith("tok") else ("", 1)

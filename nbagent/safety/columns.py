@@ -1,7 +1,7 @@
-"""Columns of secrets in tables, as text shows them: what stands under `password` is one, whatever its form. Pure.
+"""Finds columns of secrets in tables that are shown as text: any value in a column `password` is a secret. Pure.
 
-Tables are those of CSV and Markdown, Polars and pandas, and nbagent's own description of data. A column called `token`
-is more often one of words, so its values have to look like secrets themselves.
+It reads CSV and Markdown tables, those that Polars and pandas print, and nbagent's own description of data. A column
+called `token` has words more often than secrets, so its values must look like secrets too.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _GLIMPSED = re.compile(r"\$ ([^<\n]{1,80})<([^<>\n]{1,60})> +(.+)")
 _SERIES = re.compile(r"Series: '([^'\n]{1,80})' \[([^]\n]{1,60})\]")
 _DIVIDERS = re.compile(r"[│┆]|[|]|\t|\\t|;|,")
 _LINE_ENDS = re.compile(r'\r?\n|(?:\\r)?\\n|": "')
-"""Of lines as they are, and as JSON has them in a string, which begins another one."""
+"""Ends of lines in text, and in a JSON string; the beginning of a JSON string begins a line, too."""
 _STRING_ENDS = re.compile(r'"[,}\]]')
-"""Of such a string, behind its last line."""
+"""The end of a JSON string, which ends its last line."""
 _NO_VALUE = re.compile(
     r"\W*|str|string|object|null|none|nan|<na>|…|\[redacted.*|true|false|yes|no|bool|[iu](?:8|16|32|64)|f(?:32|64)",
     re.IGNORECASE,
 )
-"""What is no secret in such a column: `has_password` is as often one of yes and no."""
+"""Values that are no secrets in such a column; `has_password` has yes and no."""
 _CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ (?:of [\d,]+ bytes \(|characters left out )")
-"""What stands where nbagent has left out the middle of a text, for the model or in the kernel: a table goes on behind.
+"""The mark that nbagent puts where it cut the middle out of a text; a table goes on behind it.
 
 See `cut` in `agent/view.py` and `left_out` in `sandbox/inside/bounds_inside.py`.
 """
 _WORD = re.compile(r"\S+")
 LONGEST = 2_000
-"""Characters of a line that is looked at: more is no table that somebody reads."""
+"""Characters of the longest line that is read: nobody prints wider tables."""
 
 Span = tuple[int, int]
 
 
 def secret_columns(text: str) -> Iterator[Span]:
-    """Where values stand in columns that are called secrets, in order."""
+    """The spans of the values in columns of secrets, in order."""
     if not _SIGNS.search(text):
         return
     ends = [match.span() for match in _LINE_ENDS.finditer(text)]
@@ -100,13 +100,13 @@ def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
             break
         cells = _split(line, divider)
         if indented and cells and cells[0][0] == cells[0][1]:
-            break  # lines behind a tab each are a list, no table with an index
+            break  # lines that each begin with a tab are a list, not a table with an index
         if _CUT.match(line):
             rows.append([])
         elif len(cells) == len(header):
             rows.append([cells[each] for each in columns if _is_value(line, cells[each])])
         elif len(cells) > len(header) and divider == ",":
-            # A quoted cell has the sign in it: rather too much than too little.
+            # A quoted cell contains the divider; hide too much rather than too little.
             rows.append([(cells[columns[0]][0], len(line))])
         elif _is_torn(lines, number):
             rows.append([(0, len(line))] if line else [])
@@ -134,7 +134,7 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
             rows.append([(0, len(line))] if line else [])
             continue
         if number == at + 1 and line.strip() and not any(line[start:end].strip() for start, end in columns if start):
-            rows.append([])  # the index has a name, which stands in a line of its own
+            rows.append([])  # the index has a name, which pandas prints on a line of its own
             continue
         if line[:1] in ("", " ") or not all(
             line[end - 1 : end].strip() and not line[end : end + 1].strip() for _, end in columns
@@ -148,13 +148,13 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
 
 
 def _is_torn(lines: Sequence[str], number: int) -> bool:
-    """Whether a line may have lost a part where the text was cut; which of its cells is left can't be known."""
+    """Whether a line was cut, so that its cells can't be told apart."""
     around = (lines[each] for each in (number - 1, number + 1) if each < len(lines))
     return any(_CUT.match(line) for line in around)
 
 
 def _split(line: str, divider: str) -> list[Span]:
-    """Where the cells of a line are, without the spaces around them; none of a line that is no row."""
+    """The spans of a line's cells, without the spaces around them; none if the line is no row."""
     if len(line) > LONGEST:
         return []
     spans: list[Span] = []

@@ -1,11 +1,11 @@
-"""Who lets something happen: a policy, or a person who is asked.
+"""Approvals: whether an action of the model may happen is decided by a policy, or by a person who is asked.
 
-What a model wants to do is an `Action` of some kind: run a cell, run a program, write a file, install packages, call a
-tool of an MCP server, spend more. The mode says which kinds are asked about. A question is an event, `ApprovalAsked`;
-whoever follows the events may answer it, once, and the answer is an event too. Where nobody is there to answer, a
-policy that was chosen before does, by default with no.
+An `Action` has a kind: run a cell, run a program, write a file, install packages, call a tool of an MCP server, spend
+more. The mode says which kinds a person is asked about. A question is an event, `ApprovalAsked`; any reader of the
+events may answer it, once, and the answer is an event too. Where nobody is there to answer, a policy answers that was
+chosen before, by default with no.
 
-Hosts are asked about by the code itself while it runs, which is another path: `HostAsked`, see `kernel/hosts.py`.
+Hosts are asked about elsewhere, since running code asks for them, not the model: see `kernel/hosts.py`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ __all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cel
 
 Decision = Literal["approve", "edit", "reject"]
 Unattended = Literal["reject", "approve"]
-"""What becomes of a question that nobody is there to answer."""
+"""How questions are answered where nobody is there."""
 
 
 class Mode(enum.StrEnum):
     """Which kinds of actions a person is asked about."""
 
     ASK = "ask"
-    """All of them."""
+    """Every action."""
     AUTO_EDIT = "auto-edit"
-    """Programs, installs, tools of MCP servers and new ones; cells of Python run, and files inside are written.
+    """Programs, installs, tools of MCP servers and new tools; not cells of Python, nor files in the sandbox.
 
-    What a cell starts is found by reading it (`programs.py`), which an honest model makes easy.
+    Which programs a cell starts is found by reading its code (`programs.py`), which holds for honest code only.
     """
     ALLOW_LIST = "allow-list"
-    """What isn't listed."""
+    """Every action that no rule allows."""
     NEVER_ASK = "never-ask"
-    """None: the sandbox is what makes that right."""
+    """No action; the sandbox contains what the model does."""
 
     @classmethod
     def parse(cls, name: str) -> Mode:
@@ -66,22 +66,22 @@ FREE: dict[Mode, frozenset[Kind]] = {
     Mode.ALLOW_LIST: frozenset(),
     Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp", "tool"}),
 }
-"""By mode, what nobody is asked about. More money or time than was granted is always asked for."""
+"""The kinds of actions that need no question, by mode. To exceed a budget is always asked."""
 MAX_NOES = 3
-"""To more names of packages, after which a session's code is refused without a question."""
+"""Refusals of more package names in a session, after which code is refused without a question."""
 MAX_WHAT = 500
-"""Characters of the one line that says what is asked about; the code is whole."""
+"""Characters of the one line that describes an action; its code is shown whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What came of a question.
+    """The answer to a question.
 
     Attributes:
-        decision: `edit` is a yes to other code.
+        decision: `edit` approves other code than was asked about.
         by: `person`, or `policy:NAME`.
-        code: What is to run instead.
-        reason: Why not, in the person's words.
+        code: For `edit`, the code that is to run.
+        reason: For `reject`, the person's reason.
     """
 
     decision: Decision
@@ -91,7 +91,7 @@ class Verdict:
 
     @property
     def granted(self) -> bool:
-        """Whether it may happen, in one form or another."""
+        """Whether the action may happen, edited or not."""
         return self.decision in ("approve", "edit")
 
 
@@ -108,28 +108,28 @@ class _Question:
     verdict: Verdict | None = None
 
     def wake(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits for the answer
             self.loop.call_soon_threadsafe(self.answered.set)
 
 
 class Consent:
-    """The questions of one session.
+    """Asks the questions of one session, and remembers what was allowed.
 
     Args:
-        mode: What is asked about.
-        emit: Gets the events.
-        allow: Rules of what nobody is asked about, `KIND:PATTERN` or `KIND`, with `*` and `?`: `cell`,
+        mode: Which kinds of actions are asked about.
+        emit: Called with the events.
+        allow: Rules of actions that need no question, `KIND:PATTERN` or `KIND`, with `*` and `?`: `cell`,
             `install:polars`, `shell:ls *`, `mcp:files__*`.
         attended: Whether somebody follows the events and answers.
-        unattended: What holds where nobody does.
+        unattended: How questions are answered otherwise.
 
     Attributes:
-        attended: As given; it may be changed too.
-        unattended: As given. It speaks for what the model wants to do, never for a budget or for more names of packages
-            than code may ask for: who sets these for a time in which nobody is there has answered already.
+        attended: As given; may be set.
+        unattended: As given. It never answers questions about a budget or about more package names: these bounds were
+            set for the time in which nobody is there.
 
     Raises:
-        UsageError: A rule has not that form, or there is no such policy.
+        UsageError: A rule is malformed, or there is no such policy.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Consent:
 
     @property
     def mode(self) -> Mode:
-        """What is asked about; it may be changed while the session runs, which is told."""
+        """Which kinds of actions are asked about. May be set while the session runs; that is an event."""
         return self._mode
 
     @mode.setter
@@ -169,11 +169,11 @@ class Consent:
         self._mode = mode
 
     def begin(self, past: Iterable[Event] = (), *, keep: bool = False) -> None:
-        """Begin a session, or go on with one: its questions get other ids than those of its log.
+        """Begin a session or resume one. New questions get ids that are not in its log.
 
         Args:
             past: The log's events so far.
-            keep: Whether nobody has chosen a mode anew: then it is never weaker than it was.
+            keep: Whether no mode was chosen for the resumed session; then the mode is no weaker than it was.
         """
         was = Mode.NEVER_ASK
         for event in past:
@@ -189,17 +189,17 @@ class Consent:
 
     @property
     def asks(self) -> bool:
-        """Whether any call of a tool is asked about."""
+        """Whether the mode asks about any kind of action at all."""
         return bool(FREE[Mode.NEVER_ASK] - FREE[self.mode])
 
     @property
     def waited(self) -> float:
-        """Seconds so far in which a person had a question before them."""
+        """Seconds so far in which a question was open."""
         return self._waited + (time.monotonic() if self._waits else 0.0)
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """While a person is waited for; several questions at a time count once."""
+        """Count the time in which questions are open; questions at the same time count once."""
         self._waited -= 0.0 if self._waits else time.monotonic()
         self._waits += 1
         try:
@@ -209,7 +209,7 @@ class Consent:
             self._waited += 0.0 if self._waits else time.monotonic()
 
     def policy(self, action: Action) -> str:
-        """The policy that lets an action happen without a question, as the log names it; empty if there is none."""
+        """The name of the policy that allows an action without a question; empty if a person must be asked."""
         if action.anyway:
             return ""
         if action.kind in FREE[self.mode]:
@@ -220,15 +220,15 @@ class Consent:
         return ""
 
     async def ask(self, action: Action) -> Verdict:
-        """Have an action approved or not; waits for a person as long as it takes.
+        """Have an action approved or rejected; waits for a person without a limit.
 
-        Whoever waits may be cancelled; the question is then over, and told as rejected.
+        If the caller is cancelled, the question ends as rejected.
         """
         if policy := self.policy(action):
             return Verdict(decision="approve", by=policy)
         self._asked += 1
         name = f"a{self._asked}"
-        # It can be answered by who is told of it, while it is told.
+        # Before the event: a reader may answer while it handles the event.
         question = _Question(action)
         with self._lock:
             self._open |= {name: question} if self.attended else {}
@@ -245,7 +245,7 @@ class Consent:
         finally:
             with self._lock:
                 self._open.pop(name, None)
-            # A person's answer is told even if the turn was stopped at that very moment.
+            # An answer is an event even if the turn was stopped at that very moment.
             self._emit(_given(name, action, question.verdict or verdict))
         return verdict
 
@@ -253,7 +253,7 @@ class Consent:
         """Ask about packages that are about to be installed, in exactly these versions.
 
         Raises:
-            InstallRefused: It isn't approved.
+            InstallRefused: They aren't approved.
         """
         named = tuple(f"{each.name}=={each.version}" for each in packages)
         action = Action(kind="install", tool="install", what=", ".join(named), packages=named, turn=turn)
@@ -262,12 +262,12 @@ class Consent:
             raise InstallRefused(f"{', '.join(named)} is not approved. {verdict.reason}".strip())
 
     async def exceed(self, names: Iterable[str], reason: str, *, turn: int) -> None:
-        """Ask whether the package index may be asked for names beyond what code may ask for by itself.
+        """Ask whether the package index may be asked for names beyond the allowance.
 
-        After a few noes nobody is asked again: code that makes up names must not wear a person out.
+        After `MAX_NOES` refusals nobody is asked again: code that makes up names must not be able to ask for ever.
 
         Raises:
-            InstallRefused: It may not, or nobody is there to say.
+            InstallRefused: It may not, or nobody is there to answer.
         """
         if self._noes >= MAX_NOES:
             raise InstallRefused(reason, mend=NAMES_MEND)
@@ -284,16 +284,16 @@ class Consent:
 
         Args:
             name: The id.
-            decision: `edit` needs the code.
-            code: What is to run instead.
-            reason: Why not; the model is told.
-            always: Whether the same may happen for the rest of the session without a question.
+            decision: `approve`, `edit` or `reject`.
+            code: For `edit`, the code that is to run.
+            reason: For `reject`, why; the model is told.
+            always: Whether the same needs no question for the rest of the session.
 
         Returns:
             Whether the question was still open.
 
         Raises:
-            UsageError: There is no such decision, or an edit has no code, or is of something that has none.
+            UsageError: There is no such decision, or code is missing or can't be edited here.
         """
         if decision not in get_args(Decision):
             raise UsageError(f"{decision!r} is no decision.", mend=f"Use one of: {', '.join(get_args(Decision))}.")
@@ -310,7 +310,7 @@ class Consent:
         return True
 
     def close(self) -> None:
-        """End the questions that are open, as stopped: what they are about has ended."""
+        """End all open questions as rejected, since the session ends."""
         with self._lock:
             questions = [each for each in self._open.values() if each.verdict is None]
             for each in questions:

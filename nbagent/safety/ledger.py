@@ -1,6 +1,6 @@
-"""What left this machine for models, piece by piece, as a session's events tell it. Pure.
+"""The ledger: what was sent to models, piece by piece, computed from a session's events. Pure.
 
-A conversation sends its past again with each call: a piece is listed once for each host, what went again is counted.
+Each call sends the whole conversation again. A piece is listed once for each host; repetitions are counted in bytes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from nbagent.events import Event, Piece, SentToModel
 
 HERE = "this machine"
-"""Whose host it is where nothing left."""
+"""Shown in place of a host where nothing left the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A piece, the first time that a host was sent it.
+    """A piece, the first time that it was sent to a host.
 
     Attributes:
-        turn: The question that it was sent for.
-        host: Whose address it went to; empty for recorded replies.
-        model: Which model was asked.
-        piece: What it was.
+        turn: The number of the question for which it was sent.
+        host: The host; empty for recorded replies.
+        model: The model that was asked.
+        piece: What was sent.
     """
 
     turn: int
@@ -39,11 +39,11 @@ class Total:
     """What one host was sent.
 
     Attributes:
-        models: Those that were asked there.
-        calls: How often.
+        models: The models that were asked there.
+        calls: The number of calls.
         size: Bytes of all calls, without the JSON around them.
-        new: Bytes of these that it had not been sent before.
-        redacted: Secrets that were hidden in what was new.
+        new: Bytes that the host had not been sent before.
+        redacted: Secrets that were hidden in these.
     """
 
     models: list[str] = field(default_factory=list)
@@ -55,11 +55,11 @@ class Total:
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What left for models.
+    """What was sent to models.
 
     Attributes:
         lines: Each piece once for each host, in order.
-        totals: For each host.
+        totals: One for each host.
     """
 
     lines: list[Line]
@@ -67,7 +67,7 @@ class Ledger:
 
 
 def ledger(events: Iterable[Event]) -> Ledger:
-    """The ledger of a session's events."""
+    """Compute the ledger of a session from its events."""
     lines: list[Line] = []
     totals: dict[str, Total] = defaultdict(Total)
     known: set[tuple[str, str, str]] = set()
@@ -79,7 +79,7 @@ def ledger(events: Iterable[Event]) -> Ledger:
         total.size += event.size
         total.models += [event.model] if event.model not in total.models else []
         for piece in event.pieces:
-            # A session that went on in another process lists its past once more.
+            # A resumed session sends its past again, as new pieces.
             key = (event.host, piece.source, piece.sha256)
             if key not in known:
                 known.add(key)
@@ -90,7 +90,7 @@ def ledger(events: Iterable[Event]) -> Ledger:
 
 
 def is_local(host: str) -> bool:
-    """Whether what goes to a host stays on this machine: a loopback address, or none at all."""
+    """Whether a host is this machine: a loopback address, or none at all."""
     try:
         name = (urllib.parse.urlsplit(f"//{host}").hostname or "").rstrip(".")
         if not host or name == "localhost" or name.endswith(".localhost"):

@@ -1,8 +1,8 @@
-"""Which programs a cell starts, as far as its code says so. Pure.
+"""Finds the programs that a cell starts by reading its code. Pure.
 
-IPython's own syntax is read by IPython's own rules, so that no way of writing it is missed. Of plain Python the usual
-ways are found, `subprocess` and `os.system` for example. That is no wall: code can build the name of anything. What
-must start no program belongs into a sandbox without `allow_subprocess`, where Linux refuses it.
+IPython's syntax (`!git`, `%%bash`) is read by IPython's own rules, so that no spelling is missed. In plain Python the
+usual ways are found, such as `subprocess` and `os.system`. This is no barrier: code can compute any name. Code that
+must start no program needs a sandbox without `allow_subprocess`, where Linux refuses it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_CHARACTERS = 50_000
-"""Of code with IPython's syntax, whose rules look at all of it again for each of its lines."""
+"""Characters of code with IPython's syntax that is read: IPython's rules take quadratic time."""
 PYTHON = "python: "
-"""What a command begins with that is a call in Python, or code that can't be read."""
+"""Prefix of a command that is a call in Python, or code that can't be parsed."""
 
 _HARMLESS = frozenset(
     (
@@ -27,9 +27,9 @@ _HARMLESS = frozenset(
         "xdel xmode"
     ).split()
 )
-"""Magics that start no program. Installs by `%pip` are asked about by themselves."""
+"""Magics that start no program. (`%pip` asks for its own approval.)"""
 _OF_CODE = frozenset("capture memit prun time timeit".split())
-"""Magics whose words and body are code."""
+"""Magics whose arguments and body are Python."""
 _OF_SHELL = frozenset("! sx system".split())
 _OTHERS = frozenset(
     (
@@ -39,29 +39,29 @@ _OTHERS = frozenset(
         "unload_ext uv"
     ).split()
 )
-"""Line magics that are none of these; where one stands without its `%`, that must be known."""
+"""All other line magics, so that one is known where it is written without its `%`."""
 _ALIASES = frozenset("cat cp ld lf lk ll ls lx man mkdir mv rm rmdir".split())
-"""Programs that IPython runs where a cell of one line begins with their name."""
+"""Programs that IPython runs if a one-line cell begins with their name."""
 _MODULES = frozenset("pexpect plumbum posix pty sh subprocess".split())
 _STARTERS = frozenset(("os", "asyncio", "asyncio.subprocess", "IPython.utils.process"))
-"""Modules of which some functions start programs."""
+"""Modules with functions that start programs."""
 _CALLS = re.compile(
     r"system(_raw|_piped)?|popen|Popen|exec[lv]p?e?|spawn([lv]p?e?)?|posix_spawnp?|create_subprocess_(exec|shell)|getoutput"
     r"|getstatusoutput|check_(call|output)|run_(cell|line|ast|code)\w*|subprocess_(exec|shell)"
 )
-"""Names of functions that start programs, or run what they are given as a cell."""
+"""Functions that start programs, or run their argument as a cell."""
 _WORD = re.compile(r"[\w.]+")
 _OPTIONS = re.compile(r"\A(?:\s*-\w+(?:\s+\d+)?)+\s+")
 _PROMPT = re.compile(r"^\s*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
-"""What IPython may take for a prompt, and remove."""
+"""Prompts, which IPython removes."""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """What a cell starts.
+    """The programs that a cell starts.
 
     Attributes:
-        commands: Each as a shell gets it; a magic with its `%`, and calls in Python, behind `python: `.
+        commands: Each as a shell gets it; a magic with its `%`; a call in Python behind `python: `.
         more: Whether the cell does anything else.
     """
 
@@ -70,7 +70,7 @@ class Programs:
 
 
 def programs(code: str) -> Programs:
-    """What a cell starts; code that can't be read is taken for a program."""
+    """Find the programs that a cell starts. Code that can't be parsed counts as a program."""
     try:
         text = _plain(code)
         found = _of_line(text) or _of_tree(_module(text))
@@ -80,10 +80,10 @@ def programs(code: str) -> Programs:
 
 
 def _plain(code: str) -> str:
-    """The cell as Python, with IPython's syntax as calls; but for a magic without its `%`, which comes after that.
+    """The cell as Python, with IPython's syntax as calls. Magics without `%` are left for `_of_line`.
 
     Raises:
-        SyntaxError: It is too long.
+        SyntaxError: The cell is too long.
     """
     if not _PROMPT.search(code):
         with contextlib.suppress(SyntaxError):
@@ -101,7 +101,7 @@ def _plain(code: str) -> str:
 
 def _module(code: str) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in strings, for example: the kernel will say so
+        warnings.simplefilter("ignore")  # such as invalid escapes, of which the kernel will warn
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         tree = compile(code, "<cell>", "exec", flags=flags, dont_inherit=True)
     assert isinstance(tree, ast.Module)  # noqa: S101 - by the flag
@@ -109,7 +109,7 @@ def _module(code: str) -> ast.Module:
 
 
 def _of_line(text: str) -> Programs | None:
-    """Of a cell of one line what IPython takes for a magic without its `%`, if no variable has that name."""
+    """The programs of a one-line cell that IPython takes for a magic without its `%`; None if it doesn't."""
     line = text.strip()
     found = _WORD.match(line)
     if found is None or len(line.splitlines()) != 1:
@@ -133,7 +133,7 @@ def _of_tree(tree: ast.Module) -> Programs:
             commands += found
             known |= {id(node) for node in ast.walk(call)}
     only = all(isinstance(each, ast.Expr | ast.Assign) and id(each.value) in known for each in tree.body)
-    for node in ast.walk(tree):  # what holds others comes before them
+    for node in ast.walk(tree):  # parents come before children
         if id(node) not in known and _starts_program(node):
             commands.append(PYTHON + ast.unparse(node))
             known |= {id(each) for each in ast.walk(node)}
@@ -141,7 +141,7 @@ def _of_tree(tree: ast.Module) -> Programs:
 
 
 def _of_shell_call(call: ast.Call) -> list[str] | None:
-    """The commands of a call that IPython makes of its own syntax; None for any other."""
+    """The commands of a call that IPython's syntax was turned into; None for any other call."""
     match call:
         case ast.Call(
             func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython"), args=[]), attr=name),
@@ -175,7 +175,7 @@ def _of_magic(magic: str, line: str, body: str) -> Iterator[str]:
 
 
 def _starts_program(node: ast.AST) -> bool:
-    """Whether a piece of Python starts a program, or runs what can't be read here."""
+    """Whether a node starts a program, or runs code that can't be read here."""
     match node:
         case ast.Import(names=names):
             return any(each.name.partition(".")[0] in _MODULES for each in names)
@@ -201,7 +201,7 @@ def _starts_program(node: ast.AST) -> bool:
 
 
 def _names_module(call: ast.Call, function: str) -> bool:
-    """Whether a call has such a module, or a function of it, by its name."""
+    """Whether a call imports or looks up, by a string, such a module or a function of it."""
     words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     if function in ("__import__", "import_module"):
         return any(each.partition(".")[0] in _MODULES for each in words) or not words

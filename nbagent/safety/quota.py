@@ -1,24 +1,24 @@
-"""What one session may keep on the host's disk: one account, which all ask who write into its folder."""
+"""The quota of one session on the host's disk. Every writer into the session's folder asks it first."""
 
 from __future__ import annotations
 
 RESERVE = 1024 * 1024
-"""Bytes, or a sixteenth of a small quota, for what must be told once the quota is used up: how cells ended, answers."""
+"""Bytes (a sixteenth of a small quota) for events that must be logged once the quota is used up, such as answers."""
 SMALL = 2048
-"""Bytes of output that a person is still shown then, as long as the reserve lasts."""
+"""Bytes of an output that is still logged then, as long as the reserve lasts."""
 
 
 class Quota:
-    """Bytes of a session's log, figures, spilled text and results, those that land elsewhere included.
+    """Counts the bytes of a session's log, figures, spilled text and results, wherever these land.
 
     Args:
-        limit: All that may be kept.
-        used: What is there already.
+        limit: Bytes that may be kept.
+        used: Bytes that are there already.
 
     Attributes:
         limit: As given.
-        used: What was kept so far.
-        refused: Bytes that there was no room for.
+        used: Bytes that were kept so far.
+        refused: Bytes that were refused.
     """
 
     def __init__(self, limit: int, *, used: int = 0) -> None:
@@ -29,11 +29,11 @@ class Quota:
 
     @property
     def left(self) -> int:
-        """Bytes that code may still have kept."""
+        """Bytes that are left for what code produces."""
         return max(0, self.limit - min(RESERVE, self.limit // 16) - self.used)
 
     def take(self, size: int) -> bool:
-        """Count what is about to be kept; False if there is no room for it, and then it must not be kept."""
+        """Reserve room for bytes that are about to be written; False if they must not be written."""
         if size > self.left:
             self.refused += size
             return False
@@ -41,17 +41,17 @@ class Quota:
         return True
 
     def spare(self, size: int) -> bool:
-        """Count a small piece of output that there is no room for any more, out of half of the reserve, if it holds."""
+        """Reserve room for a small output, out of half of the reserve; False if that is used up too."""
         fits = size <= SMALL and self.used + size <= self.limit - min(RESERVE, self.limit // 16) // 2
         self.used += size if fits else 0
         return fits
 
     def add(self, size: int) -> None:
-        """Count what is kept in any case: small, and of nbagent's or a person's making. A negative size is let go."""
+        """Count bytes that are kept in any case, written by nbagent or a person; a negative number when they go."""
         self.used = max(0, self.used + size)
 
     def news(self) -> str:
-        """A sentence for the person and the model if there was no room for something since the last call."""
+        """A sentence for the person and the model if something was refused since the last call, else empty."""
         if self.refused == self._told:
             return ""
         self._told = self.refused

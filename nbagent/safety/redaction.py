@@ -1,10 +1,10 @@
-"""Secrets in text, found and replaced by what they are: `[redacted: aws key]`. Pure.
+"""Finds secrets in text and replaces each by its kind: `[redacted: aws key]`. Pure.
 
-Text from a sandbox may be hostile, so each rule takes time in proportion to the text: nothing that can fail late is
-tried again from within what it has read. And most text is data, of which hashes, UUIDs, long numbers and encoded images
-must stay: a rule needs a known form, a name that says `secret` with a value that looks like one, or the person's own.
+Text from a sandbox may be hostile, so each rule takes linear time: no pattern backtracks over what it has read. Most
+text is data, in which hashes, UUIDs, long numbers and encoded images must stay. So a secret is what has a known form,
+what looks like a secret and stands behind a name such as `password`, or what is a value of the person's environment.
 
-What is encoded, split or drawn is not found: this keeps honest code from telling by mistake, and stops no thief.
+Encoded, split or drawn secrets are not found: this keeps honest code from leaking by mistake, and stops no attacker.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from nbagent.events import Event, RedactionSet
 from nbagent.safety.columns import secret_columns
 
 What = Literal["secrets", "pii", "none"]
-"""What is hidden: secrets; these, and what names a person or their account; nothing."""
+"""What is hidden: secrets; secrets and personal data; nothing."""
 MIN_SECRET = 8
-"""Characters of a variable's value below which it is no secret, and hiding it would hide words."""
+"""Characters that an environment variable's value must have to be hidden; a shorter one may be a common word."""
 
 
 STRICT: tuple[What, ...] = ("none", "secrets", "pii")
-"""From what hides the least to what hides the most."""
+"""From the weakest to the strictest."""
 
 
 class Rule(NamedTuple):
-    """One form of a secret; without a group, all of the match is one."""
+    """One form of a secret: the pattern's group, or all of the match."""
 
     kind: str
     pattern: re.Pattern[str]
     signs: tuple[str, ...]
-    """Text of which some must be there, in lower case if the pattern takes either; looked for first, which is quick."""
+    """Strings of which one must occur, in lower case if the pattern ignores case; a quick test before the pattern."""
     is_one: Callable[[str], bool] = bool
-    """Judges what was found."""
+    """Whether a match is really a secret."""
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and what they were."""
+    """A text without its secrets, and their kinds."""
 
     text: str
     kinds: tuple[str, ...] = ()
-    """One for each that was replaced, in order of kind."""
+    """The kind of each that was replaced, sorted."""
 
 
 _ESCAPED = r"(?<=\\[nrt])"
-"""Behind the end of a line as JSON has it, in which a letter stands."""
+"""Behind an escaped line end of JSON (`\\n`), whose letter is no part of a word."""
 
 
 def _form(kind: str, pattern: str, *signs: str) -> Rule:
-    """A secret that is known by its beginning, which stands in no word."""
+    """A rule for secrets with a known prefix, which must not be the middle of a word."""
     return Rule(kind, re.compile(rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPED})(?:{pattern})", re.ASCII), signs)
 
 
@@ -65,7 +65,7 @@ FORMS = (
         r"(?!ACCA[ACGTN]{16})(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])",
         *("AKIA", "ASIA", "ABIA", "ACCA"),
     ),
-    # OpenAI, Anthropic, OpenRouter, DeepSeek and those who copied them.
+    # OpenAI, Anthropic, OpenRouter, DeepSeek and others with keys of the same form.
     _form(
         "api key",
         r"[spr]k-(?:(?:proj|svcacct|admin|service|ant|or|lf)-[\w-]{16,}+|(?:\w{1,12}-){0,3}+(?=\w{0,80}\d)\w{16,}+)",
@@ -92,13 +92,13 @@ FORMS = (
     _form("json web token", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*+", "eyJ"),
     Rule("slack webhook", re.compile(r"hooks\.slack\.com/(services/[\w/]{20,100})"), ("hooks.slack.com/",)),
 )
-"""What is a secret wherever it stands; after gitleaks' rules."""
+"""Secrets that are known by their form alone; after gitleaks' rules."""
 
 _UNSAID = (
     r"""(?!\\?["']?(?:\$|\{|<|%|/|\.\.|\*{3}|\[redacted|os\."""
     r"""|(?:none|null|true|false|nan|str|string|object|getpass)\b))"""
 )
-"""What stands in place of a secret: a variable, a placeholder, a path, a type, a call."""
+"""Values behind a secret's name that are no secrets: a variable, a placeholder, a path, a type, a call."""
 _IS = r"""\\?["']?[ \t]{0,4}(?::=|=>|==?|:)[ \t]{0,4}"""
 NAMED = (
     Rule(
@@ -138,10 +138,10 @@ NAMED = (
         ),
         ("authorization", "bearer"),
     ),
-    # The password in an address: all up to the last @ before its path.
+    # The password in a URL: up to the last @ before the path.
     Rule("password in a url", re.compile(r"\w://[^\s/:@\"'<>]*+:([^\s/\"'<>]{1,1000})@"), ("://",)),
 )
-"""What is a secret because of what stands before it."""
+"""Secrets that are known by the name before them."""
 
 
 def _luhn(number: str) -> bool:
@@ -157,7 +157,7 @@ def _iban(text: str) -> bool:
 
 
 def _has_top_level(address: str) -> bool:
-    """Whether what stands behind the last dot may be a country's or another top level domain: `.org`, not `.5`."""
+    """Whether an address may end in a top-level domain: `.org`, not `.5`."""
     last = address.rpartition(".")[2]
     return len(last) >= 2 and last[0].isalpha()
 
@@ -188,7 +188,7 @@ PII = (
         ("-",),
     ),
 )
-"""What names a person or their account, and can be told from other data by its form."""
+"""Personal data that is known by its form."""
 
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -199,18 +199,18 @@ _IN_ADDRESS = re.compile(r"\w://[^\s/:@]*:([^\s/]+)@")
 
 
 def label(kind: str) -> str:
-    """What stands in place of a secret."""
+    """The text that replaces a secret of a kind."""
     return f"[redacted: {kind}]"
 
 
 def known_forms(text: str, replace: Callable[[str], str] = label) -> str:
-    """A text without what is a secret by its form alone."""
+    """Replace the secrets that are known by their form alone."""
     text = _replaced(text, "private key", _private_keys(text), replace, Counter())
     return _by_rules(text, FORMS, replace, Counter())
 
 
 def in_past(events: Iterable[Event]) -> What:
-    """What was hidden in a session until now, by its log; what isn't known is taken for the most."""
+    """What was hidden in a session so far, by its log; an unknown value counts as `pii`."""
     was: What = "secrets"
     for event in events:
         if isinstance(event, RedactionSet):
@@ -219,7 +219,7 @@ def in_past(events: Iterable[Event]) -> What:
 
 
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The secrets among environment variables: each value, and the name of its variable; the longest first."""
+    """The secrets among environment variables, as value → name of the variable; the longest first."""
     found: dict[str, str] = {}
     for name, value in environment.items():
         address = _IN_ADDRESS.search(value)
@@ -227,14 +227,14 @@ def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
             value = address[1]
         elif not _SECRET_NAMES.search(name):
             continue
-        # A path to a secret is none, and a file may have the name of a key.
+        # The path of a file with a secret is no secret.
         if len(value) >= MIN_SECRET and not value.startswith(("/", "~", "./")):
             found.setdefault(value, name)
     return dict(sorted(found.items(), key=lambda each: -len(each[0])))
 
 
 def own(text: str, secrets: Mapping[str, str], replace: Callable[[str], str] = label) -> str:
-    """A text without the values of the person's own secrets."""
+    """Replace the values of the person's own secrets."""
     return _own(text, secrets, replace, Counter())
 
 
@@ -243,14 +243,13 @@ class Redactor:
 
     Args:
         what: What is hidden.
-        secrets: The person's own by the names of their variables, as `secrets_of` finds them; those of this process by
-            default.
+        secrets: The person's own, as `secrets_of` returns them; those of this process's environment by default.
 
     Attributes:
         what: As given.
 
     Raises:
-        UsageError: There is nothing of that name that could be hidden.
+        UsageError: `what` is none of the three.
     """
 
     def __init__(self, what: str = "secrets", *, secrets: Mapping[str, str] | None = None) -> None:
@@ -263,11 +262,11 @@ class Redactor:
         self._hides = what != "none"
 
     def __call__(self, text: str) -> Redacted:
-        """The text as it may leave, and what was hidden in it."""
+        """The text without secrets, and their kinds."""
         if not self._hides:
             return Redacted(text)
         count: Counter[str] = Counter()
-        # Columns first: what is hidden in a table moves what stands behind it.
+        # Columns first: replacements change the positions by which tables are read.
         hidden = _replaced(text, "column of secrets", secret_columns(text), label, count)
         hidden = _own(hidden, self._secrets, label, count)
         hidden = _replaced(hidden, "private key", _private_keys(hidden), label, count)
@@ -285,7 +284,7 @@ def _own(text: str, secrets: Mapping[str, str], replace: Callable[[str], str], c
 
 
 def _written(value: str) -> Iterable[str]:
-    """A value as text has it: as it is, in JSON, and as Python shows it."""
+    """The forms of a value in text: as it is, in JSON, and as Python's `repr` shows it."""
     if value.isalnum() and value.isascii():
         return (value,)
     return dict.fromkeys(
@@ -304,14 +303,14 @@ def _by_rules(text: str, rules: Iterable[Rule], replace: Callable[[str], str], c
 
 def _spans(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
     for match in rule.pattern.finditer(text):
-        # Of alternatives with a group each, the one that matched.
+        # Each alternative has a group of its own; take the one that matched.
         group = match.lastindex or 0
         if "[redacted" not in match[group] and rule.is_one(match[group]):
             yield match.span(group)
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """Where private keys stand; of one that was cut, as far as it goes."""
+    """The spans of private keys; of one that was cut, to the end of what is left."""
     at = 0
     ended = _KEY_ENDS.search(text)
     while (begun := _KEY_BEGINS.search(text, at)) is not None:

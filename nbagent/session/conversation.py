@@ -292,7 +292,7 @@ class Conversation:
         if self._tools is not None:
             from nbagent.agent.middleware.mcp_tools import McpTools
 
-            found.append(McpTools(self._tools, **more))
+            found.append(McpTools(self._tools, constraints=self._options.constraints, **more))
         if self._forge is not None:
             from nbagent.agent.middleware.forge_tools import ForgeTools
 

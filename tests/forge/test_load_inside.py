@@ -53,35 +53,35 @@ def test_every_hint_that_there_is() -> None:
     }
 
 
-def no_hint(text):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D103
+def no_hint(text):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     return text
 
 
-def a_date(day: datetime.date) -> None:  # noqa: D103
+def a_date(day: datetime.date) -> None:
     pass
 
 
-def a_callable(work: Callable[[], int]) -> None:  # noqa: D103
+def a_callable(work: Callable[[], int]) -> None:
     pass
 
 
-def by_number(keys: dict[int, str]) -> None:  # noqa: D103
+def by_number(keys: dict[int, str]) -> None:
     pass
 
 
-def any_number(*texts: str) -> None:  # noqa: D103
+def any_number(*texts: str) -> None:
     pass
 
 
-def any_names(**texts: str) -> None:  # noqa: D103
+def any_names(**texts: str) -> None:
     pass
 
 
-def no_name(text: str, /) -> None:  # noqa: D103
+def no_name(text: str, /) -> None:
     pass
 
 
-def unknown(text: NoSuchName) -> None:  # type: ignore[name-defined]  # noqa: D103, F821
+def unknown(text: NoSuchName) -> None:  # type: ignore[name-defined]  # noqa: F821
     pass
 
 
