@@ -1,7 +1,6 @@
-"""The errors that nbagent raises, drawn as a tree.
+"""The errors that nbagent raises, as a tree.
 
-A failure of the sandbox is never dressed as a failure of the code, nor the other way round: what the code in a cell
-does wrong is an *output* of that cell, not an exception here.
+An exception raised by code in a cell is an *output* of that cell, not one of these errors.
 
     NbagentError                  every error below; says what happened, and `mend` says what to do
     ├── UsageError                the request itself is wrong                               (exit code 2)
@@ -34,13 +33,13 @@ log = logging.getLogger(__name__)
 
 
 class NbagentError(Exception):
-    """Anything that nbagent reports to a person in one sentence, with its mend.
+    """An error that is reported to a person in one sentence, with what to do about it.
 
     Args:
-        message: What happened, one sentence without a full stop's worth of noise.
-        mend: What the person can do about it; empty when the message says it already.
-        elsewhere: The same for who uses a sandbox in another program, such as JupyterLab, and has no options of
-            nbagent's; `mend` by default.
+        message: What happened, one sentence.
+        mend: What the person can do about it; empty if the message says it already.
+        elsewhere: The mend for a person who uses the sandbox in another program, such as JupyterLab, and so has no
+            options of nbagent's; `mend` by default.
     """
 
     exit_code = 3
@@ -56,7 +55,7 @@ class NbagentError(Exception):
 
 
 class UsageError(NbagentError):
-    """The request itself is wrong: an option, a name, a question of nothing."""
+    """The request itself is wrong: an option, a name, an empty question."""
 
     exit_code = 2
 
@@ -98,7 +97,7 @@ class KernelDied(SandboxError):
 
 
 class TransferError(NbagentError):
-    """A file was not carried into or out of the sandbox; nothing of it is left where it was to go."""
+    """A file was not carried into or out of the sandbox; no part of it is left at its destination."""
 
     exit_code = 1
 
@@ -153,21 +152,20 @@ class StoreError(NbagentError):
 
 @contextlib.contextmanager
 def contained(what: str) -> Iterator[None]:
-    """Let a fault of nbagent's own cost what is done in here and nothing else: it is logged, and told on stderr.
+    """Catch programming errors of nbagent, log them and print them to stderr, so that they don't end a question.
 
-    For what only looks at text that others chose, so that no output and no answer can end a turn. An `NbagentError`
-    passes, and so does an `OSError`: a closed output and a full disk are no faults of nbagent's. In nbagent's own tests
-    a test fails in which something is contained that it does not expect.
+    To be used around code that only reads text of others, such as outputs and answers. `NbagentError` and `OSError` (a
+    closed output, a full disk) are not caught. A test of nbagent fails if an error is contained that it doesn't expect.
 
     Args:
-        what: What failed and is done without, as a sentence without its full stop.
+        what: What failed and is left out, as a sentence without its full stop.
     """
     try:
         yield
     except (NbagentError, OSError):
         raise
     except Exception as error:
-        # The error's own words may be what the text chose, and a million characters.
+        # The error's message may contain the text, which others chose and which may be long.
         told = f"{type(error).__name__}: {error}"[:200].encode("ascii", "replace").decode()
         log.error("%s (%r). Please report this.", what, told)
         log.debug("Where it failed:", exc_info=True)

@@ -1,7 +1,7 @@
-"""Every option of a session, declared once: its type, its default, what it says of itself, and where it can be given.
+"""Every option of a session, declared once: its type, default and description, and where it can be given.
 
-`Options` is a plain value. From its fields come the settings that a person keeps (`settings.py`), the flags of the
-command line (`faces/cli/options.py`), the keywords of `Session`, and JSON. What was named nearest holds:
+The fields of `Options` define the settings (`settings.py`), the flags of the command line (`faces/cli/options.py`), the
+keywords of `Session`, and JSON. The order of precedence:
 
     a keyword or a flag  >  a variable NBAGENT_…  >  ~/.config/nbagent/config.toml  >  the default here
 """
@@ -23,7 +23,7 @@ from nbagent.policy import InstallPolicy, Limits, TrustLevel
 from nbagent.safety.budget import Budget
 
 Data = Iterable[str | Path] | Mapping[str, str | Path] | str | Path
-"""Files and folders: one, several, or several by the names that the sandbox is to have them by."""
+"""Files and folders: one, several, or several with their names in the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Option:
     """Where an option can be given, beside the keyword of its name.
 
     Attributes:
-        flags: Its flags on the command line, none if it has none there: `--model -m`. A second word that begins with
-            `--no-` turns it off.
-        metavar: What the flag's value is called in help texts.
-        group: Which commands have the flag: those that take this group (`faces/cli/options.py`).
+        flags: Its flags on the command line, such as `--model -m`; may be empty. A flag that begins with `--no-` turns
+            the option off.
+        metavar: The name of the flag's value in help texts.
+        group: The group of flags that it belongs to; commands take whole groups (`faces/cli/options.py`).
         setting: Whether it can be kept in the settings.
-        value: What the flag alone, without a value, stands for.
-        resumed: Whether it can be given anew when a session is resumed.
+        value: The value that a flag without an argument stands for.
+        resumed: Whether it can be given when a session is resumed.
     """
 
     flags: str = ""
@@ -57,7 +57,7 @@ _MINUTES = msgspec.Meta(ge=0, le=525_600)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a session is to be. Sizes are in MiB."""
+    """The options of a session. Sizes are in MiB."""
 
     # -- what its code sees and where it runs ---------------------------------------------------------------------
     data: Annotated[
@@ -80,6 +80,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str, _option("isolated (default), sandboxed, untrusted or trusted.", "--trust", "LEVEL", group="sandbox")
     ] = "isolated"
     timeout: Annotated[float | None, _option("Seconds a cell may run.", "--timeout", "SECONDS", group="sandbox")] = None
+    start_timeout: Annotated[
+        float | None, _option("Seconds from a sandbox's launch to its kernel's first answer; 60 by default.")
+    ] = None
     memory_mb: Annotated[int | None, _option("Memory of the sandbox in MB.", "--memory", "MB", group="sandbox")] = None
     cpus: Annotated[float | None, _option("Cores of the sandbox.")] = None
     accept: Annotated[
@@ -325,10 +328,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return f"Options({', '.join(shown)})"
 
     def but(self, **given: Unpack[Keywords]) -> Options:
-        """These options with those in place that are given.
+        """A copy with the given options in place of these.
 
-        None stands for one that isn't, and so does an empty text where None is the default.
-        Rules in `allow` and limits in `accept` come on top of those that are there, and so do single security options.
+        None, and an empty text where the default is None, means that an option isn't given. Rules in `allow`, limits in
+        `accept` and entries of `security` are added to those that are there.
 
         Raises:
             UsageError: There is no such option.
@@ -343,7 +346,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if isinstance(text := named.get("budget"), str):
             named["budget"] = Budget.parse(text, base=self.budget)
         if named.get("mcp") is True and self.mcp:
-            del named["mcp"]  # the file of the settings is theirs
+            del named["mcp"]  # True keeps the file that the settings name
         if named.get("forge") and named.get("replies", self.replies) == "structured":
             raise UsageError(
                 "A model with structured replies calls no tools, so it can't make any.", mend="Leave one out."
@@ -356,20 +359,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         security = named.get("security", {})
         if named.get("ask_hosts") and security.get("network_enabled") is False:
             raise UsageError("Nobody can be asked for hosts where there is no network.", mend="Leave one of them out.")
-        # What was named by one of its two names is not held up by the other one, of the settings.
+        # Some options have two names: a given one overrides the settings under either name.
         overruled = {_OWN[name]: None for name in security if name in _OWN}
         named = {**overruled, **named, "security": {**self.security, **security}}
         return msgspec.structs.replace(self, **named)
 
     @property
     def security_options(self) -> dict[str, Any]:
-        """All security options, those with an option of their own included."""
+        """All security options, including those that have an option of their own."""
         own = {option: value for option, name in _OWN.items() if (value := getattr(self, name)) is not None}
         return {**self.security, **own}
 
     @property
     def install_policy(self) -> InstallPolicy:
-        """What may be installed."""
+        """The options about packages as a policy."""
         return InstallPolicy(
             enabled=self.install,
             allow=frozenset(self.install_allow),
@@ -380,22 +383,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 _DEFAULT = Options()
 SECRETS = ("state_url", "mcp_token")
-"""Options that are shown nowhere."""
+"""Options whose values are never shown."""
 _OWN = {
     "timeout_seconds": "timeout", "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "allowed_hosts": "allow_hosts",
     "upload_mb": "upload_mb", "download_mb": "download_mb", "unknown_names": "unknown_names",
     "install_mb": "install_mb",
 }  # fmt: skip
-"""Security options that are options by a name of their own, too."""
+"""Security options that also have an option of their own, with that option's name."""
 
 
 class Keywords(TypedDict, total=False):
-    """The options as keywords of `Session`; what is None is taken from the person's settings."""
+    """The options as keywords of `Session`; for None, the person's settings hold."""
 
     data: Data
     engine: str | None
     trust: str | None
     timeout: float | None
+    start_timeout: float | None
     memory_mb: int | None
     cpus: float | None
     docker_runtime: str | None
@@ -447,7 +451,7 @@ class Keywords(TypedDict, total=False):
 
 @functools.cache
 def fields() -> dict[str, tuple[Any, str, Option]]:
-    """Each option by name: its type, what it says of itself, and where it can be given."""
+    """Each option by name: its type, its description, and where it can be given."""
     found = {}
     for name, hint in get_type_hints(Options, include_extras=True).items():
         meta = next(each for each in hint.__metadata__ if each.description)
@@ -456,10 +460,10 @@ def fields() -> dict[str, tuple[Any, str, Option]]:
 
 
 def declared(name: str) -> tuple[Any, str, Option]:
-    """The type, the words and the places of an option.
+    """The type and description of an option, and where it can be given.
 
     Raises:
-        UsageError: There is none of that name.
+        UsageError: There is no option of that name.
     """
     known = fields()
     if name not in known:

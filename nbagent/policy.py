@@ -1,6 +1,6 @@
 """Trust levels, limits and the install policy: what a sandbox permits, as plain values.
 
-Nothing here enforces anything; the engines do, and refuse what they can't enforce.
+The engines enforce these values, and refuse what they can't enforce.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nbagent.errors import UsageError
 
 MIB = 1024 * 1024
 MAX_BOUND = 1_000_000_000
-"""The most that any limit can be, in its own unit."""
+"""The highest value of any limit, in its own unit."""
 WHOLE_LIMITS = (
     "memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb", "unknown_names", "session_mb", "result_mb",
     "result_files", "install_mb",
@@ -29,16 +29,16 @@ SIZE_MEND = "Allow more with --install-mb MB (in Python: install_mb), or install
 
 
 class TrustLevel(enum.StrEnum):
-    """How far the code in a sandbox is trusted."""
+    """How much the code in a sandbox is trusted."""
 
     TRUSTED = "trusted"
-    """Code you wrote: network, writable root."""
+    """For code that you wrote: network, writable root."""
     ISOLATED = "isolated"
-    """Data analysis: free inside, nothing gets out. The default."""
+    """For data analysis: programs, but no network. The default."""
     SANDBOXED = "sandboxed"
-    """Agents that face users: no processes of its own, network by allow-list only."""
+    """For agents that face users: no programs, network by allow-list only."""
     UNTRUSTED = "untrusted"
-    """Code of unknown origin: nothing but computing, little of it."""
+    """For code of unknown origin: no programs, no network, little memory and CPU."""
 
     @classmethod
     def parse(cls, name: str) -> TrustLevel:
@@ -60,33 +60,33 @@ class Limits:
     """Bounds on one sandbox. Sizes in MiB, times in seconds, `cpus` in cores."""
 
     memory_mb: int = 2048
-    """Memory of the sandbox as a whole; tmpfs folders count towards it. No swap."""
+    """Memory of the whole sandbox, tmpfs folders included. There is no swap."""
     cpus: float | None = None
     """Cores; None for as many as the machine has."""
     pids: int = 512
     """Processes and threads."""
     tmp_mb: int = 1024
-    """Size of /tmp; /workspace has the same."""
+    """Size of /tmp, and of /workspace."""
     timeout: float = 60.0
     """Seconds a cell may run."""
     grace: float = 5.0
-    """Seconds between the interrupt and the kill."""
+    """Seconds between the interrupt of a cell that ran too long and the kill of the kernel."""
     start_timeout: float = 60.0
     """Seconds from the launch to the kernel's first answer."""
     upload_mb: int = 256
-    """What may be sent to allowed hosts in all: each of them is a way out."""
+    """What may be sent to allowed hosts in all."""
     download_mb: int = 4096
-    """What may be fetched from them in all."""
+    """What may be received from them in all."""
     unknown_names: int = 10
-    """Packages that few people use which its code may ask the index for: each name is a way out, of a few bytes."""
+    """Unpopular packages that code may ask the index for: each name could carry a few bytes of data out."""
     install_mb: int = 8192
-    """What the packages that its code asks for may have on the host's disk in all."""
+    """Disk space on the host for the packages that code asks for."""
     session_mb: int = 4096
-    """What a session may keep on the host's disk in all: its log, figures, spilled text and results."""
+    """Disk space on the host for a session: its log, figures, spilled text and results."""
     result_mb: int = 2048
     """The largest file that is collected as a result."""
     result_files: int = 20
-    """Files that are collected from /tmp/output, and from /workspace, after one cell; the others come later."""
+    """Files that are collected from /tmp/output, and from /workspace, after one cell; more follow later."""
 
     def __post_init__(self) -> None:
         for name in ("timeout", "grace", "start_timeout", *WHOLE_LIMITS):
@@ -102,7 +102,7 @@ class Limits:
 def _check_bound(name: str, value: float, *, whole: bool) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"The limit {name} is a number, not {value!r}.")
-    # Without an end there is no limit, and a value above this overflows some of the system's own.
+    # Infinity would be no limit, and values above this overflow some of the system's own.
     if not 0 < value <= MAX_BOUND and not (name == "unknown_names" and value == 0):
         raise UsageError(f"The limit {name} must be above 0 and at most {MAX_BOUND:,}, not {value}.")
     if whole and not isinstance(value, int):
@@ -110,32 +110,32 @@ def _check_bound(name: str, value: float, *, whole: bool) -> None:
 
 
 class Network(enum.StrEnum):
-    """What of a network a sandbox has."""
+    """Which network a sandbox has."""
 
     NONE = "none"
-    """Its own loopback and nothing else."""
+    """Its own loopback interface only."""
     LISTED = "allow-list"
-    """No route either, but a proxy on the host that opens the hosts that are allowed."""
+    """The same, and a proxy on the host that opens connections to allowed hosts."""
     FULL = "full"
-    """The host's own."""
+    """The host's network."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """What one level permits. The engines enforce each field, or refuse to start.
+    """What a sandbox permits. The engines enforce each field, or refuse to start.
 
     Attributes:
-        level: The level that this started from.
+        level: The trust level that the other fields were taken from.
         network_enabled: Whether any host can be reached.
-        allowed_hosts: Where there is a network: the only hosts that can be reached, as `HOST`, `HOST:PORT` or
-            `*.DOMAIN`; None for all of them, which is for `trusted` alone.
+        allowed_hosts: With a network, the only hosts that can be reached, as `HOST`, `HOST:PORT` or `*.DOMAIN`; None
+            for all of them, at the level `trusted` only.
         allow_shell: Whether there is a shell: `!command`, `%%bash`, `nbagent shell`.
-        allow_subprocess: Whether programs may be executed and processes started; threads always may.
-        allow_network_tools: Whether code may make Internet sockets at all, even to itself.
+        allow_subprocess: Whether programs may be executed and processes started; threads are always allowed.
+        allow_network_tools: Whether code may make Internet sockets, even to itself.
         read_only_root: Whether only the scratch folders can be written.
-        log_all_commands: Whether each program that is executed goes to the audit log, beside the cells.
+        log_all_commands: Whether the audit log has each program that is executed, beside the cells.
         install_listed_only: Whether only packages that a person listed are installed.
-        limits: Bounds on memory, CPU and the rest.
+        limits: Bounds on memory, CPU and more.
     """
 
     level: TrustLevel
@@ -162,28 +162,28 @@ class Trust:
 
     @property
     def hides_shells(self) -> bool:
-        """Whether the shells are to be taken out of the programs that can be executed."""
+        """Whether programs may be executed, but not shells."""
         return self.allow_subprocess and not self.allow_shell
 
     @property
     def network(self) -> Network:
-        """What of a network there is."""
+        """Which network there is."""
         if not self.network_enabled:
             return Network.NONE
         return Network.FULL if self.allowed_hosts is None else Network.LISTED
 
     def options(self) -> dict[str, Any]:
-        """Every security option by name, see `OPTIONS`."""
+        """All security options by name, see `OPTIONS`."""
         bounds = {name: getattr(self.limits, field) for name, field in LIMIT_NAMES.items()}
         switches = {name: getattr(self, name) for name in OPTIONS if name not in LIMIT_NAMES}
         hosts = None if self.allowed_hosts is None else list(self.allowed_hosts)
         return {**switches, **bounds, "allowed_hosts": hosts}
 
     def narrow(self, policy: InstallPolicy) -> InstallPolicy:
-        """An install policy as this level has it: where the code is not trusted, what nobody listed is not taken.
+        """An install policy with this level's restrictions: at the stricter levels, only listed packages.
 
-        The names that such code asks for would otherwise leave the machine, as questions to the index. Code that has
-        the whole network needs no names for that.
+        The names that code asks for leave the machine, as requests to the index. Code with the full network is not
+        restricted: it could send anything anyway.
         """
         unknown = None if self.network is Network.FULL else self.limits.unknown_names
         return replace(
@@ -237,13 +237,13 @@ TRUST_PRESETS: dict[TrustLevel, Trust] = {
         limits=Limits(memory_mb=256, tmp_mb=128, pids=64, cpus=0.5, session_mb=512),
     ),
 }
-"""What each level permits, before a person overrides any of it."""
+"""What each level permits by default."""
 
 LIMIT_NAMES = {
     "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "timeout_seconds": "timeout", "upload_mb": "upload_mb",
     "download_mb": "download_mb", "unknown_names": "unknown_names", "install_mb": "install_mb",
 }  # fmt: skip
-"""The security options that are limits, by the name that `Limits` has for them."""
+"""Security options that are limits, with their names in `Limits`."""
 OPTIONS = (
     "network_enabled", "allowed_hosts", "allow_shell", "allow_subprocess", "allow_network_tools", "memory_limit_mb",
     "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands", "upload_mb", "download_mb", "unknown_names",
@@ -253,22 +253,22 @@ OPTIONS = (
 
 
 def asking(security: Mapping[str, Any]) -> dict[str, Any]:
-    """Security options with which code reaches what is listed, and what a person allows when it asks."""
+    """Security options with a network for listed hosts and those that a person allows when asked."""
     return {"allowed_hosts": [], **security, "network_enabled": True, "allow_network_tools": True}
 
 
 def trust_for(
     level: TrustLevel, *, data_bytes: int = 0, security: Mapping[str, Any] | None = None, **overrides: Any
 ) -> Trust:
-    """The level's row of the table, with its limits fitted to the data and overridden by the person.
+    """What a level permits, with memory for the data and with a person's overrides.
 
     Args:
         level: The trust level.
-        data_bytes: Size of all the data. `isolated` grows to three times that, capped at half of the machine's
-            memory, since a table is larger in memory than in a file.
-        security: Security options by name (see `OPTIONS`) that replace the level's own. To name `allowed_hosts` is
-            to enable the network for them.
-        **overrides: Fields of `Limits`; those that are None are ignored.
+        data_bytes: Size of all the data. At `isolated` the memory limit grows to three times that, at most half of the
+            machine's memory, since a table is larger in memory than in a file.
+        security: Security options by name (see `OPTIONS`) that replace the level's own. `allowed_hosts` enables the
+            network.
+        **overrides: Fields of `Limits`; None is ignored.
 
     Raises:
         UsageError: An option is unknown, of the wrong kind, or contradicts another one.
@@ -305,7 +305,7 @@ def _options(security: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
         switches.setdefault("network_enabled", True)
         switches.setdefault("allow_network_tools", True)
     if switches.get("allow_subprocess") is False:
-        # Who takes away all programs means the shell too.
+        # Without programs there is no shell either.
         switches.setdefault("allow_shell", False)
     return switches, bounds
 
@@ -321,10 +321,10 @@ _HOST = re.compile(rf"(?P<host>(?:\*\.)?{_LABEL}(?:\.{_LABEL})*)(?::(?P<port>[0-
 
 
 def allowed_host(entry: str) -> str:
-    """An entry of an allow-list of hosts, in lower case: `HOST`, `HOST:PORT` or `*.DOMAIN`.
+    """Check an entry of an allow-list of hosts (`HOST`, `HOST:PORT` or `*.DOMAIN`); returned in lower case.
 
     Raises:
-        UsageError: It is none of these. Addresses are not names, and can't be allowed.
+        UsageError: It has another form. Addresses can't be allowed.
     """
     text = entry.strip().lower()
     found = _HOST.fullmatch(text)
@@ -344,11 +344,11 @@ class InstallPolicy:
         enabled: False refuses every install.
         allow: If not empty, only these distributions (and what they depend on).
         deny: Never these, not even as a dependency.
-        min_age_days: A release younger than this is not taken: most hostile releases are found within days.
+        min_age_days: Days that a release must be old: most hostile releases are found within days.
         listed_only: Whether an empty `allow` allows nothing instead of everything.
-        unknown_names: How many packages that few people use the code of one sandbox may ask the index for, see
+        unknown_names: Unpopular packages that the code of one sandbox may ask the index for, see
             `packages/allowance.py`; None for any number.
-        install_mb: What the packages that this code asks for may have in MiB, unpacked; None for any amount.
+        install_mb: MiB of the packages that code asks for, unpacked; None for any amount.
     """
 
     enabled: bool = True

@@ -1,12 +1,12 @@
-"""A person's own settings: the environment (`NBAGENT_…`), and a file in their configuration folder.
+"""A person's settings: environment variables (`NBAGENT_…`), and a file in their configuration folder.
 
     ~/.config/nbagent/config.toml      engine = "docker"
                                        memory_mb = 4096
                                        install_deny = ["leftpad"]
 
-What can be set is what `options.py` declares. The environment wins over the file, an option on the command line or in
-Python over both. Nothing is read from the current folder: a project that somebody else wrote must not weaken the
-sandbox that it will run in.
+`options.py` declares the settings. The environment overrides the file, and an option on the command line or in Python
+overrides both. Nothing is read from the current folder: somebody else's project must not weaken the sandbox that it
+will run in.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from nbagent.safety.budget import Budget
 
 
 def config_file() -> Path:
-    """Where the settings file is looked for."""
+    """The path of the settings file, which may not be there."""
     return platformdirs.user_config_path("nbagent") / "config.toml"
 
 
 def load(**given: Unpack[Keywords]) -> Options:
-    """This person's settings, and what is given in their place.
+    """This person's settings, with given options in their place.
 
     Raises:
-        UsageError: One is wrong; the message names it.
+        UsageError: A setting or an option is wrong; the message names it.
     """
     found = _of_file(config_file())
     for name, value in _of_environment().items():
-        # Of a table each entry is a setting by itself.
+        # The entries of a table are overridden one by one.
         found[name] = {**found.get(name, {}), **value} if isinstance(value, dict) else value
     return Options(**found).but(**given)
 
@@ -55,12 +55,12 @@ def _of_file(path: Path) -> dict[str, Any]:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _unreadable(error) from error
-    # A setting that was misspelt is told: it may be one that was to make the sandbox stricter.
+    # A misspelt setting is an error: it may have been meant to make the sandbox stricter.
     return {name: _convert(name, value, strict=True) for name, value in table.items()}
 
 
 def _of_environment() -> dict[str, Any]:
-    """What the variables say. Others of that prefix are no mistake: some are read elsewhere."""
+    """The settings in the environment. Unknown variables with the prefix are ignored: some are read elsewhere."""
     variables = (
         (name, os.environ.get(f"NBAGENT_{name.upper()}")) for name, (_, _, where) in fields().items() if where.setting
     )
@@ -68,7 +68,7 @@ def _of_environment() -> dict[str, Any]:
 
 
 def _convert(name: str, value: Any, *, strict: bool) -> Any:
-    """The value of one setting, checked; a text of the environment may be JSON where it must be more than a text."""
+    """Check and convert the value of one setting; a variable of the environment may be JSON."""
     hint, _, where = fields().get(name, (None, "", Option(setting=False)))
     if not where.setting:
         near = difflib.get_close_matches(name, [each for each, (_, _, where) in fields().items() if where.setting], 1)

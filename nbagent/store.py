@@ -1,11 +1,11 @@
-"""Where a session's truth is kept: a private folder with an append-only log of its events.
+"""A session's private folder, with the append-only log of its events.
 
     SESSIONS/ID/log.jsonl     one `events.Record` a line, in order, without gaps
     SESSIONS/ID/output/       files that its cells left in /tmp/output
     SESSIONS/ID/spilled/      stream text that was too much for the notebook
 
-A record is in the log before anyone is shown it, so a process that is killed loses at most what its running cell had
-not said yet. Reading tolerates a last line that was cut off.
+A record is in the log before any reader gets it, so a killed process loses no event that anybody saw. Readers of a log
+ignore a last line that was cut off.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ from nbagent.safety.quota import Quota
 
 Reader = Callable[[Record], None]
 LIMIT = 4096 * 1024 * 1024
-"""Bytes that a session may keep if nobody says how many."""
+"""Bytes that a session may keep by default."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def state_root(override: str | Path | None = None) -> Path:
-    """The folder of all that nbagent remembers for this person."""
+    """The folder of all of this person's state: sessions, tools, audit heads."""
     return Path(override).expanduser() if override else platformdirs.user_state_path("nbagent")
 
 
 def new_session_id() -> str:
-    """A name that sorts by time and that nobody else has: `20261121-064512-3fa9`."""
+    """A unique id that sorts by time: `20261121-064512-3fa9`."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
 class Journal:
-    """One session's folder and log; one process at a time holds it.
+    """One session's folder and log, locked by one process at a time.
 
     Args:
-        root: The folder of all sessions' state, see `state_root`.
+        root: The folder of all state, see `state_root`.
         session: The session's id; letters, digits, dots, dashes and underscores, at most 64.
-        limit: Bytes that the session may keep on the host's disk in all.
+        limit: Bytes that the session may keep on the host's disk.
 
     Attributes:
-        folder: The session's own.
-        quota: What of the limit is used, the session's earlier processes included.
+        folder: The session's folder.
+        quota: Counts the bytes, those of the session's earlier processes included.
         last: The number of the last record, 0 before the first.
 
     Raises:
@@ -111,7 +111,7 @@ class Journal:
             raise cannot_write(self.folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
 
     def _truncate_cut_line(self) -> None:
-        """Drop what a killed process left half written, and go on counting after the last whole record."""
+        """Remove a last line that a killed process left cut, and read the number of the last whole record."""
         log = self.folder / "log.jsonl"
         if not log.exists():
             return
@@ -125,13 +125,13 @@ class Journal:
             file.truncate(whole)
 
     def emit(self, event: Event) -> Record:
-        """Write an event to the log, then show it to every reader.
+        """Write an event to the log, then give it to every reader.
 
-        What code makes as much of as it likes is left out once the quota is used up, which is an event of its own. A
-        reader's failure is contained, but for one that must not miss an event.
+        Once the quota is used up, events that code can produce without a bound (`BULK`) are left out, which is an event
+        of its own. A reader's failure is contained, unless it follows strictly.
 
         Raises:
-            StoreError: It can't be written; then nobody has seen it.
+            StoreError: The event can't be written; no reader got it.
         """
         record = Record(self.last + 1, time.time(), event)
         record, line = self._encoded(record)
@@ -143,7 +143,7 @@ class Journal:
                 return record
             record, line = self._encoded(record)
         if isinstance(event, CellFinished):
-            self.quota.add(len(line))  # the notebook has it again
+            self.quota.add(len(line))  # counted twice, since the notebook will have it too
         self._write(line)
         self.last = record.seq
         for reader in list(self._readers):
@@ -155,39 +155,38 @@ class Journal:
         return record
 
     def _encoded(self, record: Record) -> tuple[Record, bytes | bytearray]:
-        """A record as a line of the log, without halves of surrogate pairs if it has any."""
+        """A record as a line of the log, with its line end; lone surrogates are replaced."""
         try:
-            # With its end, for which a large one would else be copied.
             return record, self._encoder.encode_lines([record])
         except UnicodeEncodeError:
             record = _without_halves(record)
             return record, self._encoder.encode_lines([record])
 
     def _leave_out(self, record: Record) -> Record:
-        """Tell once that there is no more room; returns the record as it would come after that."""
+        """Emit, once, that the quota is used up; returns the record with the number that it has then."""
         if self._quota_told:
             return record
         self._quota_told = True
         self.emit(QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
-        # A reader may have had something to tell of it.
+        # A reader of that event may have emitted more.
         return Record(self.last + 1, record.at, record.event)
 
     def _write(self, line: bytes | bytearray) -> None:
         try:
             end = os.fstat(self._log.fileno()).st_size
             if self._log.write(line) != len(line):
-                # Half a line would hide all that follows.
+                # A partial line would make all later ones unreadable.
                 self._log.truncate(end)
                 raise OSError("the disk is full")
         except (OSError, ValueError) as error:
             raise cannot_write(self.folder, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
 
     def follow(self, reader: Reader, *, strict: bool = False) -> Callable[[], None]:
-        """Call `reader` with each record from now on; returns what ends that.
+        """Call `reader` with each record from now on; returns a function that ends it.
 
         Args:
-            reader: Gets the records.
-            strict: Whether nothing may happen that it has not taken: whatever it raises, `emit` raises too.
+            reader: Called with the records.
+            strict: Whether `emit` raises what the reader raises.
         """
         self._readers.append(reader)
         if strict:
@@ -199,7 +198,7 @@ class Journal:
         yield from read_log(self.folder, since=seq)
 
     def spill(self, cell: int) -> Callable[[str, str], None]:
-        """What takes the stream text of a cell that is too much for the notebook: files beside the log."""
+        """A function that appends a cell's stream text that is too long for the notebook to files beside the log."""
 
         def take(stream: str, text: str) -> None:
             folder = self.folder / "spilled"
@@ -217,7 +216,7 @@ class Journal:
         return take
 
     def close(self) -> None:
-        """Let go of the session; what follows needs a new `Journal`."""
+        """Close the log and release the lock."""
         for name in ("_log", "_lock"):
             file = getattr(self, name, None)
             if file is not None:
@@ -225,20 +224,20 @@ class Journal:
 
 
 BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, CommandRun)
-"""Events of which code makes as many, and as large ones, as it likes; a cell's end is bounded by who tells it."""
+"""Events that code can produce in any number and size."""
 
 
 def _without_halves(record: Record) -> Record:
-    """A record in which `?` stands for each half of a surrogate pair, which no UTF-8 has."""
+    """A record with `?` in place of lone surrogates, which UTF-8 can't encode."""
     return from_json(to_json(record), Record)
 
 
 SPILL_LIMIT = 256 * 1024 * 1024
-"""Characters a cell may spill of each stream; what is more is counted in the notebook and gone."""
+"""Characters of each stream that a cell may spill; more are counted in the notebook, and dropped."""
 
 
 def _size_of(folder: Path) -> int:
-    """Bytes of all files below a folder, links not followed."""
+    """Bytes of all files below a folder, without following links."""
     total = 0
     for above, _, names in os.walk(folder):
         for name in names:
@@ -248,10 +247,10 @@ def _size_of(folder: Path) -> int:
 
 
 class Tail:
-    """Reads a log that another process writes, from where it was read last.
+    """Reads a log that another process writes, from where the last read ended.
 
     Args:
-        folder: The session's.
+        folder: The session's folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -260,7 +259,7 @@ class Tail:
         self._at = 0
 
     def new(self) -> Iterator[Record]:
-        """The records that were written since, as far as they are whole.
+        """The whole records that were written since the last call.
 
         Raises:
             StoreError: The log can't be read.
@@ -281,7 +280,7 @@ def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
     """The records of a session's log after number `since`.
 
     Raises:
-        StoreError: A line that isn't the last one is broken.
+        StoreError: A line is malformed that isn't the last one.
     """
     decoder = msgspec.json.Decoder(Record)
     path = folder / "log.jsonl"
@@ -310,10 +309,10 @@ def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> Non
 
 
 def check_file(path: Path) -> None:
-    """Complain of a path that can't be a file.
+    """Check that a path can be a file.
 
     Raises:
-        StoreError: It is a folder, or no name that this file system takes.
+        StoreError: It is a folder, or the file system refuses its name.
     """
     try:
         os.fsencode(path).decode()
@@ -328,7 +327,7 @@ def check_file(path: Path) -> None:
 
 
 def check_not_data(path: Path, data: Iterable[Path]) -> None:
-    """Complain if a file is one of the data, or lies in a folder of it: by whatever name, link or spelling.
+    """Check that a file is not one of the data and not in a folder of data, also under another name or link.
 
     Raises:
         UsageError: It is.
@@ -336,7 +335,7 @@ def check_not_data(path: Path, data: Iterable[Path]) -> None:
     try:
         status, parents = path.stat(), [each.stat() for each in path.resolve().parents]
     except OSError:
-        return  # Nothing is there that could be lost.
+        return  # There is no such file, so none can be lost.
     for source in data:
         with contextlib.suppress(OSError):
             given = source.stat()
@@ -365,7 +364,7 @@ def cannot_write(path: Path, error: Exception, *, mend: str = "") -> StoreError:
 
 
 def remember_export(root: Path, notebook: Path, data: list[DataSeen]) -> None:
-    """Remember which data the notebooks in a folder need, so that a kernel that any client starts there sees it."""
+    """Remember which data the notebooks in a folder need, so that kernels that any client starts there see it."""
     path = _exports(root, notebook.parent)
     known = recall_exports(root, notebook.parent)
     known.update({each.path: each.source for each in data})
@@ -373,7 +372,7 @@ def remember_export(root: Path, notebook: Path, data: list[DataSeen]) -> None:
 
 
 def recall_exports(root: Path, folder: Path) -> dict[str, str]:
-    """Where the sandbox sees it → where it lies, for the data of the notebooks that were exported to a folder."""
+    """The data of the notebooks that were exported to a folder, as path in the sandbox → path on the host."""
     try:
         known: Any = json.loads(_exports(root, folder).read_text())
     except (OSError, ValueError):

@@ -24,13 +24,18 @@ HEAVY = {
 
 def modules(code: str, *words: str) -> set[str]:
     """The top-level modules that a fresh Python has imported after the code."""
+    return {name.partition(".")[0] for name in every_module(code, *words)}
+
+
+def every_module(code: str, *words: str) -> set[str]:
+    """All modules that a fresh Python has imported after the code."""
     report = (
         "import atexit, json, sys\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
     )
     command = [sys.executable, "-c", f"{report}\n{code}", *words]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     names: Any = json.loads(ran.stderr.splitlines()[-1])
-    return {name.partition(".")[0] for name in names}
+    return set(names)
 
 
 def test_importing_nbagent_imports_nothing_heavy() -> None:
@@ -48,11 +53,35 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert found & (HEAVY - own) == set()
 
 
-def test_a_session_is_imported_without_a_model() -> None:
+def test_a_session_is_made_without_a_model() -> None:
     """Running cells needs neither LangChain nor, on the host, Polars; nor does it log or trace unless asked."""
-    found = modules("from nbagent import Session")
+    start = "import nbagent.session.startup, nbagent.session.conversation"
+    found = modules(f"from nbagent import Session; Session(engine='bubblewrap', mcp=False); {start}")
     unwanted = "langchain langchain_core langgraph openai polars pandas matplotlib IPython structlog opentelemetry"
     assert found & set(unwanted.split()) == set()
+
+
+@pytest.mark.parametrize("name", ["Session", "attach"])
+def test_the_doors_import_only_what_says_what_they_are(name: str) -> None:
+    """What a session is made of, and what its owner needs, comes when one is made; Jupyter's client with the kernel."""
+    found = every_module(f"from nbagent import {name}")
+    assert {each.partition(".")[0] for each in found} & (HEAVY - {"asyncio", "msgspec"}) == set()
+    rooms = (
+        "agent",
+        "audit",
+        "egress",
+        "faces",
+        "forge",
+        "mcp",
+        "notebook",
+        "packages",
+        "sandbox",
+        "state",
+        "telemetry",
+    )
+    own = [each for each in found if each.startswith("nbagent.")]
+    assert [each for each in own if each.split(".")[1] in rooms] == []
+    assert [each for each in own if each.startswith("nbagent.kernel.")] == []
 
 
 def test_the_agent_is_imported_in_silence() -> None:

@@ -1,22 +1,22 @@
 """The file of the audit log: lines that each hold the hash of the one before, and a head outside of the folder.
 
-A line is canonical JSON (sorted names, no blanks, UTF-8) with these besides the entry's own:
+A line is canonical JSON (sorted names, no blanks, UTF-8) with these members besides the entry's own:
 
     seq     its number, from 1
     prev    SHA-256 of the whole line before it, its newline included: `sed -n 3p audit.jsonl | sha256sum`
-    hash    last of all: SHA-256 of the line without this member, or with a key its HMAC
+    hash    the last member: SHA-256 of the line without it, or, with a key, its HMAC
 
-The first line has the type `audit` and binds the session's id, the format and the key's name, with when, where and by
-whom it was begun. The head is one small record that is overwritten in place after each line: how many lines there are,
-and the SHA-256 of the last one. It is one write within one page, which a kill can't divide; to replace the file by
-renaming another one costs 800 µs on ext4, where this costs 2.
+The first line has the type `audit`. It has the session's id, the format, the key's name, and when, where and by whom
+the log was begun. The head is a small record that is overwritten in place after each line: the number of lines and the
+SHA-256 of the last one. It is one write within one page, which a kill can't divide; to rename another file over it
+takes 800 µs on ext4, this takes 2.
 
-Each line is one unbuffered write, so what was written survives the end of nbagent, however sudden. It is *not* synced
-to the disk line by line: that takes as long as a small cell runs, and guards only against a loss of power, which
-nothing inside a sandbox can cause. It is synced when the log is opened, when a session starts and when it ends. After
-a loss of power lines may be missing at the end, and `verify` says so.
+Each line is one unbuffered write, so it survives a kill of nbagent. It is *not* synced to the disk line by line: that
+takes as long as a small cell, and guards only against a loss of power, which code in a sandbox can't cause. The log is
+synced when it is opened, when a session starts and when it ends. After a loss of power, lines may be missing at the
+end, and `verify` says so.
 
-A line that could not be written is an error of the session: a cell that can't be logged does not run.
+If a line can't be written, the session fails: a cell that can't be logged does not run.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from nbagent.store import cannot_write
 FILE = "audit.jsonl"
 HEADS = "audit-heads"
 FORMAT = 1
-"""Of the lines and of what `entries.py` makes of an event; to be raised when either changes."""
+"""The version of the format of lines and entries, to be raised when either changes."""
 START, GAP = "audit", "gap"
-"""The types of lines that come from no event: the first, and one that says that those before it were changed."""
+"""The types of lines that come from no event: the first line, and one that says that earlier lines were changed."""
 FIRST = "0" * 64
-"""What stands for the hash of the line before the first."""
+"""`prev` of the first line."""
 MIN_KEY = 16
-"""Bytes."""
+"""Bytes of the shortest key."""
 HEAD_SIZE = 400
-"""Bytes; a session's name of 64 characters fits in."""
+"""Bytes of the head; a session's id of 64 characters fits in."""
 
 
 def canonical(value: Entry) -> bytes:
-    """The one form in which a value is hashed."""
+    """A value as canonical JSON, which is what is hashed."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 
@@ -64,20 +64,20 @@ def sha256(data: bytes) -> str:
 
 
 def seal(body: bytes, key: bytes | None) -> str:
-    """The hash of a line without its hash: plain, or with the key."""
+    """The `hash` of a line: SHA-256, or with a key the HMAC."""
     return sha256(body) if key is None else hmac.new(key, body, hashlib.sha256).hexdigest()
 
 
 def key_name(key: bytes | None) -> str:
-    """What tells one key from another without giving any of it away; empty without one."""
+    """A name for a key that tells nothing of it: a hash; empty without a key."""
     return seal(b"nbagent audit key", key)[:16] if key is not None else ""
 
 
 def read_key(path: str | Path | None) -> bytes | None:
-    """The key in a file, without the line's end behind it; None if there is no file named.
+    """Read a key from a file, without a line end behind it; None if no file is named.
 
     Raises:
-        UsageError: It can't be read, or is too short to be one.
+        UsageError: The file can't be read, or the key is too short.
     """
     if path is None:
         return None
@@ -97,12 +97,12 @@ def read_key(path: str | Path | None) -> bytes | None:
 
 @dataclass(frozen=True)
 class Head:
-    """How far the log has come.
+    """The end of a log.
 
     Attributes:
-        seq: The number of its last line.
-        last: SHA-256 of that line.
-        intact: Whether the head's own HMAC is right; always, without a key.
+        seq: The number of the last line.
+        last: SHA-256 of the last line.
+        intact: Whether the head's own HMAC is right; True without a key.
     """
 
     seq: int
@@ -111,7 +111,7 @@ class Head:
 
     @classmethod
     def read(cls, path: Path, *, session: str, key: bytes | None) -> Head | None:
-        """The head in a file; None if there is none, or nothing that could be one."""
+        """Read a head; None if the file isn't there or is no head."""
         try:
             value: Any = json.loads(path.read_bytes())
             mac = value.pop("mac", "")
@@ -122,7 +122,7 @@ class Head:
             return None
 
     def record(self, *, session: str, key: bytes | None) -> bytes:
-        """What the file holds; always as long, so that nothing of an earlier one is left behind it."""
+        """The head as bytes, always of the same length, so that it overwrites an earlier one whole."""
         value: Entry = {"session": session, "seq": self.seq, "last": self.last}
         if key is not None:
             value["mac"] = seal(canonical(value), key)
@@ -130,18 +130,18 @@ class Head:
 
 
 class Audit:
-    """Writes a session's audit log; whoever makes one holds the session's `Journal`.
+    """Writes a session's audit log. Its owner must hold the session's `Journal`.
 
-    A log that a killed process left is continued: its cut line is dropped, and what the event log has beyond it is
-    added. One that is not as its head says is continued too, behind a line that says so and that no later one undoes.
+    The log of a killed process is continued: a cut last line is dropped, and entries that it lacks are added. A log
+    that doesn't match its head is continued too, behind a line of the type `GAP`, which stays in the log.
 
     Args:
-        folder: The session's.
-        root: The folder of all state, where the heads are.
+        folder: The session's folder.
+        root: The folder of all state, which has the heads.
         session: The session's id.
         past: The session's events so far.
-        key: Makes the hashes HMACs.
-        count: Gets the bytes of each line that is written.
+        key: With a key, the hashes are HMACs.
+        count: Called with the bytes of each line that is written.
 
     Raises:
         UsageError: The log was begun with another key, or in another format.
@@ -184,7 +184,7 @@ class Audit:
             raise
 
     def _continue(self, past: Iterable[Record], head: Head | None) -> None:
-        """Go on behind the last whole line, with what the event log has beyond it."""
+        """Continue behind the last whole line, with entries for the events that it lacks."""
         lines = self._whole_lines()
         if lines:
             self._check_key(lines[0])
@@ -205,7 +205,7 @@ class Audit:
         self._sync()
 
     def _whole_lines(self) -> list[bytes]:
-        """All lines; the last one goes if it was cut off."""
+        """All lines; a last line that was cut is removed from the file."""
         with self.path.open("rb") as file:
             lines = file.readlines()
         if lines and not lines[-1].endswith(b"\n"):
@@ -219,7 +219,7 @@ class Audit:
             first = json.loads(line)
             wanted, name = first["format"], first["key"]
         except (ValueError, KeyError, TypeError):
-            return  # Changed by somebody: what `verify` is for.
+            return  # The first line was changed; `verify` says so.
         if wanted != FORMAT:
             raise UsageError(f"The audit log {self.path} has format {wanted}, which this version can't continue.")
         if name != key_name(self._key):
@@ -230,12 +230,12 @@ class Audit:
             )
 
     def add(self, record: Record) -> None:
-        """Write what is to be said of an event.
+        """Write the entries of an event.
 
         Raises:
-            StoreError: It can't be written.
+            StoreError: They can't be written.
         """
-        # What could not be written waits for the next event, so that no line is left out for a disk that was full.
+        # Entries that could not be written wait for the next event, so that none is lost when a disk was full.
         self._waiting.extend(self._fold.add(record))
         try:
             while self._waiting:
@@ -246,7 +246,7 @@ class Audit:
             raise cannot_write(self.path, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
 
     def _write(self, entry: Entry) -> None:
-        """One line, then the head; neither stays without the other."""
+        """Write one line, then the head; if the head fails, the line is taken back."""
         body = canonical({**entry, "seq": self._seq + 1, "prev": self._last})
         line = b'%s,"hash":"%s"}\n' % (body[:-1], seal(body, self._key).encode())
         head = Head(self._seq + 1, sha256(line))
@@ -266,7 +266,7 @@ class Audit:
         os.fsync(self._head)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for descriptor in (self._descriptor, self._head):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -274,14 +274,14 @@ class Audit:
 
 
 def not_as_headed(lines: list[bytes], head: Head | None, later: Head | None) -> str:
-    """Why the lines are not those that the head is of; empty if they are.
+    """Why lines don't match their head; empty if they do.
 
-    There may be one more: a line is written before its head.
+    There may be one line more than the head says: a line is written before its head.
 
     Args:
         lines: All whole lines.
-        head: Read before them, so that all it knows of must be there.
-        later: Read after them, so that it must know of all that is there; both are the same if nobody writes.
+        head: The head, read before the lines, so that there must be all that it counts.
+        later: The head, read after the lines, so that it must count all of them; the same if nobody writes.
     """
     if later is None:
         return "there is no head for it, which says where it ends" if len(lines) > 1 else ""
@@ -298,7 +298,7 @@ def not_as_headed(lines: list[bytes], head: Head | None, later: Head | None) -> 
 
 
 def _whereabouts() -> Entry:
-    """When, where and by whom a log is begun or continued, as far as this process can tell."""
+    """When, where and by whom a log is begun or continued."""
     return {"time": rfc3339(time.time()), "host": platform.node(), "uid": os.getuid(), "pid": os.getpid()}
 
 

@@ -1,15 +1,13 @@
-"""What the audit log says of each event.
+"""The entries that the audit log has for each event.
 
-Pure: the same events always give the same entries, so that the two can be compared later.
+Pure: the same events always give the same entries, so that both logs can be compared later.
 
-An entry has `type`, `time` (UTC, RFC 3339), `log` (the number of the event that it comes from) and what is in the
-functions below. A cell has two: `cell_begun` is written before its code runs, so that no code ever ran without a trace;
-`cell` when it has ended, and has it all. A cell that nobody saw the end of, because nbagent was killed, gets its `cell`
-when the session goes on, with the status `unknown`.
+An entry has `type`, `time` (UTC, RFC 3339), `log` (the number of its event), and more by its type. A cell has two
+entries: `cell_begun` is written before its code runs, so that no code runs without a trace, and `cell` at its end. If
+nbagent was killed while a cell ran, its `cell` is written when the session is resumed, with the status `unknown`.
 
-The hash in `cell` is of what the cell showed when it ended. Code can add to that later, and change it: of each cell and
-each moment at which that happened there is one `late_output`, written when it first happened, with the cell that ran
-then (0 for none).
+The hash in `cell` is of the outputs at the cell's end. Code can add to these later, and change them: then one entry
+`late_output` is written for each such cell and each cell that was running meanwhile (0 for none).
 """
 
 from __future__ import annotations
@@ -45,10 +43,10 @@ from nbagent.events import (
 )
 
 Entry = dict[str, Any]
-"""One line of the audit log, without what chains it."""
+"""One line of the audit log, without its hashes."""
 
 LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied)
-"""Events that no entry is made of: what a cell showed (its entry has a hash of it), and the model's words."""
+"""Events without entries: outputs (a cell's entry has their hash), and the model's words."""
 
 
 def entries(records: Iterable[Record]) -> Iterator[Entry]:
@@ -59,7 +57,7 @@ def entries(records: Iterable[Record]) -> Iterator[Entry]:
 
 
 class Entries:
-    """Turns events into entries, one after the other; remembers what a cell's entry needs of those before it."""
+    """Turns events into entries, in order; remembers what the entry of a running cell will need."""
 
     def __init__(self) -> None:
         self._questions: dict[int, str] = {}
@@ -73,7 +71,7 @@ class Entries:
         self._late: set[tuple[int, int, str]] = set()
 
     def add(self, record: Record) -> Iterator[Entry]:
-        """The entries of the next event, most often one or none."""
+        """The entries of the next event."""
         for entry in self._of(record):
             yield {**entry, "time": rfc3339(record.at), "log": record.seq}
 
@@ -105,9 +103,9 @@ class Entries:
                 yield _plain(_NAMES.get(type(event), _snake(type(event).__name__)), event)
 
     def _late_output(self, event: LateOutput | OutputUpdated) -> Iterator[Entry]:
-        """Output that was added to a cell that had ended, or changed there, once for each moment."""
+        """The entry for output that was added to, or changed in, a cell that had ended."""
         if event.during is None:
-            return  # a log of before this was told
+            return  # written by a version whose events lacked this
         if isinstance(event, LateOutput):
             how, cells, shown = "added", [event.cell], event.output
         else:
@@ -120,7 +118,7 @@ class Entries:
                 yield {"type": "late_output", "cell": cell, "during": event.during, "how": how, "first_sha256": sha256}
 
     def _note(self, event: Event) -> None:
-        """Remember what belongs to the running cell."""
+        """Remember an event that belongs to the running cell's entry."""
         match event:
             case PackagesInstalled(packages=packages):
                 self._packages += [_pin(each) for each in packages]
@@ -129,7 +127,7 @@ class Entries:
             case CommandRun():
                 self._commands += 1
             case _ if isinstance(host := getattr(event, "host", None), str):
-                # Whatever asks for a host, allows or denies one: its own entry says which.
+                # Requests for hosts have entries of their own; the cell has their ids.
                 port = getattr(event, "port", None)
                 self._hosts.append(f"{host}:{port}" if port else host)
 
@@ -154,7 +152,7 @@ class Entries:
             "code": event.code,
             "code_sha256": _sha256(event.code.encode()),
             "started": rfc3339(self._begun),
-            # Copies: what comes before the next cell is in no entry of this one.
+            # Copies, since the lists go on until the next cell begins.
             "packages": [*self._packages],
             "packages_refused": [*self._refused],
             "hosts": list(dict.fromkeys(self._hosts)),
@@ -176,7 +174,7 @@ class Entries:
         }
 
     def _unknown_end(self, event: CellStarted, at: float) -> Entry:
-        """The cell that was running when nbagent itself ended."""
+        """The entry of a cell that was running when nbagent was killed."""
         self._open = None
         note = "nbagent ended while it ran: nobody saw its end."
         ended = {"status": "unknown", "code": None, "signal": None, "error": None}
@@ -198,11 +196,11 @@ _NAMES: dict[type[Any], str] = {
     FileSaved: "file",
     PackagesInstalled: "install",
 }
-"""What an entry is called where that isn't the event's own name."""
+"""The types of entries that are not called as their events are."""
 
 
 def _plain(kind: str, event: Event) -> Entry:
-    """An event's own fields, all of them: what this module knows nothing of is not left out."""
+    """An entry with all fields of an event, so that a new kind of event is logged, too."""
     fields: Entry = msgspec.to_builtins(event)
     del fields["type"]
     return {"type": kind, **fields}
@@ -215,7 +213,7 @@ def _exit(event: CellFinished) -> Entry:
 
 
 def signal_name(code: int | None) -> str | None:
-    """The signal that a negative exit code means."""
+    """The name of the signal in a negative exit code."""
     if code is None or code >= 0:
         return None
     try:

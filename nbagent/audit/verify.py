@@ -1,4 +1,4 @@
-"""Reads an audit log back, and says whether it is what was written; if not, where the first difference is."""
+"""Checks an audit log: whether it was changed since it was written, and which line is the first that was."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from nbagent.store import read_log
 _LINE = re.compile(rb'(\{.*),"hash":"([0-9a-f]{64})"\}\n', re.DOTALL)
 _CHAIN = ("seq", "prev", "hash")
 TRIES = 3
-"""How often a log is read whose end is not as its head says."""
+"""How often a log is read that doesn't match its head: it may be written to meanwhile."""
 
 
 @dataclass
 class Verdict:
-    """What became of a verification.
+    """The result of a verification.
 
     Attributes:
         path: The file.
-        session: The id that its first line binds; empty if it can't be read.
-        lines: How many whole lines there are.
-        cells: How many cells have ended.
-        line: The first line that is not what was written; None if all are, or if it is none of them.
-        problem: What is wrong with it, one sentence; empty if nothing is.
-        keyed: Whether its hashes were made with a key.
-        unchecked: Whether they could not be checked, because no key was given.
-        notes: What isn't wrong, but must be known: what could not be checked, what was cut off.
+        session: The session's id in the first line; empty if that can't be read.
+        lines: The number of whole lines.
+        cells: The number of cells that have ended.
+        line: The number of the first line that was changed; None if there is none, or the problem is in no line.
+        problem: What is wrong, one sentence; empty if nothing is.
+        keyed: Whether the hashes are HMACs.
+        unchecked: Whether these could not be checked, because no key was given.
+        notes: What else a person must know: what could not be checked, what was cut off.
     """
 
     path: Path
@@ -64,7 +64,7 @@ class Verdict:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was found that somebody changed."""
+        """Whether no change was found."""
         return not self.problem
 
 
@@ -76,13 +76,13 @@ class _BrokenError(Exception):
 
 
 def locate(named: str, root: Path) -> Path:
-    """The audit log of a session's id, of its folder, or the file itself.
+    """The path of an audit log, named by a session's id, its folder, or the file.
 
     Raises:
         UsageError: There is none.
     """
     for path in (root / "sessions" / named / FILE, Path(named) / FILE, Path(named)):
-        # Whatever a person types may be no path at all.
+        # What a person types may be no valid path.
         with contextlib.suppress(OSError, ValueError):
             if named and path.is_file():
                 return path
@@ -92,14 +92,14 @@ def locate(named: str, root: Path) -> Path:
 
 
 def verify(path: Path, *, key: bytes | None = None) -> Verdict:
-    """Check the file against itself, and in a session's folder against its head and the session's event log.
+    """Check a log's chain, and, in a session's folder, its head and the session's event log.
 
     Args:
         path: The audit log.
-        key: What its hashes were made with. Without it, a keyed log is checked by its chain and head only.
+        key: The key of its HMACs. Without it, such a log is checked by its chain and head only.
 
     Raises:
-        UsageError: It has a format that this version doesn't know.
+        UsageError: This version doesn't know the log's format.
         StoreError: The file can't be read.
     """
     path = path.resolve()
@@ -107,13 +107,13 @@ def verify(path: Path, *, key: bytes | None = None) -> Verdict:
         verdict = _verify(path, key)
         if verdict.whole or verdict.line is not None:
             break
-        # A head that was read while it was overwritten may be half of two.
+        # A head that is read while it is overwritten may be a mixture of two.
         time.sleep(0.02)
     return verdict
 
 
 def _verify(path: Path, key: bytes | None) -> Verdict:
-    """One attempt. The session may be going on: what is read later knows more than what was read before."""
+    """One attempt. The session may be running, so what is read later may be longer."""
     verdict = Verdict(path)
     at_home = path.name == FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
     head = _head(path, key) if at_home else None
@@ -152,7 +152,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _from_events(folder: Path) -> list[Entry] | str:
-    """What the audit log must say by the event log beside it, or why that isn't known."""
+    """The entries that follow from the event log beside the audit log, or why it can't be read."""
     if not (folder / "log.jsonl").exists():
         return "The session's event log is not beside it."
     try:
@@ -162,10 +162,10 @@ def _from_events(folder: Path) -> list[Entry] | str:
 
 
 def _chained(lines: list[bytes], verdict: Verdict, key: bytes | None) -> Iterator[Entry]:
-    """The entries of the lines, as long as each is what its hashes say.
+    """The entries of the lines, each with its hashes checked.
 
     Raises:
-        _BrokenError: At the first that is not.
+        _BrokenError: At the first line whose hashes are wrong.
     """
     if not lines:
         raise _BrokenError(1, "there is no whole line in it")
@@ -204,7 +204,7 @@ def _parsed(number: int, line: bytes) -> tuple[Entry, bytes, str]:
 
 
 def _first(entry: Entry, verdict: Verdict, key: bytes | None) -> None:
-    """Take from the first line what the rest is checked with."""
+    """Read the first line: session, format and key."""
     if entry.get("type") != START or not isinstance(entry.get("session"), str):
         raise _BrokenError(1, "the first line, which binds the session, is missing")
     verdict.session, verdict.keyed = entry["session"], bool(entry.get("key"))
@@ -218,16 +218,16 @@ def _first(entry: Entry, verdict: Verdict, key: bytes | None) -> None:
 
 
 def _compare(found: list[Entry], log: list[Entry] | str, verdict: Verdict, *, written_since: int) -> None:
-    """Check that the event log tells the same story, and that none of its cells is missing.
+    """Check that the audit log has the entries that follow from the event log.
 
     Args:
         found: The entries of the audit log.
-        log: Those that the event log makes, or why there are none.
-        verdict: Gets what must be noted.
+        log: The entries that follow from the event log, or why there are none.
+        verdict: Gets notes.
         written_since: How many lines were written after `found` was read; the event log was read later.
 
     Raises:
-        _BrokenError: At the first line that differs.
+        _BrokenError: At the first entry that differs.
     """
     if isinstance(log, str):
         if verdict.path.parent.name == verdict.session:
@@ -237,7 +237,7 @@ def _compare(found: list[Entry], log: list[Entry] | str, verdict: Verdict, *, wr
     told = [entry for entry in found if entry["type"] != START]
     for entry, wanted in zip(told, log, strict=False):
         said = {name: value for name, value in entry.items() if name not in _CHAIN}
-        # Through JSON, as the entry has been.
+        # Through JSON, since the entry in the file went through it, too.
         wanted = json.loads(canonical(wanted))
         if said != wanted:
             names = sorted(name for name in said.keys() | wanted.keys() if said.get(name) != wanted.get(name))

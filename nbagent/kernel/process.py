@@ -134,7 +134,10 @@ class KernelProcess:
             said = await sandbox.tail()
             more = f" It said: {said}" if said else ""
             seconds = self.limits.start_timeout
-            raise SandboxError(f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}")
+            raise SandboxError(
+                f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}",
+                mend="On a slow or busy machine, give it more: NBAGENT_START_TIMEOUT=SECONDS.",
+            )
 
     # -- while it runs ------------------------------------------------------------------------------------------
 

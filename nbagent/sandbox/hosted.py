@@ -10,19 +10,17 @@ import asyncio
 import atexit
 import contextlib
 import os
-import secrets
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import SandboxError
 from nbagent.packages import installer as packages
+from nbagent.sandbox import premises
 from nbagent.sandbox.contract import About, Hooks, Sandbox
 from nbagent.sandbox.data.shown import Shown
 from nbagent.sandbox.data.tree import LeftOut, Why, facts
-from nbagent.sandbox.environment import environment
 from nbagent.sandbox.exit import Exit, Kills
 from nbagent.sandbox.handoff import Handoff
 from nbagent.sandbox.instance import Ended, Instance, Plan
@@ -78,13 +76,15 @@ class HostedSandbox(Sandbox):
         """What is around a start: the folders, and what becomes of them if it fails."""
         again = self.handoff is not None
         try:
-            if self.handoff is not None:
+            if self.handoff is None:
+                reaper.sweep_in_background(self._engine)
+                self.handoff = premises.new(self._engine, self.spec, self._serving)
+            else:
                 await in_thread(self.handoff.close)
                 if not self.lease.folder.is_dir():
-                    self._renew()
-            handoff = self.handoff = self.handoff or self._prepare()
-            self._begin(handoff)
-            yield handoff
+                    self.handoff = premises.renewed(self.handoff, self.spec, self._serving)
+            self._begin(self.handoff)
+            yield self.handoff
         except BaseException:
             # What a restart keeps stays for the next attempt, and until the sandbox is closed.
             await (self._stop_instance() if again else self.close())
@@ -97,7 +97,7 @@ class HostedSandbox(Sandbox):
         self.spec = lease.terms.spec
         try:
             reaper.sweep_in_background(self._engine)
-            handoff = self.handoff = self._settle(lease)
+            handoff = self.handoff = premises.settled(lease, self._serving)
             self._begin(handoff)
             handoff.take_over()
             await self.instance.take_over(self._plan())
@@ -113,45 +113,8 @@ class HostedSandbox(Sandbox):
         self._kills = Kills()
         self._services.open_egress(self.spec.trust, handoff.shared)
 
-    def _prepare(self) -> Handoff:
-        """The folders of a new sandbox."""
-        reaper.sweep_in_background(self._engine)
-        lease = self._new_lease()
-        try:
-            lease.write(scratch=str(environment.scratch_folder()))
-            return self._settle(lease)
-        except BaseException:
-            lease.remove()
-            shutil.rmtree(lease.terms.scratch, ignore_errors=True)
-            raise
-
-    def _new_lease(self) -> Lease:
-        return Lease.take(self._engine, self.spec, key=secrets.token_hex(16))
-
-    def _settle(self, lease: Lease) -> Handoff:
-        """The hand-over of a lease, and the folders on disk that go with it."""
-        scratch = Path(lease.terms.scratch)
-        site = scratch / "site"
-        try:
-            environment.name_lease(scratch, lease.folder)
-            site.mkdir(mode=0o755, exist_ok=True)
-            site.chmod(0o755)
-            return Handoff(lease, install=self._install, ran=self._services.ran)
-        except OSError as error:
-            raise SandboxError(f"The sandbox's folders can't be made: {error}.", mend="Make room.") from error
-
-    def _renew(self) -> None:
-        """A new lease in place of one whose folder somebody removed: the end of a login takes the runtime folder."""
-        assert self.handoff is not None  # noqa: S101 - there is something to renew
-        scratch = self.lease.terms.scratch
-        self.handoff.remove()
-        lease = self._new_lease()
-        try:
-            lease.write(scratch=scratch)
-            self.handoff = self._settle(lease)
-        except BaseException:
-            lease.remove()
-            raise
+    def _serving(self, lease: Lease) -> Handoff:
+        return Handoff(lease, install=self._install, ran=self._services.ran)
 
     def _install(self, wanted: list[str]) -> list[dict[str, Any]]:
         return self._services.install(

@@ -71,11 +71,14 @@ class SandboxSpec:
             security=asking(security) if options.ask_hosts else security,
             session_mb=options.session_mb,
             result_mb=options.result_mb,
+            start_timeout=options.start_timeout,
         )
         if options.ask_hosts:
             check_asking(trust)
+        if options.limits is not None:
+            trust = replace(trust, limits=options.limits)
         return cls(
-            trust=trust if options.limits is None else replace(trust, limits=options.limits),
+            trust=trust,
             data=tuple(data),
             accept=frozenset(options.accept),
             install=trust.narrow(options.install_policy),

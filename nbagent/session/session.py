@@ -1,6 +1,7 @@
 """A session: questions in, a stream of events out, a notebook at the end.
 
-It owns the sandboxed kernel, the agent and the log, and is the one place where they meet.
+It owns the sandboxed kernel, the agent and the log, and is the one place where they meet. What these are made of is
+imported when a session is made and started: who imports this module waits for nothing that it may never use.
 """
 
 from __future__ import annotations
@@ -14,44 +15,35 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
-from nbagent import audit, settings, store
-from nbagent.agent.opener import ModelOpener
+from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
-from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.ends import Source
-from nbagent.mcp.client import McpClient
-from nbagent.notebook import place
-from nbagent.notebook.record import Recording
 from nbagent.options import Keywords, Options
 from nbagent.options import declared as option
-from nbagent.packages.allowance import Allowance
-from nbagent.packages.requirements import declared
 from nbagent.policy import MIB
-from nbagent.safety.consent import Consent, Decision, Mode
-from nbagent.safety.ledger import Ledger, ledger
-from nbagent.safety.redaction import STRICT, Redactor, in_past
-from nbagent.sandbox import registry
-from nbagent.sandbox.spec import SandboxSpec, check_asking
-from nbagent.session import saved, startup
-from nbagent.session.answer import streamed
-from nbagent.session.attachments import Given
-from nbagent.session.cells import Cells
-from nbagent.session.conversation import Conversation, hosts_told
-from nbagent.session.door import Door
-from nbagent.session.files import SessionFiles
-from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
-from nbagent.session.listing import Listing, Uploaded
-from nbagent.session.options import AgentOptions
-from nbagent.telemetry import Metrics, Telemetry
 
 if TYPE_CHECKING:
     from nbagent.agent.memory import Memory
     from nbagent.agent.runs import Runs
+    from nbagent.audit import Audit
     from nbagent.forge import ToolForge
+    from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelPool
+    from nbagent.kernel.transfer.ends import Source
+    from nbagent.mcp.client import McpClient
+    from nbagent.packages.allowance import Allowance
+    from nbagent.safety.consent import Decision
+    from nbagent.safety.ledger import Ledger
     from nbagent.sandbox.contract import Engine
+    from nbagent.session.attachments import Given
+    from nbagent.session.cells import Cells
+    from nbagent.session.conversation import Conversation
+    from nbagent.session.door import Door
+    from nbagent.session.files import SessionFiles
+    from nbagent.session.listing import Listing, Uploaded
+    from nbagent.session.saved import Known
     from nbagent.state import StateManager
+    from nbagent.telemetry import Metrics
 
 Status = Literal["new", "starting", "running", "stopped"]
 NOTEBOOK = "notebook.ipynb"
@@ -91,6 +83,15 @@ class Session:
         pool: KernelPool | None = None,
         **keywords: Unpack[Keywords],
     ) -> None:
+        from nbagent.agent.opener import ModelOpener
+        from nbagent.audit import read_key
+        from nbagent.notebook.record import Recording
+        from nbagent.safety.consent import Consent, Mode
+        from nbagent.sandbox.spec import SandboxSpec
+        from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
+        from nbagent.session.options import AgentOptions
+        from nbagent.telemetry import Telemetry
+
         chosen = self.options = (options or settings.load()).but(**keywords)
         self._engine_name = known_engine(chosen.engine)
         self._agent = AgentOptions.of(chosen)
@@ -123,9 +124,9 @@ class Session:
         self._keeps_redaction = keywords.get("redact") is None
         self._root = store.state_root(chosen.state_dir)
         self._output = Path(chosen.output_dir).expanduser().absolute() if chosen.output_dir else None
-        self._audit_key = audit.read_key(chosen.audit_key_file)
+        self._audit_key = read_key(chosen.audit_key_file)
         self._telemetry = Telemetry(self.id, level=chosen.log_level, format=chosen.log_format)
-        self._audit: audit.Audit | None = None
+        self._audit: Audit | None = None
         self._pool = pool
         self.status: Status = "new"
         self.news: list[Record] = []
@@ -136,7 +137,7 @@ class Session:
         self._exchange: SessionFiles | None = None
         self._cells: Cells | None = None
         self._conversation: Conversation | None = None
-        self._found: saved.Known | None = None
+        self._found: Known | None = None
         self._pins: dict[str, str] = {}
         self._own = 0
         self._allowance: Allowance | None = None
@@ -175,6 +176,8 @@ class Session:
     @property
     def hosts(self) -> tuple[str, ...] | None:
         """What of the network the code may reach: rules, or None for all of it."""
+        from nbagent.session.conversation import hosts_told
+
         return hosts_told(self._spec.trust, ask_hosts=self.ask_hosts)
 
     @property
@@ -217,6 +220,8 @@ class Session:
         except BaseException:
             await self.stop()
             raise
+        from nbagent.session.door import Door
+
         self.status = "running"
         self.door = Door(self)
         await self.door.open()
@@ -250,6 +255,9 @@ class Session:
         Raises:
             UsageError: There is none of that name, or an option can't be changed any more.
         """
+        from nbagent.sandbox.spec import check_asking
+        from nbagent.session import saved
+
         if fixed := [name for name in keywords if not option(name)[-1].resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
@@ -263,6 +271,11 @@ class Session:
         return known
 
     async def _begin(self) -> None:
+        from nbagent.kernel.kernel import Kernel
+        from nbagent.packages.allowance import Allowance
+        from nbagent.sandbox import registry
+        from nbagent.session import startup
+
         self._model.check()
         engine = await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
         if not engine.isolates:
@@ -289,6 +302,11 @@ class Session:
 
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""
+        from nbagent.session import startup
+        from nbagent.session.cells import Cells
+        from nbagent.session.conversation import Conversation
+        from nbagent.session.files import SessionFiles
+
         recording, note = self._recording, ""
         if self._found:
             self.news, note = await startup.take_up(kernel, self._found, journal=journal, recording=recording)
@@ -313,6 +331,8 @@ class Session:
         )
         cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
         if self._servers:
+            from nbagent.mcp.client import McpClient
+
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
         self._conversation = Conversation(
             kernel,
@@ -321,7 +341,7 @@ class Session:
             model=self._model,
             recording=recording,
             emit=emit,
-            hosts=hosts_told(self._spec.trust, ask_hosts=self.ask_hosts),
+            hosts=self.hosts,
             note=note,
             consent=self.consent,
             tools=self._tools,
@@ -333,6 +353,8 @@ class Session:
 
     def _go_on_redacting(self, journal: store.Journal) -> None:
         """Hide no less than before in what went out already, unless a person says otherwise; another choice is told."""
+        from nbagent.safety.redaction import STRICT, Redactor, in_past
+
         was, now = in_past(record.event for record in journal.since()), self._agent.redact.what
         if self._found and self._keeps_redaction and STRICT.index(was) > STRICT.index(now):
             self._agent = replace(self._agent, redact=Redactor(was))
@@ -372,7 +394,9 @@ class Session:
 
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
-        self._audit = audit.Audit(
+        from nbagent.audit import Audit
+
+        self._audit = Audit(
             journal.folder,
             root=self._root,
             session=self.id,
@@ -456,6 +480,8 @@ class Session:
         Raises:
             UsageError: The session was not started.
         """
+        from nbagent.safety.ledger import ledger
+
         return ledger(record.event for record in self._running_journal().since())
 
     async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
@@ -484,6 +510,8 @@ class Session:
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
+        from nbagent.session.answer import streamed
+
         return streamed(partial(self.ask, question, files=files), follow=self.follow)
 
     # -- for agents of other people's -------------------------------------------------------------------------
@@ -520,6 +548,8 @@ class Session:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
         """
+        from nbagent.packages.requirements import declared
+
         cells = self._running(self._cells)
         if self._allowance is not None and (named := declared(code)):
             await asyncio.to_thread(self._allowance.take, named, granted=True)
@@ -652,6 +682,8 @@ class Session:
 
     def check_export(self, path: str | Path, *, force: bool = False) -> None:
         """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
+        from nbagent.notebook import place
+
         place.check(Path(path), data=[mount.source for mount in self._spec.data], force=force)
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
@@ -688,6 +720,8 @@ class Session:
         Raises:
             StoreError: It can't be written there either.
         """
+        from nbagent.notebook import place
+
         if out is not None:
             try:
                 return self.export(out, force=force), None

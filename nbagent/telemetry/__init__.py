@@ -1,8 +1,8 @@
-"""What happens in a session for those who run many: structured logs, traces and metrics, all from its events.
+"""Telemetry: structured logs, traces and metrics, all made from a session's events.
 
-Silent and free unless somebody asks: structlog is imported for a log level that was set, OpenTelemetry is used where
-the host program has configured its SDK, and never configured here. What leaves this way has no code, no outputs and no
-questions but the beginning of one in the log, and known forms of secrets are taken out of that.
+It costs nothing unless somebody asks for it: structlog is imported if a log level was set, and OpenTelemetry is used if
+the host program has configured its SDK; nbagent never configures it. Telemetry has no code and no outputs, and of a
+question only its beginning, in the log, without known forms of secrets.
 
     logs.py          events as structlog's entries
     spans.py         events as OpenTelemetry's spans
@@ -27,12 +27,12 @@ _PROCESS = Counts()
 
 
 def snapshot() -> Metrics:
-    """What all sessions of this process have done so far, in numbers."""
+    """The metrics of all sessions of this process so far."""
     return _PROCESS.snapshot()
 
 
 class Telemetry:
-    """One session's: give it each event.
+    """The telemetry of one session, which is given each event.
 
     Args:
         session: The session's id.
@@ -61,7 +61,7 @@ class Telemetry:
         self._opened = False
 
     def _open(self) -> None:
-        """Look for a configured SDK when the session starts, not when its object is made."""
+        """Look for a configured SDK; done when the session starts, not when its object is made."""
         from nbagent.telemetry import otel
 
         self._opened = True
@@ -75,7 +75,7 @@ class Telemetry:
             self._closers.append(spans.close)
 
     def add(self, record: Record) -> None:
-        """Take an event. What goes wrong here is logged once, and never the session's failure."""
+        """Take an event. A failure here is logged once, and doesn't fail the session."""
         if not self._opened:
             self._guard(self._open)
         for sink in list(self._sinks):
@@ -83,7 +83,7 @@ class Telemetry:
                 self._sinks.remove(sink)
 
     def close(self) -> None:
-        """End what is open, if the session's end was not among the events."""
+        """End what is still open, such as spans."""
         for measurement in self._measures.close():
             for take in self._takers:
                 self._guard(take, measurement)

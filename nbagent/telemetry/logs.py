@@ -1,8 +1,7 @@
-"""Events as entries of a structured log: what is worth a line to whoever watches, and nothing more of the content.
+"""Events as entries of a structured log, without the contents of cells.
 
-The host program's structlog is used if it was configured; else a logger of our own that writes to standard error.
-Nothing is ever configured for others. What code in a sandbox chose, a file's name for example, is shown as a quoted
-string without anything that a terminal would obey.
+If the host program has configured structlog, that is used; otherwise a logger of our own that writes to standard error.
+Text that code in a sandbox chose, such as a file's name, is quoted, without control characters.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ from nbagent.telemetry.redact import brief
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 Line = tuple[str, str, dict[str, Any]]
-"""Level, what happened, and its particulars."""
+"""An entry: level, message and fields."""
 
 
 class Log:
     """Logs one session's events.
 
     Args:
-        session: Its id, which every entry has.
-        level: The least that is logged, one of `LEVELS`.
-        format: `console` for a person, `json` for a program; for a logger of our own.
+        session: The session's id, which every entry has.
+        level: The lowest level that is logged, one of `LEVELS`.
+        format: `console` for a person, `json` for a program; used by a logger of our own only.
 
     Raises:
         UsageError: There is no such level or format.
@@ -77,22 +76,22 @@ class Log:
         self._sandbox = ""
 
     def add(self, record: Record) -> None:
-        """Log an event, if it is one to be logged."""
+        """Log an event, if its level is high enough."""
         if isinstance(record.event, SessionStarted | SessionResumed):
             self._sandbox = record.event.sandbox
         for level, what, particulars in lines(record, sandbox=self._sandbox):
             if LEVELS[level] >= self._least:
-                # A host's pipeline has a clock of its own.
+                # The host program's pipeline adds its own time.
                 at = {"timestamp": _clock(record.at)} if self._own else {}
                 getattr(self._logger, level)(what, **at, **particulars)
 
 
 def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
-    """What is logged of an event. Pure.
+    """The entries of an event. Pure.
 
     Args:
         record: The event.
-        sandbox: What the engine calls the running sandbox.
+        sandbox: The engine's name of the running sandbox.
     """
     match record.event:
         case SessionStarted() as event:
@@ -148,7 +147,7 @@ def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
 
 
 _SEVERITY = {"ok": "info", "error": "info", "interrupted": "warning", "timeout": "warning", "died": "error"}
-"""A cell that raised is everyday work for an agent; one that was stopped or took the kernel with it is not."""
+"""The levels of cells' ends: an exception is common in an agent's work, a cell that was stopped or killed is not."""
 
 
 def _created(event: SessionStarted) -> dict[str, Any]:
@@ -195,7 +194,7 @@ def _clock(at: float) -> str:
 
 
 class _StandardError:
-    """Writes to whatever standard error is at that moment: a progress bar takes its place to stay below the lines."""
+    """Writes to the current `sys.stderr`, which a progress bar replaces while it is shown."""
 
     def msg(self, message: str) -> None:
         sys.stderr.write(f"{message}\n")
@@ -235,6 +234,6 @@ def _console() -> dev.ConsoleRenderer:
 
 
 def shown(value: object) -> str:
-    """A value as JSON, in which nothing is left that a terminal would obey: no control or direction characters."""
+    """A value as JSON without characters that a terminal obeys: control and direction characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

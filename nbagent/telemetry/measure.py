@@ -1,7 +1,7 @@
-"""What can be measured of a session, from its events alone. Pure.
+"""Measurements of a session, made from its events. Pure.
 
-Seconds come from the events themselves, which have them from a monotonic clock, or from the difference of two events'
-times. Attributes have few values each, however hostile the code is: an exception's name is code's own choice.
+Durations are in the events, from a monotonic clock, or the difference of two events' times. Each attribute has a
+bounded set of values, also where code chooses it, as it does the name of an exception.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Kind = Literal["histogram", "counter", "level"]
 
 @dataclass(frozen=True)
 class Instrument:
-    """A kind of measurement: `histogram` for a distribution, `counter` for a sum, `level` for what goes up and down."""
+    """A kind of measurement: `histogram` is a distribution, `counter` a sum, `level` a value that goes up and down."""
 
     kind: Kind
     unit: str
@@ -59,7 +59,7 @@ INSTRUMENTS: dict[str, Instrument] = {
     "gen_ai.client.operation.duration": Instrument("histogram", "s", "How long the model took for a reply."),
     "gen_ai.client.token.usage": Instrument("histogram", "{token}", "Tokens of a reply and its request."),
 }
-"""All kinds, by name. Those that begin with `gen_ai` are OpenTelemetry's conventions for generative AI."""
+"""All instruments, by name. Names with `gen_ai` are from OpenTelemetry's conventions for generative AI."""
 
 KNOWN_ERRORS = frozenset(
     (
@@ -67,9 +67,9 @@ KNOWN_ERRORS = frozenset(
         "NoDataError NotFittedError ParserError SchemaError SchemaFieldNotFoundError ShapeError UndefinedVariableError"
     ).split()
 )
-"""Names of errors, beside Python's own, that data analysis often ends in."""
+"""Exceptions of libraries that are counted by name, beside Python's own."""
 PROVIDERS = {"google_genai": "gcp.gemini", "google_vertexai": "gcp.vertex_ai", "mistralai": "mistral_ai"}
-"""OpenTelemetry's names of providers, where they are not LangChain's."""
+"""OpenTelemetry's names of providers, where they differ from LangChain's."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Measurement:
 
 
 def error_kind(event: CellFinished) -> str:
-    """What stopped a cell, out of a bounded set of names; empty if nothing did."""
+    """The kind of error that ended a cell, of a bounded set of names; empty if none did."""
     if event.status == "ok":
         return ""
     if event.status in ("timeout", "interrupted"):
@@ -96,7 +96,7 @@ def error_kind(event: CellFinished) -> str:
 
 
 def model_attributes(model: str) -> dict[str, str]:
-    """`provider:model` in OpenTelemetry's names; a replay's file stays out of it."""
+    """The attributes of `provider:model` by OpenTelemetry's conventions, without the file of a replay."""
     provider, _, name = model.partition(":")
     if provider == "replay":
         return {"gen_ai.provider.name": "replay", "gen_ai.request.model": "replay"}
@@ -104,13 +104,13 @@ def model_attributes(model: str) -> dict[str, str]:
 
 
 class ModelClock:
-    """Since when the model has been thinking: since the event before its reply that it waited for."""
+    """Knows since when the model has been working on its reply: since the last event that it waited for."""
 
     def __init__(self) -> None:
         self.since = 0.0
 
     def add(self, record: Record) -> None:
-        """Take an event; of those that may come at any time none is what a model waits for."""
+        """Take an event. The model waits for none of those that may come at any time."""
         if not isinstance(record.event, LateOutput | OutputUpdated | CommandRun):
             self.since = record.at
 
@@ -128,7 +128,7 @@ class Measures:
         self._at = 0.0
 
     def add(self, record: Record) -> Iterator[Measurement]:
-        """What an event measures."""
+        """The measurements of an event."""
         self._at = record.at
         match record.event:
             case SessionStarted() as event:
@@ -186,7 +186,7 @@ class Measures:
             yield Measurement("nbagent.sandbox.memory.peak", event.memory_peak, {"engine": self._engine})
 
     def close(self) -> Iterator[Measurement]:
-        """What the end of the session measures, once."""
+        """The measurements of the session's end; none the second time."""
         if self._started is not None:
             yield Measurement("nbagent.sandbox.active", -1, {"engine": self._engine})
             yield Measurement("nbagent.session.session.duration", max(0.0, self._at - self._started))

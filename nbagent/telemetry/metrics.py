@@ -1,4 +1,4 @@
-"""Measurements added up in this process: what a session has done so far, in numbers, without any SDK."""
+"""Metrics: measurements that are added up in this process, without an SDK."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from nbagent.telemetry.measure import INSTRUMENTS, Measurement
 
 RECENT = 1000
-"""Values of which the quantiles are taken; sums, counts and extremes are of all."""
+"""The number of last values from which quantiles are computed; sums, counts and extremes are of all values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """Values of one kind: all of them counted and summed, quantiles of the last thousand. All zero without a value."""
+    """Statistics of one kind of measurement; quantiles are of the last `RECENT` values. All zero without values."""
 
     count: int = 0
     total: float = 0.0
@@ -27,32 +27,32 @@ class Distribution:
 
     @property
     def mean(self) -> float:
-        """Zero without a value."""
+        """The mean; zero without values."""
         return self.total / self.count if self.count else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """Numbers of one session, or of all in this process. Times in seconds, sizes in bytes.
+    """The metrics of one session, or of all in this process. Times in seconds, sizes in bytes.
 
     Attributes:
-        active_sandboxes: Those that run now.
-        creation: From a start to the kernel's first answer.
-        execution: How long cells ran, installs included.
-        install: How long installs took, refused ones too.
-        model: How long the model took for each reply.
-        turn: From a question to its answer.
-        session: How long sessions lasted, those that have ended.
-        session_cells: Cells a session, of those that have ended.
-        cells: How many ended how: `ok`, `error`, `timeout`, `interrupted`, `died`.
-        errors: How many were stopped by what: the exception's name where it is a common one.
-        installs: How many ended how: `installed`, `failed`, `refused`.
+        active_sandboxes: Sandboxes that are running.
+        creation: Times from a start to the kernel's first answer.
+        execution: Times of cells, installs included.
+        install: Times of installs, refused ones included.
+        model: Times of the model's replies.
+        turn: Times from a question to its answer.
+        session: Times of sessions that have ended.
+        session_cells: Cells of each session that has ended.
+        cells: Cells by status: `ok`, `error`, `timeout`, `interrupted`, `died`.
+        errors: Cells by the exception that ended them, if it is a common one.
+        installs: Installs by result: `installed`, `failed`, `refused`.
         packages: Distributions that were installed.
         retries: Attempts beyond the first, over all questions.
         kernels_lost: Kernels that were replaced.
-        files: How many files reached the host, and their sizes.
-        memory_peak: The most that any sandbox has used.
-        tokens: `input` and `output`.
+        files: Sizes of files that reached the host.
+        memory_peak: The highest use of memory of any sandbox.
+        tokens: Tokens, `input` and `output`.
     """
 
     active_sandboxes: int = 0
@@ -75,16 +75,16 @@ class Metrics:
 
     @property
     def success_rate(self) -> float | None:
-        """Cells that ended well among all that ended; None before the first."""
+        """The share of cells with the status `ok`; None before the first."""
         return self.cells.get("ok", 0) / total if (total := sum(self.cells.values())) else None
 
     @property
     def timeouts(self) -> int:
-        """Cells that ran too long."""
+        """Cells with the status `timeout`."""
         return self.cells.get("timeout", 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as what JSON can hold."""
+        """The metrics as values that JSON has."""
         return {**asdict(self), "success_rate": self.success_rate, "timeouts": self.timeouts}
 
 
@@ -110,7 +110,7 @@ class _Values:
     def distribution(self) -> Distribution:
         if not self.count:
             return Distribution()
-        # Twentieths; of a single value all are that value.
+        # In twentieths; of a single value, each quantile is that value.
         recent = [*self.recent] if len(self.recent) > 1 else [*self.recent] * 2
         cuts = statistics.quantiles(recent, n=20, method="inclusive")
         return Distribution(
@@ -119,21 +119,21 @@ class _Values:
 
 
 class Counts:
-    """Adds measurements up; any thread may give them, or ask."""
+    """Adds measurements up. May be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: defaultdict[str, _Values] = defaultdict(_Values)
 
     def take(self, measurement: Measurement) -> None:
-        """Add one."""
-        # Tokens are summed by their kind; of all other distributions it is counted how many there are of each.
+        """Add one measurement."""
+        # Tokens are summed by kind; of other measurements the values of each kind are counted.
         counted = INSTRUMENTS[measurement.name].unit in ("s", "By")
         with self._lock:
             self._values[measurement.name].add(measurement.value, measurement.attributes, counted=counted)
 
     def snapshot(self) -> Metrics:
-        """The sums so far."""
+        """The metrics so far."""
         with self._lock:
             return self._snapshot()
 

@@ -1,6 +1,6 @@
-"""OpenTelemetry, where the host program has configured its SDK. Without that nothing of it is imported.
+"""OpenTelemetry, if the host program has configured its SDK; otherwise nothing of it is imported.
 
-nbagent never configures a provider: where traces and metrics go is the host's to say, for example by starting it with
+nbagent never configures a provider. The host program says where traces and metrics go, for example by
 `opentelemetry-instrument nbagent run …`.
 """
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def tracer() -> Tracer | None:
-    """What makes spans; None if nobody configured where they go."""
-    # Who configured the SDK has imported this.
+    """The tracer of the configured SDK; None if there is none."""
+    # A program that has configured the SDK has imported this.
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace
@@ -28,7 +28,7 @@ def tracer() -> Tracer | None:
 
 
 def instruments() -> Instruments | None:
-    """What takes measurements; None if nobody configured where they go."""
+    """The instruments of the configured SDK; None if there is none."""
     if "opentelemetry.metrics" not in sys.modules:
         return None
     from opentelemetry import metrics
@@ -38,12 +38,12 @@ def instruments() -> Instruments | None:
 
 
 def _is_placeholder(provider: object) -> bool:
-    """Whether it is one of the API's own, which do nothing until an SDK takes their place."""
+    """Whether a provider is the API's own, which does nothing until an SDK replaces it."""
     return type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
 class Instruments:
-    """All of `INSTRUMENTS` in an OpenTelemetry meter."""
+    """An OpenTelemetry instrument for each of `INSTRUMENTS`."""
 
     def __init__(self, meter: Any) -> None:
         make = {

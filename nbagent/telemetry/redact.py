@@ -1,4 +1,4 @@
-"""Text that may go into a log: short, on one line, without what looks like a secret."""
+"""Makes text fit for a log: short, on one line, without secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN = "[redacted]"
 
 
 def redact(text: str) -> str:
-    """Text without secrets: by form, by name whatever they look like, and the values of this process's own."""
+    """Remove secrets: known forms, whatever stands behind a secret's name, and values of this process's environment."""
     text = known_forms(own(text, secrets_of(os.environ), _hidden), _hidden)
     text = _ADDRESS.sub(rf"\1:{HIDDEN}@", text)
     return _NAMED.sub(rf"\1{HIDDEN}", text)
@@ -33,6 +33,6 @@ def brief(text: str, *, limit: int = 100) -> str:
         text: Anything.
         limit: Characters.
     """
-    # Cut only then: half a secret is none that can be recognised.
+    # Cut afterwards: half a secret can't be recognised.
     line = " ".join(redact(text[: 100 * limit]).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -1,8 +1,8 @@
 """Events as OpenTelemetry's spans: session > question > cell, install and the model's reply.
 
-Names and attributes are OpenTelemetry's conventions for generative AI where they have one (`invoke_agent`, `chat`,
-`execute_tool`), else they begin with `nbagent`. No span has code, outputs, questions or the text of an error, which may
-be data: spans leave the machine. The log and the audit log have them, under the same session's id.
+Names and attributes follow OpenTelemetry's conventions for generative AI if these have one (`invoke_agent`, `chat`,
+`execute_tool`), otherwise they begin with `nbagent`. Spans leave the machine, so none has code, outputs, questions or
+the text of an error, which may contain data. The event log and the audit log have these, under the session's id.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def _nanoseconds(at: float) -> int:
 
 
 class Spans:
-    """Makes one session's spans; the session's own is a child of the one that is current when it is made.
+    """Makes one session's spans. The session's span is a child of the span that is current when this is made.
 
     Args:
         session: The session's id.
-        tracer: Of the host's SDK.
+        tracer: The tracer of the host program's SDK.
     """
 
     def __init__(self, session: str, tracer: Tracer) -> None:
@@ -60,7 +60,7 @@ class Spans:
         self._at = 0.0
 
     def add(self, record: Record) -> None:
-        """Begin or end what an event begins or ends."""
+        """Begin or end the span that an event begins or ends."""
         self._at = record.at
         match record.event:
             case SessionStarted() as event:
@@ -93,14 +93,14 @@ class Spans:
         self._clock.add(record)
 
     def close(self) -> None:
-        """End what is open, innermost first."""
+        """End all open spans, innermost first."""
         for span in (self._cell, self._turn, self._session):
             if span is not None:
                 span.end(_nanoseconds(self._at))
         self._cell = self._turn = self._session = None
 
     def _start(self, name: str, at: float, attributes: dict[str, Any], *, kind: SpanKind = SpanKind.INTERNAL) -> Span:
-        """A span below the innermost that is open."""
+        """Begin a span below the innermost open one."""
         parent = self._cell or self._turn or self._session
         where = self._outer if parent is None else trace.set_span_in_context(parent, self._outer)
         return self._tracer.start_span(

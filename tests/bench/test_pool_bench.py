@@ -109,6 +109,31 @@ def test_first_cell(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_session_from_a_full_pool(
+    engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, note: Note, tmp_path: Path
+) -> None:
+    """From a session's making to one that takes cells, log and audit included; the engine is not asked anew for it."""
+    pair, rounds = Pair(), 20
+
+    async def sessions() -> None:
+        async with full(engine, rounds, imports=()) as pool:
+            bare = Bare()
+            await bare.start()
+            for _ in range(rounds):
+                pair.floor.append(await timed(bare.run("1+1")))
+                session = Session(engine=engine, pool=pool, state_dir=str(tmp_path))
+                pair.ours.append(await timed(session.start()))
+                assert (await session.run("1+1")).text == "2"
+                await session.stop()
+            await bare.stop()
+            assert pool.figures.warm_starts == rounds
+
+    benchmark.pedantic(lambda: loop.run_until_complete(sessions()), rounds=1)
+    note(f"session from a full pool, {engine}, to a trivial cell of a bare ipykernel: {pair.ratio():.2f} ×")
+    say(f"session from a full pool, {engine}, p50", 1000 * at(pair.ours, 0.5), limit=50, unit="ms")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_session_start(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, tmp_path: Path) -> None:
     """A session with a small table, from nothing to its first result, in a tenth of a second."""
     times: list[float] = []

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
 from nbagent.errors import InstallRefused
-from nbagent.packages import modules
-from nbagent.packages.modules import DISTRIBUTIONS, distribution_for
+from nbagent.packages.modules import DISTRIBUTIONS, NAMES, distribution_for
 
 
 @pytest.mark.parametrize(
@@ -98,8 +97,8 @@ def test_the_table_is_alphabetical_and_has_no_idle_entry() -> None:
 
 def test_the_table_does_not_name_what_is_refused() -> None:
     """The lists of refusals and the table don't contradict each other."""
-    refused = modules.REMOVED | modules.PYTHON_2 | modules.WINDOWS | modules.MACOS | modules.OWN_FILES
-    refused |= frozenset(modules.ELSEWHERE) | modules.NAMESPACES | sys.stdlib_module_names
+    refused = NAMES.removed | NAMES.python_2 | NAMES.windows | NAMES.macos | NAMES.own_files
+    refused |= frozenset(NAMES.elsewhere) | NAMES.namespaces | sys.stdlib_module_names
     assert refused & set(DISTRIBUTIONS) == set()
 
 

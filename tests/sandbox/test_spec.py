@@ -23,8 +23,12 @@ def test_every_option_about_a_sandbox_is_in_its_spec(tmp_path: Path) -> None:
     assert (spec.trust.limits.timeout, spec.trust.limits.memory_mb) == (7, 700)
     assert (spec.image, spec.accept, spec.data) == ("mine:1", {"pids"}, tuple(data))
     assert (spec.owner, spec.keep, SandboxSpec.of(own).keep) == ("s", 120, 0)
-    whole = SandboxSpec.of(own.but(limits=Limits(memory_mb=300)))
-    assert (whole.trust.level, whole.trust.limits) == (TrustLevel.UNTRUSTED, Limits(memory_mb=300))
+    assert SandboxSpec.of(own.but(start_timeout=99.5, install_mb=5)).trust.limits.start_timeout == 99.5
+    assert SandboxSpec.of(own.but(install_mb=5)).install.install_mb == 5
+    limits = Limits(memory_mb=300, unknown_names=3, install_mb=7)
+    whole = SandboxSpec.of(own.but(limits=limits))
+    assert (whole.trust.level, whole.trust.limits) == (TrustLevel.UNTRUSTED, limits)
+    assert (whole.install.unknown_names, whole.install.install_mb) == (3, 7)
 
 
 def test_a_limit_that_nobody_knows_can_not_be_accepted() -> None:

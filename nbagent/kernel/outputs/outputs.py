@@ -15,9 +15,10 @@ import msgspec
 
 from nbagent.events import Output
 from nbagent.kernel.outputs.mime import MIB, Bundle, clean_within, repair
-from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text, cut
+from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text
 from nbagent.safety.quota import Quota
-from nbagent.sandbox.inside.bounds_inside import marker
+from nbagent.sandbox.inside.bounds_inside import left_out, marker
+from nbagent.text import ends
 
 Message = Mapping[str, Any]
 """A message as `jupyter_client.session.Session.deserialize` returns it."""
@@ -253,7 +254,7 @@ class CellOutputs:
         if not isinstance(value, str):
             kept = clean_within(value, head + tail)
             value = "" if value is None else json.dumps(kept[0]) if kept else marker("an error's text that is none")
-        short = clean_text(cut(value, head=head, tail=tail))
+        short = clean_text(ends(value, head=head, tail=tail, mark=left_out))
         if len(short) != len(value):
             self._kept.note((f"the middle of an error of {len(value):,} characters",))
         return short

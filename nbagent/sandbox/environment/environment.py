@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -118,13 +119,20 @@ def host_platform() -> str:
 
 def describe() -> Environment:
     """The environment that belongs to this Python and these requirements, whether it has been made or not."""
+    wanted = requirements()
+    found = wanted.stat()
+    return _describe(cache_root(), wanted, found.st_mtime_ns, found.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _describe(root: Path, wanted: Path, changed: int, size: int) -> Environment:  # noqa: ARG001 - another file, anew
     base = Path(sys.base_prefix).resolve()
     python = platform.python_version()
     where = host_platform()
-    text = requirements().read_bytes() + f"{base} {python} {where} {LAYOUT}".encode()
+    text = wanted.read_bytes() + f"{base} {python} {where} {LAYOUT}".encode()
     digest = hashlib.sha256(text).hexdigest()
     return Environment(
-        folder=str(cache_root() / digest[:16]),
+        folder=str(root / digest[:16]),
         base=str(base),
         python=python,
         platform=where,
