@@ -43,7 +43,9 @@ _HOMES = {
     "Session": "nbagent.session.session",
     "TrustLevel": "nbagent.policy",
     "Usage": "nbagent.events",
+    "SessionManager": "nbagent.session.manager",
     "attach": "nbagent.session.attach",
+    "host": "nbagent.session.host",
 }
 
 __all__ = [
@@ -61,9 +63,11 @@ __all__ = [
     "Package",
     "Record",
     "Session",
+    "SessionManager",
     "TrustLevel",
     "Usage",
     "attach",
+    "host",
 ]
 
 

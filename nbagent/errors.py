@@ -21,6 +21,7 @@ An exception raised by code in a cell is an *output* of that cell, not one of th
     ├── ForgeError                a tool was not made, or one of the library can't be used  (exit code 1)
     ├── McpError                  an MCP server can't be started, was lost, or doesn't answer   (exit code 1)
     └── StoreError                the session's folder or the notebook can't be written     (exit code 2)
+        └── OwnerGone             the process that ran a session ended, and others that looked on learn it
 """
 
 from __future__ import annotations
@@ -148,6 +149,10 @@ class StoreError(NbagentError):
     """The session's folder or a notebook can't be written."""
 
     exit_code = 2
+
+
+class OwnerGone(StoreError):
+    """The process that ran a session has ended: its log is whole, and `resume` goes on with it."""
 
 
 @contextlib.contextmanager

@@ -126,6 +126,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float, _MINUTES, _option("Minutes a session's kernel waits to be taken over once its process is gone.")
     ] = 10.0
 
+    background: Annotated[
+        bool,
+        _option(
+            "Have a process of its own own the session, which goes on when this command has ended.",
+            "--background",
+            group="background",
+            setting=False,
+        ),
+    ] = False
+
     # -- what it reaches ------------------------------------------------------------------------------------------
     allow_hosts: Annotated[
         list[str] | None,
@@ -415,6 +425,7 @@ class Keywords(TypedDict, total=False):
     security: Mapping[str, Any] | None
     restore: str | None
     keep_minutes: float | None
+    background: bool
     allow_hosts: Sequence[str] | None
     ask_hosts: bool
     upload_mb: int | None

@@ -11,6 +11,7 @@ ignore a last line that was cut off.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import itertools
@@ -62,6 +63,19 @@ def new_session_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
+def check_session_id(session: str) -> None:
+    """Complain of an id that can't be a folder's name.
+
+    Raises:
+        UsageError: It can't.
+    """
+    if not _NAME.fullmatch(session):
+        raise UsageError(
+            f"A session can't be called {session[:80]!r}.",
+            mend="Use up to 64 letters, digits, dots, dashes and underscores.",
+        )
+
+
 class Journal:
     """One session's folder and log, locked by one process at a time.
 
@@ -81,11 +95,7 @@ class Journal:
     """
 
     def __init__(self, root: Path, session: str, *, limit: int = LIMIT) -> None:
-        if not _NAME.fullmatch(session):
-            raise UsageError(
-                f"A session can't be called {session[:80]!r}.",
-                mend="Use up to 64 letters, digits, dots, dashes and underscores.",
-            )
+        check_session_id(session)
         self.session = session
         self.folder = root / "sessions" / session
         self.last = 0
@@ -96,6 +106,8 @@ class Journal:
         self._quota_told = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.folder.is_symlink():
+                raise NotADirectoryError(errno.ENOTDIR, "it is a link")
             self._lock = (self.folder / "lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._truncate_cut_line()

@@ -55,6 +55,7 @@ from nbagent.events import (
     Record,
     RedactionSet,
     Reflected,
+    Renamed,
     SentToModel,
     SessionEnded,
     SessionResumed,
@@ -127,6 +128,7 @@ EVENTS: list[Any] = [
     ToolRefused(tool="t1", reason=TEXT),
     Answered(turn=1, text=TEXT, success=True, attempts=2, usage=Usage(1), seconds=1.5),
     SessionResumed(kept=True, note="Its kernel was taken over.", engine="docker", environment="sha256:0", sandbox="b"),
+    Renamed(title="Sales"),
     SessionEnded(reason="done"),
 ]
 

@@ -37,6 +37,7 @@ from nbagent.events import (
     Package,
     PackagesInstalled,
     Record,
+    Renamed,
     SessionResumed,
     SessionStarted,
     WidgetState,
@@ -45,8 +46,8 @@ from nbagent.events import (
 Entry = dict[str, Any]
 """One line of the audit log, without its hashes."""
 
-LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied)
-"""Events without entries: outputs (a cell's entry has their hash), and the model's words."""
+LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied, Renamed)
+"""Events without entries: outputs (a cell's entry has their hash), the model's words, and the session's title."""
 
 
 def entries(records: Iterable[Record]) -> Iterator[Entry]:

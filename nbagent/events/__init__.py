@@ -71,6 +71,7 @@ Event = (
     | ToolRefused
     | Answered
     | SessionResumed
+    | Renamed
     | SessionEnded
 )
 

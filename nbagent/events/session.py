@@ -60,6 +60,12 @@ class SessionResumed(Fact, frozen=True, kw_only=True):
     sandbox: str = ""
 
 
+class Renamed(Fact, frozen=True, kw_only=True):
+    """A person gave the session another title; an empty one stands for none."""
+
+    title: str
+
+
 class SessionEnded(Fact, frozen=True, kw_only=True):
     """The sandbox was stopped on purpose."""
 

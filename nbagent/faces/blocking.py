@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from nbagent.errors import UsageError
-from nbagent.events import Answer, Cell, Package, Record
-from nbagent.kernel.transfer.ends import Source
-from nbagent.session.attachments import Given
-from nbagent.session.listing import Listing, Uploaded
-from nbagent.session.session import Session
+from nbagent.session.protocol import AnySession, settled
+
+if TYPE_CHECKING:
+    from nbagent.events import Answer, Cell, Package, Record
+    from nbagent.kernel.transfer.ends import Source
+    from nbagent.options import Keywords
+    from nbagent.session.attachments import Given
+    from nbagent.session.listing import Listing, Uploaded
 
 T = TypeVar("T")
+PATIENCE = 15.0
+"""Seconds that something has to end once Ctrl-C was pressed, or its start has failed."""
 
 
 class BlockingSession:
@@ -27,21 +33,55 @@ class BlockingSession:
         print(session.ask("Which region grew fastest?").text)
 
     Ctrl-C during a call stops the cell and the question, and raises KeyboardInterrupt; the session goes on.
-    Arguments are those of `Session`.
+    Arguments are those of `Session`. `connect` goes on with a session whose process is gone, `attach` comes to one
+    that another process owns.
     """
 
     def __init__(self, **arguments: Any) -> None:
-        self._session = Session(**arguments)
+        from nbagent.session.session import Session
+
+        self._begin(lambda: Session(**arguments))
+        self._is_guest = False
+
+    @classmethod
+    def connect(cls, session: str, **keywords: Unpack[Keywords]) -> BlockingSession:
+        """See `Session.connect`."""
+        from nbagent.session.session import Session
+
+        return cls._of(lambda: Session.resumed(session, **keywords), is_guest=False)
+
+    @classmethod
+    def attach(cls, session: str, *, state_dir: str | Path | None = None) -> BlockingSession:
+        """See `nbagent.attach`; at the end of the `with` the session goes on."""
+        from nbagent.session.attach import Attached
+
+        return cls._of(lambda: Attached(session, state_dir=state_dir), is_guest=True)
+
+    @classmethod
+    def _of(cls, make: Callable[[], AnySession], *, is_guest: bool) -> BlockingSession:
+        made = cls.__new__(cls)
+        made._begin(make)
+        made._is_guest = is_guest
+        made.start()
+        return made
+
+    def _begin(self, make: Callable[[], AnySession]) -> None:
+        self._session = make()
+        self._has_started = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="nbagent-session", daemon=True)
         self._thread.start()
 
     def __enter__(self) -> BlockingSession:
-        self.start()
+        if not self._has_started:
+            self.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.stop()
+        if self._is_guest:
+            self.detach()
+        else:
+            self.stop()
 
     def start(self) -> None:
         """See `Session.start`."""
@@ -49,9 +89,10 @@ class BlockingSession:
             self._wait(self._session.start())
         except BaseException:
             with contextlib.suppress(BaseException):
-                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=15)
+                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=PATIENCE)
             self._end_loop()
             raise
+        self._has_started = True
 
     def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
         """See `Session.ask`."""
@@ -105,25 +146,38 @@ class BlockingSession:
 
     def export(self, path: str | Path, *, force: bool = False) -> Path:
         """See `Session.export`."""
+        found: Path = self._call(self._session.export, path, force=force)
+        return found
 
-        async def work() -> Path:
-            return self._session.export(path, force=force)
-
-        return self._wait(work())
+    def detach(self) -> None:
+        """See `Session.detach`: the kernel is left to `connect`, or the session to its owner."""
+        self._end(self._session.detach)
 
     def stop(self) -> None:
         """See `Session.stop`."""
+        self._end(self._session.stop)
+
+    def _end(self, how: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._loop.is_closed():
             return
         try:
-            self._wait(self._session.stop())
+            self._wait(how())
         finally:
             self._end_loop()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._session, name)
+        found = getattr(self._session, name)
+        return functools.partial(self._call, found) if callable(found) else found
+
+    def _call(self, method: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """Call a method of the session where that lives, and wait for what it returns."""
+
+        async def work() -> Any:
+            return await settled(method(*arguments, **keywords))
+
+        return self._wait(work())
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop.is_closed():
@@ -135,7 +189,7 @@ class BlockingSession:
         except KeyboardInterrupt:
             self._loop.call_soon_threadsafe(self._session.interrupt)
             with contextlib.suppress(BaseException):
-                future.result(timeout=self._session._spec.trust.limits.grace + 5)
+                future.result(timeout=PATIENCE)
             raise
 
     def _end_loop(self) -> None:

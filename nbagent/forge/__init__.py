@@ -1,17 +1,17 @@
 """The tool forge: tools that a model or a person describes, made and tested in sandboxes of their own, and kept.
 
-    stages      where a tool is in its life, pure
-    tool        a tool as a value: `Draft` before, `Tool` after; what of a draft is refused
-    source      what reading Python tells, pure
-    workshop    a fresh sandbox, dependencies, tests; `load_inside` and `tests_inside` run in there
-    schema      what the sandbox says of a function's parameters, checked, pure
-    verdict     what the sandbox says of the tests, judged, pure
-    library     tools that outlive the process
-    adapter     functions of packages as drafts, pure
-    porting     tools as files
-    forge       all of it as one: `ToolForge`
+    stages      the stages of a tool, pure
+    tool        the values: `Draft` is what is asked for, `Tool` what is kept; checks of drafts
+    source      reads Python source without running it, pure
+    workshop    makes a tool in a fresh sandbox; `load_inside` and `tests_inside` run in there
+    schema      checks the parameters' schema that comes from the sandbox, pure
+    verdict     judges the test report that comes from the sandbox, pure
+    library     keeps tools on disk
+    adapter     makes drafts of functions of packages, pure
+    porting     writes tools to files, and reads them as drafts
+    forge       `ToolForge`, which has all of this
 
-How a tool gets into a notebook is `agent/tools/tool_cells.py`, and to a model `agent/middleware/forge_tools.py`.
+`agent/tools/tool_cells.py` puts tools into notebooks, `agent/middleware/forge_tools.py` offers them to the model.
 """
 
 from nbagent.forge.forge import ToolForge

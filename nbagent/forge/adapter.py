@@ -1,4 +1,4 @@
-"""Package adapters: a function of a package as a tool. Pure: the package itself is met in the sandbox only."""
+"""Adapters: tools that call a function of a package. Pure: the package is imported in the sandbox only."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def test_it_is_there():
 
 
 def drafts_of(requirement: str, functions: Sequence[str], *, description: str = "", tests: str = "") -> list[Draft]:
-    """Drafts of tools that wrap functions of a package; their tests look whether these are there.
+    """Drafts of tools that wrap functions of a package. By default, their tests only check that the functions exist.
 
     Args:
         requirement: The distribution, as `name` or `name>=version`.
-        functions: With their modules: `humanize.naturalsize`.
-        description: What they do; without it, where they come from.
-        tests: Better tests of theirs, where only one is wrapped: a pytest module that imports the tool by its name.
+        functions: The functions, with their modules: `humanize.naturalsize`.
+        description: What they do; by default, where they come from.
+        tests: For a single function, a pytest module that imports the tool by its name.
 
     Raises:
-        ForgeError: The distribution or a function is not named as these are.
+        ForgeError: The name of the distribution or of a function is malformed.
     """
     try:
         package = parse(requirement).name

@@ -22,7 +22,7 @@ from nbagent.sandbox.spec import SandboxSpec
 
 
 class ToolForge:
-    r"""Makes tools, and knows those that there are; no session is needed.
+    r"""Makes tools and manages the library; no session is needed.
 
         forge = ToolForge()
         tool = await forge.create(
@@ -32,19 +32,19 @@ class ToolForge:
             tests="from word_count import word_count\n\ndef test_words():\n    assert word_count('a b') == 2\n",
         )
 
-    That a tool is *active* means that it was loaded, and that its own tests called it and passed, in a fresh sandbox
-    with exactly the packages that are kept with it. It does not mean that the tool is right, or harmless: who writes
-    its code writes its tests too, and code that is tested can lie to the tests that run beside it. What protects from
-    a tool is that it runs in a sandbox only, at the trust level of whoever uses it.
+    An *active* tool was loaded in a fresh sandbox with exactly the packages that are kept with it, and its own tests
+    called it and passed. That does not mean that the tool is right or harmless: its author wrote the tests too, and
+    code under test can cheat tests that run in its process. Protection comes from the sandbox: a tool runs nowhere
+    else, and at the trust level of its user.
 
     Args:
-        root: The folder of all that nbagent remembers; that of the settings by default.
-        engine: What isolates the sandboxes, or its name; the best that works here by default.
-        spec: What the sandboxes are to be; by the settings by default.
-        notify: Gets a `ToolStage` for each stage of each tool.
-        confirm: Called with what is about to be installed for a tool; it raises `InstallRefused` to keep it out.
-        exceed: Called with names beyond the allowance; it raises `InstallRefused` unless a person allows them.
-        allowance: What tools may ask the package index for in all; one of its own by default.
+        root: The folder of all state; that of the settings by default.
+        engine: The engine of the sandboxes, or its name; the best that works here by default.
+        spec: The sandboxes' spec; by the settings by default.
+        notify: Called with a `ToolStage` for each stage of each tool.
+        confirm: Called with a tool's packages before they are installed; may raise `InstallRefused`.
+        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
+        allowance: Bounds what tools may ask the package index for; a new one by default.
 
     Raises:
         ForgeError: The engine isolates nothing.
@@ -78,15 +78,15 @@ class ToolForge:
         """Make a tool, or a new version of one, and put it into the library.
 
         Args:
-            name: Of the tool, and of its function.
+            name: The name of the tool and of its function.
             description: What it does.
             code: A module with that function, whose parameters have type hints.
             tests: A pytest module that imports it: `from NAME import NAME`.
             dependencies: Distributions that it needs, as `name` or `name>=version`.
 
         Raises:
-            ForgeError: It is no tool, its dependencies can't be had, or it did not pass its tests; nothing is kept.
-            SandboxError: The sandbox can't be had.
+            ForgeError: The draft is malformed, a dependency can't be installed, or a test failed; nothing is kept.
+            SandboxError: The sandbox can't be started.
             StoreError: The library can't be read or written.
         """
         draft = Draft(name=name, description=description, code=code, tests=tests, dependencies=tuple(dependencies))
@@ -95,24 +95,24 @@ class ToolForge:
     async def pypi_install(
         self, requirement: str, functions: Sequence[str], *, description: str = "", tests: str = ""
     ) -> tuple[Tool, ...]:
-        """Make an adapter for each of some functions of a package: a tool that calls it.
+        """Make tools that call functions of a package.
 
         Args:
             requirement: The distribution, as `name` or `name>=version`.
-            functions: With their modules: `humanize.naturalsize`.
-            description: What they do; without it, where they come from.
-            tests: Tests of the one function that is wrapped; without them it is only seen that it is there.
+            functions: The functions, with their modules: `humanize.naturalsize`.
+            description: What they do; by default, where they come from.
+            tests: Tests of a single function; by default it is only checked that the functions exist.
 
         Raises:
-            ForgeError: As for `create`; the functions before the one that failed are kept.
-            SandboxError: The sandbox can't be had.
+            ForgeError: As for `create`; tools made before the failure are kept.
+            SandboxError: The sandbox can't be started.
             StoreError: The library can't be read or written.
         """
         drafts = adapter.drafts_of(requirement, functions, description=description, tests=tests)
         return tuple([await self.make(draft) for draft in drafts])
 
     async def make(self, draft: Draft) -> Tool:
-        """Make what a draft asks for; see `create`."""
+        """Make a tool of a draft; see `create`."""
         async with self._making:
             workshop = await self._workshop()
             progress = workshop.begin(draft, version=await asyncio.to_thread(self._library.next_version, draft.name))
@@ -121,7 +121,7 @@ class ToolForge:
             return tool
 
     async def _keep(self, tool: Tool, progress: Progress) -> None:
-        """Put a tool into the library. What is told is what came of it, also where it was too late to stop that."""
+        """Put a tool into the library. Its stage is an event also if the caller was cancelled too late to stop that."""
         adding = asyncio.get_running_loop().run_in_executor(None, self._library.add, tool)
         try:
             await asyncio.shield(adding)
@@ -153,25 +153,25 @@ class ToolForge:
     # -- the library --------------------------------------------------------------------------------------------
 
     async def list(self) -> Sequence[Listed]:
-        """The tools that there are, those that were used last first.
+        """The tools in the library, the last used first.
 
         Raises:
             StoreError: The library can't be read.
-            ForgeError: Somebody else may have written it.
+            ForgeError: Another user could have written it.
         """
         return await asyncio.to_thread(self._library.listed)
 
     async def get(self, name: str, *, version: int | None = None) -> Tool:
-        """A tool, in its newest version or another one that is kept.
+        """A tool of the library, by default in its newest version.
 
         Raises:
-            ForgeError: There is none, or it is not what was put into the library.
+            ForgeError: There is none, or its file was changed.
             StoreError: The library can't be read.
         """
         return await asyncio.to_thread(self._library.load, name, version=version)
 
     async def used(self, name: str) -> None:
-        """Remember that a tool was used now.
+        """Note that a tool is used now.
 
         Raises:
             StoreError: The library can't be written.
@@ -190,21 +190,21 @@ class ToolForge:
         self._notify(ToolStage(tool=name, version=entry.version, stage="dormant"))
 
     async def export(self, name: str, to: str | Path, *, version: int | None = None) -> Path:
-        """Write a tool into a new folder, or a zip archive if the name ends so; returns where it is.
+        """Write a tool into a new folder, or a zip archive if the name ends in `.zip`; returns its path.
 
         Raises:
             ForgeError: There is no such tool.
-            StoreError: It can't be written, or there is something already.
+            StoreError: It can't be written, or the path exists.
         """
         tool = await self.get(name, version=version)
         return await asyncio.to_thread(porting.export, tool, Path(to).expanduser())
 
     async def add(self, path: str | Path) -> Tool:
-        """Make a tool from what was exported, or from NAME.py with test_NAME.py beside it; it is tested anew.
+        """Make a tool of an export, or of NAME.py with test_NAME.py beside it; it is tested anew.
 
         Raises:
-            ForgeError: As for `create`, or there is no tool in it.
-            SandboxError: The sandbox can't be had.
+            ForgeError: As for `create`, or the path has no tool.
+            SandboxError: The sandbox can't be started.
             StoreError: The library can't be read or written.
         """
         return await self.make(await asyncio.to_thread(porting.draft_of, Path(path).expanduser()))
@@ -220,11 +220,11 @@ class ToolForge:
             try:
                 await self.remove(name, reason=f"It was not used for {max_age / 86400:g} days.")
             except ForgeError:
-                continue  # somebody else was quicker
+                continue  # another process has removed it
             gone.append(name)
         return gone
 
 
 def _usual() -> SandboxSpec:
-    """A sandbox as the settings have it."""
+    """The sandboxes' spec by the settings."""
     return SandboxSpec.of(settings.load())

@@ -1,10 +1,10 @@
 """The library of tools on this machine: a folder of this person's, and an index of what is in it.
 
-    STATE/tools/index.json          what there is, with the hash of each file
-    STATE/tools/NAME/VERSION.json   a tool, whole
+    STATE/tools/index.json          the tools, with the hash of each file
+    STATE/tools/NAME/VERSION.json   a tool
 
-The index is written whole or not at all, after the files that it names. A tool whose file isn't what the index says, or
-that somebody else could have written, is refused: what was tested is what is used.
+The index is written atomically, after the files that it names. A tool whose hash is wrong, or whose file another user
+could have written, is refused, so that what was tested is what is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nbagent.store import cannot_write, write_atomically
 MAX_FILE = 2 * 1024 * 1024
 """Bytes of a tool's file, and of the index."""
 KEPT = 10
-"""Versions of one tool."""
+"""Versions of each tool that are kept."""
 FORMAT = 1
 
 
@@ -41,7 +41,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         description: What it does.
         versions: The SHA-256 of each version's file.
         made: When the newest version was made, in seconds since the epoch.
-        used: When it was last loaded or called; when it was made, if never.
+        used: When it was last loaded or called, else when it was made.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> int:
-        """The newest, which is the one in use."""
+        """The newest version."""
         return max(self.versions)
 
 
@@ -62,10 +62,10 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Library:
-    """The tools of one person, by name. Processes take turns.
+    """The tools of one person, by name. A lock keeps processes apart.
 
     Args:
-        root: The folder of all that nbagent remembers, see `store.state_root`.
+        root: The folder of all state, see `store.state_root`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -73,23 +73,23 @@ class Library:
         self._path = self.folder / "index.json"
 
     def listed(self) -> list[Listed]:
-        """All tools, those that were used last first.
+        """All tools, the last used first.
 
         Raises:
             StoreError: The index can't be read.
-            ForgeError: Somebody else may have written it.
+            ForgeError: Another user could have written it.
         """
         return sorted(self._index().tools.values(), key=lambda each: (-each.used, each.name))
 
     def load(self, name: str, *, version: int | None = None) -> Tool:
-        """A tool, in its newest version or another one.
+        """Read a tool, by default in its newest version.
 
         Raises:
-            ForgeError: There is none, or its file is not what was put into the library.
+            ForgeError: There is none, or its file was changed.
             StoreError: The index can't be read.
         """
         entry = self._entry(self._index(), name)
-        tools.check_name(name)  # another Python, or another nbagent, may have given it a meaning since
+        tools.check_name(name)  # another version of Python or nbagent may have reserved it since
         number = entry.version if version is None else version
         if number not in entry.versions:
             raise ForgeError(f"The tool {name} has no version {number}.", mend=f"There are: {_numbers(entry)}.")
@@ -109,7 +109,7 @@ class Library:
         return found
 
     def next_version(self, name: str) -> int:
-        """The number that the next version of a tool gets."""
+        """The number of the next version of a tool."""
         entry = self._index().tools.get(name)
         return entry.version + 1 if entry else 1
 
@@ -141,7 +141,7 @@ class Library:
                 self._file(tool.name, number).unlink(missing_ok=True)
 
     def touch(self, name: str) -> None:
-        """Remember that a tool was used now; one that is gone is none to remember."""
+        """Note that a tool is used now; nothing happens if it is gone."""
         with self._writing() as index:
             if entry := index.tools.get(name):
                 self._save({**index.tools, name: msgspec.structs.replace(entry, used=time.time())})
@@ -180,20 +180,20 @@ class Library:
         except (OSError, msgspec.DecodeError) as error:
             raise StoreError(f"The tools' index {self._path} can't be read: {error}.", mend="Remove it.") from None
         for name, entry in index.tools.items():
-            tools.check_form(name)  # it becomes a path, and Python in a cell
+            tools.check_form(name)  # it becomes a path, and code in a cell
             if entry.name != name or not entry.versions:
                 raise StoreError(f"The tools' index {self._path} is wrong about {name}.", mend="Remove it.")
         return index
 
     def _save(self, entries: dict[str, Listed]) -> None:
         data = msgspec.json.format(msgspec.json.encode(_Index(tools=entries)))
-        if len(data) > MAX_FILE:  # it would not be read again
+        if len(data) > MAX_FILE:  # `_read` would refuse it
             raise StoreError("The library of tools is full.", mend="Remove some: nbagent tools clean, or tools remove.")
         write_atomically(self._path, data, mode=PRIVATE)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[_Index]:
-        """The index, while nobody else writes it."""
+        """The index, locked against other processes; it is written at the end."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = (self.folder / "lock").open("w")
@@ -209,10 +209,10 @@ def _numbers(entry: Listed) -> str:
 
 
 def _read(path: Path) -> bytes:
-    """A plain file of this person's own.
+    """Read a plain file that only this person could have written.
 
     Raises:
-        ForgeError: Somebody else could have written it.
+        ForgeError: Another user could have written it.
         OSError: It can't be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

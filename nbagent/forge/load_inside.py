@@ -1,6 +1,6 @@
-"""Runs inside of the forge's sandbox: writes a tool and its tests down, loads it, and tells what its function takes.
+"""Runs inside of the forge's sandbox: writes a tool and its tests to files, imports it, and describes its function.
 
-`load(…)` gives JSON: `{"schema", "doc", "is_async"}`, or `{"problem"}`.
+`load(…)` returns JSON: `{"schema", "doc", "is_async"}`, or `{"problem"}`.
 """
 
 import collections.abc
@@ -31,10 +31,10 @@ def load(name: str, code: str, tests: str, lenient: bool) -> str:
     """Load a tool.
 
     Args:
-        name: Of the tool.
+        name: The tool's name.
         code: Its module.
-        tests: Of the tool.
-        lenient: Whether what has no hint, or another one, takes any value; else it is refused.
+        tests: Its tests.
+        lenient: Whether a parameter without a known type hint takes any value; otherwise it is refused.
     """
     if name in sys.modules or importlib.util.find_spec(name) is not None:
         return json.dumps({"problem": f"There is a module {name} already: give the tool another name."})
@@ -50,7 +50,7 @@ def load(name: str, code: str, tests: str, lenient: bool) -> str:
             raise UnfitError(f"{name} is no function.")
         return json.dumps(described(function, lenient))
     except (KeyboardInterrupt, ModuleNotFoundError):
-        # The first is the limit on time; the second has the module installed, and all of this runs again.
+        # KeyboardInterrupt is the time limit. After ModuleNotFoundError the module is installed, and this runs again.
         sys.path.remove(folder)
         raise
     except UnfitError as unfit:
@@ -59,11 +59,11 @@ def load(name: str, code: str, tests: str, lenient: bool) -> str:
         shown = "".join(traceback.format_exception(error)[-5:])[-4000:]
         return json.dumps({"problem": f"The code can't be loaded: {type(error).__name__}", "output": shown})
     finally:
-        sys.modules.pop(name, None)  # so that a second try loads it anew, and the tests what they import
+        sys.modules.pop(name, None)  # so that a second attempt, and the tests, import it anew
 
 
 def described(function: Callable[..., Any], lenient: bool) -> dict[str, Any]:
-    """What a function takes, and says of itself."""
+    """A function's parameters as a schema, and its docstring."""
     try:
         signature = inspect.signature(function, eval_str=True)
     except Exception as error:
@@ -133,7 +133,7 @@ def of_type(hint: Any, depth: int = 0) -> dict[str, Any]:
 
 
 def is_json(value: Any) -> bool:
-    """Whether JSON can hold a value as it is."""
+    """Whether a value has the same form in JSON."""
     try:
         return len(json.dumps(value, allow_nan=False)) < 2000 and json.loads(json.dumps(value)) == value
     except Exception:

@@ -1,10 +1,6 @@
-"""Tools as files that people pass on: written for others, and read as drafts, which are tested anew here.
+"""Tools as files for other people: `NAME.py` has the tool, `test_NAME.py` its tests, `tool.json` what is known of it.
 
-    NAME.py         the tool
-    test_NAME.py    its tests
-    tool.json       what is known of it
-
-Nothing that a file says of itself is believed: whoever adds a tool has it made again, in a sandbox of their own.
+They are read as drafts, so a tool that is added is made and tested anew; nothing in a file is believed.
 """
 
 from __future__ import annotations
@@ -31,14 +27,14 @@ ABOUT = "tool.json"
 _UNREADABLE = (
     OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
 )  # fmt: skip
-"""What reading a stranger's files raises: a RuntimeError is of an archive with a password, what follows of damage."""
+"""What reading somebody's files may raise: RuntimeError for an archive with a password, the last ones for damage."""
 
 
 def export(tool: Tool, to: Path) -> Path:
-    """Write a tool into a new folder, or a zip archive if the name ends so; returns where it is.
+    """Write a tool into a new folder, or a zip archive if the name ends in `.zip`; returns its path.
 
     Raises:
-        StoreError: It can't be written, or there is something already.
+        StoreError: It can't be written, or the path exists.
     """
     about = msgspec.to_builtins(tool)
     files = {f"{tool.name}.py": about.pop("code"), f"test_{tool.name}.py": about.pop("tests")}
@@ -66,10 +62,10 @@ def _packed(files: Mapping[str, str]) -> bytes:
 
 
 def draft_of(path: Path) -> Draft:
-    """A draft from an exported folder or zip archive, or from NAME.py with test_NAME.py beside it.
+    """Read a draft from an exported folder or zip archive, or from NAME.py with test_NAME.py beside it.
 
     Raises:
-        ForgeError: It is none of these, or too much.
+        ForgeError: It is none of these, or too large.
     """
     try:
         if path.suffix == ".py":
@@ -90,7 +86,7 @@ def draft_of(path: Path) -> Draft:
 def _of_files(read: Callable[[str], str]) -> Draft:
     about = parse(read(ABOUT), dict[str, Any], limit=MAX_SOURCE)
     name = about["name"]
-    check_name(name)  # before it is a part of a file's name
+    check_name(name)  # before it becomes part of a path
     code, dependencies = read(f"{name}.py"), _strings(about.get("dependencies", []))
     return Draft(
         name=name,
@@ -103,7 +99,7 @@ def _of_files(read: Callable[[str], str]) -> Draft:
 
 
 def _adapts(path: str, code: str, dependencies: tuple[str, ...]) -> str:
-    """The function that a tool wraps, if its code does no more than that: less is asked of such a tool's tests."""
+    """The function that an adapter wraps, if the code is an adapter's: less is required of an adapter's tests."""
     if not path or not dependencies:
         return ""
     return path if adapter.drafts_of(dependencies[0], [path])[0].code == code else ""
@@ -129,7 +125,7 @@ def _strings(found: Any) -> tuple[str, ...]:
 
 
 def _bounded(path: Path) -> str:
-    if not path.is_file():  # a pipe would never end
+    if not path.is_file():  # reading a pipe would never end
         raise OSError(f"there is no file {path.name}")
     with path.open("rb") as file:
         return _text(file.read(MAX_SOURCE + 1), path.name)

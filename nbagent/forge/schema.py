@@ -1,4 +1,4 @@
-"""A tool's schema, as the sandbox tells it, checked: only what nbagent itself would write. Pure."""
+"""Checks a tool's schema that comes from the sandbox: it must be one that `load_inside` could have written. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "
 
 
 def checked(found: Any) -> dict[str, Any]:
-    """The schema, as a new value.
+    """Check a schema; returned as a new value.
 
     Raises:
-        ForgeError: It isn't one of a tool's.
+        ForgeError: It is no tool's schema.
     """
     try:
         if len(json.dumps(found)) > MAX_BYTES:
@@ -65,5 +65,5 @@ def _part(part: Any, depth: int) -> dict[str, Any]:
             case _:
                 raise ValueError(key)
     if made.get("type") == "array":
-        made.setdefault("items", {})  # OpenAI refuses the whole request for a list without
+        made.setdefault("items", {})  # OpenAI refuses a request with an array that has none
     return made

@@ -1,4 +1,4 @@
-"""What can be told of Python source by reading it; none of it is run. Pure."""
+"""Reads Python source without running it. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import warnings
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python's parser raises, for hostile source too."""
+"""What Python's parser may raise, for hostile source too."""
 
 
 def problem(text: str) -> str:
-    """Why it is no Python, as a clause; empty if it is."""
+    """Why a text is no Python, as a clause; empty if it is."""
     try:
         _parse(text)
     except SyntaxError as error:
@@ -22,7 +22,7 @@ def problem(text: str) -> str:
 
 
 def defines(text: str, name: str) -> bool:
-    """Whether a module has a function of that name at its top level."""
+    """Whether a module defines a function of that name at its top level."""
     return any(isinstance(each, _Function) and each.name == name for each in _parse(text).body)
 
 
@@ -37,7 +37,7 @@ def imports(text: str, name: str) -> bool:
 
 
 def tests_in(text: str) -> frozenset[str]:
-    """The tests that pytest must find in a module at least: `test_x`, and `TestIt.test_x` for those of a class."""
+    """The tests that pytest must find in a module: `test_x`, and `TestIt.test_x` for those of a class."""
     found: set[str] = set()
     for node in _parse(text).body:
         if isinstance(node, _Function):
@@ -48,11 +48,11 @@ def tests_in(text: str) -> frozenset[str]:
 
 
 def binds(text: str, name: str) -> bool:
-    """Whether code gives a name a meaning, anywhere in it; what has the name and can't be read here may do so."""
+    """Whether code binds a name, anywhere in it. Code that can't be parsed may do so if it contains the name."""
     if name not in text:
         return False
     if problem(text):
-        return True  # with a magic in it, for example, which IPython reads
+        return True  # such as a cell with a magic
     for node in ast.walk(_parse(text)):
         match node:
             case ast.Name(id=found, ctx=ast.Store() | ast.Del()):
@@ -82,5 +82,5 @@ def summary(text: str, name: str) -> str:
 
 def _parse(text: str) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an odd escape in a string is the tool's affair
+        warnings.simplefilter("ignore")  # such as of an invalid escape in a string
         return ast.parse(text)

@@ -10,20 +10,20 @@ import enum
 
 
 class Stage(enum.StrEnum):
-    """Where a tool is in its life."""
+    """A stage of a tool."""
 
     DORMANT = "dormant"
-    """There is no sandbox, and no tool."""
+    """There is neither a sandbox nor a tool."""
     CREATING = "creating"
     """A fresh sandbox is started."""
     INSTALLING = "installing"
-    """What the tool depends on is installed for it."""
+    """The tool's dependencies are installed."""
     TESTING = "testing"
-    """The tool is loaded in there, and its tests run."""
+    """The tool is imported in the sandbox, and its tests run."""
     ACTIVE = "active"
-    """It passed, is in the library, and can be used."""
+    """The tests passed, and the tool is in the library."""
     CLEANUP = "cleanup"
-    """It failed, or was removed: nothing of it is kept."""
+    """The tool failed or was removed; nothing of it is kept."""
 
 
 _NEXT: dict[Stage, frozenset[Stage]] = {
@@ -37,10 +37,10 @@ _NEXT: dict[Stage, frozenset[Stage]] = {
 
 
 def advance(now: Stage, then: Stage) -> Stage:
-    """The next stage.
+    """Check that a stage may follow another; returns it.
 
     Raises:
-        ValueError: It can't follow.
+        ValueError: It may not.
     """
     if then not in _NEXT[now]:
         raise ValueError(f"{then} can't follow {now}")

@@ -1,7 +1,7 @@
-"""Runs inside of the forge's sandbox, behind `load_inside.py`: runs a tool's tests, and tells what came of them.
+"""Runs inside of the forge's sandbox, after `load_inside.py`: runs a tool's tests and reports the results.
 
-`run_tests(…)` gives JSON: `{"nonce", "code", "outcomes", "calls"}`. Pytest runs in a thread, since the main thread of a
-kernel has an event loop, in which tests couldn't start theirs; what it prints is the cell's output.
+`run_tests(…)` returns JSON: `{"nonce", "code", "outcomes", "calls"}`. pytest runs in a thread, since the main thread of
+a kernel has a running event loop, and tests may start their own. Its output is the cell's.
 """
 
 import functools
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def run_tests(name: str, nonce: str) -> str:
-    """Run the tests of a tool that `load` has written down."""
+    """Run the tests that `load` has written to a file."""
     import pytest
 
     folder = sys.path[0]
@@ -37,7 +37,7 @@ def run_tests(name: str, nonce: str) -> str:
 
 
 class Watch:
-    """A plugin of pytest's that counts calls of the tool, and keeps what became of each test."""
+    """A pytest plugin that counts calls of the tool, and keeps the result of each test."""
 
     def __init__(self, name: str) -> None:
         self.outcomes: dict[str, str] = {}
@@ -54,7 +54,7 @@ class Watch:
         return counted
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep the worst of what a test's parts and cases came to."""
+        """Keep the worst result of a test's phases and cases."""
         name = ".".join(part.partition("[")[0] for part in report.nodeid.split("::")[1:])
         if report.when == "call" or report.outcome != "passed":
             worst = {self.outcomes.get(name), report.outcome}

@@ -1,6 +1,6 @@
-"""A tool as a value: as it is asked for (`Draft`), and as it is kept once it has passed its tests (`Tool`).
+"""A tool as a value: `Draft` is what is asked for, `Tool` is what is kept once its tests passed.
 
-A tool is one function in a module of the same name. Nothing here runs, imports or compiles any of its code.
+A tool is a function in a module of the same name. Nothing here runs, imports or compiles its code.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from nbagent.packages.wheels import KERNEL_MODULES
 MAX_SOURCE = 100_000
 """Bytes of the code, and of the tests."""
 MAX_DESCRIPTION = 1000
-"""Characters."""
+"""Characters of a description."""
 MAX_DEPENDENCIES = 20
 RESERVED = frozenset(
     "python install sandbox_exec sandbox_write_file sandbox_edit_file create_tool wrap_package".split()
 )
-"""Names of tools that the model has anyway."""
+"""Names of the model's own tools."""
 
 _NAME = re.compile(r"[a-z](?:_?[a-z0-9]){1,47}")
 FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,8}", re.ASCII)
-"""A function with its module."""
-# What no Python source can hold: NUL, and half of a surrogate pair.
+"""The dotted name of a function with its module."""
+# Characters that Python source can't have: NUL and lone surrogates.
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -41,9 +41,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that is asked for.
 
     Attributes:
-        name: Of the tool, of its function, and of its module.
-        description: What it does, for whoever chooses among tools.
-        code: The module: a function of that name with type hints, and whatever it needs.
+        name: The name of the tool, its function and its module.
+        description: What it does, for a model or a person that chooses among tools.
+        code: The module, with a function of that name that has type hints.
         tests: A pytest module that imports the tool by its name.
         dependencies: Distributions that it needs, as `name` or `name>=version`.
         adapts: For an adapter, the function of a package that it wraps, such as `humanize.naturalsize`.
@@ -62,13 +62,13 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: As in the draft.
-        version: From 1; each time it is made anew, one more.
+        version: From 1, one more each time that it is made anew.
         description: As in the draft.
         code: As in the draft.
         tests: As in the draft.
-        dependencies: As in the draft, and what it imported beyond that.
+        dependencies: As in the draft, and distributions that were installed since it imports them.
         adapts: As in the draft.
-        packages: What was installed for it when it was tested, its dependencies' own included.
+        packages: All packages that were installed for its tests, indirect dependencies included.
         schema: Its parameters as JSON Schema, from its type hints.
         doc: The first paragraph of its docstring.
         is_async: Whether it is awaited.
@@ -94,7 +94,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pins(self) -> list[str]:
-        """Its packages in exactly the versions that it was tested with."""
+        """Its packages with the versions that it was tested with."""
         return [f"{each.name}=={each.version}" for each in self.packages]
 
 
@@ -104,21 +104,21 @@ def encode(tool: Tool) -> bytes:
 
 
 def decode(data: bytes) -> Tool:
-    """A tool from its JSON.
+    """Read a tool from JSON.
 
     Raises:
-        msgspec.DecodeError: It is none.
+        msgspec.DecodeError: It is malformed.
     """
     return msgspec.json.decode(data, type=Tool)
 
 
 def digest(data: bytes) -> str:
-    """The hash by which the library knows a tool again."""
+    """The hash that the library keeps of a tool's file."""
     return hashlib.sha256(data).hexdigest()
 
 
 def check(draft: Draft) -> None:
-    """Complain of a draft that can't become a tool, before anything is started for it.
+    """Check a draft, before a sandbox is started for it.
 
     Raises:
         ForgeError: The name, the sources, the description or a dependency is wrong.
@@ -150,10 +150,10 @@ def check(draft: Draft) -> None:
 
 
 def check_name(name: str) -> None:
-    """Complain of a name that no tool can have.
+    """Check the name of a tool.
 
     Raises:
-        ForgeError: It is no plain name, or has a meaning already.
+        ForgeError: It is malformed or reserved.
     """
     check_form(name)
     taken = keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
@@ -162,10 +162,10 @@ def check_name(name: str) -> None:
 
 
 def check_form(name: str) -> None:
-    """Complain of what is no plain name.
+    """Check the form of a name.
 
     Raises:
-        ForgeError: It isn't one.
+        ForgeError: It is malformed.
     """
     if not _NAME.fullmatch(name):
         raise ForgeError(

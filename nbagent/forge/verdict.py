@@ -1,7 +1,7 @@
-"""What a run of a tool's tests amounts to. Pure: what the sandbox says in, a sentence or nothing out.
+"""Judges the report of a tool's tests that comes from the sandbox. Pure.
 
-Whatever comes from inside may be a lie: the tool under test shares its process with pytest. So what is asked for is
-more than an exit code, and none of it is proof. See `ToolForge` on what a tool that passed is, and is not.
+The report may be a lie, since the tool under test shares its process with pytest. So more is required than an exit
+code, and none of it is proof. `ToolForge` says what it means that a tool passed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 from nbagent.text import one_line
 
 NAMED = 3
-"""Tests that a sentence names."""
+"""Tests that an error names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What the sandbox says of a run.
+    """The report of a run.
 
     Attributes:
-        code: Pytest's exit code.
-        outcomes: By test, as `source.tests_in` names them: `passed`, `failed` or `skipped`; the worst of its cases.
+        code: pytest's exit code.
+        outcomes: By test, named as by `source.tests_in`: `passed`, `failed` or `skipped`, the worst of its cases.
         calls: How often the tests called the tool.
     """
 
@@ -37,7 +37,7 @@ class Report:
 
 
 def report_of(found: Any, *, nonce: str) -> Report | None:
-    """A report, if what came from the sandbox is one and has this run's nonce."""
+    """Read a report; None if it is malformed or lacks this run's nonce."""
     if not isinstance(found, dict) or found.get("nonce") != nonce:
         return None
     code, calls, outcomes = found.get("code"), found.get("calls"), found.get("outcomes")
@@ -51,9 +51,9 @@ def why_not(report: Report | None, *, expected: Iterable[str], smoke: bool = Fal
     """Why a tool has not passed, as a sentence; empty if it has.
 
     Args:
-        report: What the sandbox says; None if it said nothing.
-        expected: The tests that stand in the source.
-        smoke: Whether the tests only look whether the function is there, as those of adapters may.
+        report: The report; None if there is none.
+        expected: The tests in the source.
+        smoke: Whether the tests need not call the tool, as those of adapters.
     """
     if report is None:
         return "The tests ended without a report: something ended pytest, or spoke in its place."

@@ -1,7 +1,7 @@
-"""Makes a tool: a fresh sandbox, its dependencies, its tests, a verdict; and nothing left of a tool that failed.
+"""Makes a tool in a fresh sandbox: installs its dependencies, runs its tests, and judges them.
 
-The code is loaded and tested inside only. The host reads it (`source.py`), and takes what the sandbox says of it for
-what it is: the word of the tool's own process.
+The code is imported and run in the sandbox only. The host reads it (`source.py`). Whatever the sandbox reports of the
+tool comes from the tool's own process, and is checked as untrusted.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from nbagent.sandbox.untrusted import UnreadableError, parse
 from nbagent.text import cut, ends, legible, one_line
 
 PYTEST = "pytest>=8,<10"
-"""What runs the tests: installed for every tool, and part of none."""
+"""pytest, which is installed for every tool's tests, but is no dependency of the tool."""
 MAX_VALUE = 1024 * 1024
-"""Bytes of what a function of ours returned inside: a schema, or the names of ten thousand tests."""
+"""Bytes of a result from the sandbox: a schema, or the names of ten thousand tests."""
 OUTPUT = 6000
-"""Characters of what the tests printed that are told of a failure."""
+"""Characters of the tests' output that an error has."""
 
 _HERE = Path(__file__).parent
 
 
 @dataclass
 class Progress:
-    """Where the making of one tool is; each stage becomes an event.
+    """The stage of a tool that is being made; each new stage is an event.
 
     Args:
-        draft: Of the tool.
-        version: That it is to have.
-        notify: Gets the events.
+        draft: The tool's draft.
+        version: The version that it is to have.
+        notify: Called with the events.
     """
 
     draft: Draft
@@ -62,7 +62,7 @@ class Progress:
         """Go on to the next stage.
 
         Args:
-            stage: It.
+            stage: The next stage.
             what: Further fields of the event.
         """
         self.stage = advance(self.stage, stage)
@@ -75,15 +75,15 @@ class Workshop:
     """Makes tools, each in a sandbox of its own.
 
     Args:
-        engine: What isolates it.
-        spec: What the sandboxes are to be; they see no data, and end with this process.
-        notify: Gets the events.
-        confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
-        exceed: Called with names beyond the allowance; it raises `InstallRefused` unless a person allows them.
-        allowance: What tools may ask the package index for in all; by default each for itself.
+        engine: The engine of the sandboxes.
+        spec: Their spec; they see no data, and end with this process.
+        notify: Called with the events.
+        confirm: Called with packages before they are installed; may raise `InstallRefused`.
+        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
+        allowance: Bounds what all tools may ask the package index for; by default each has its own.
 
     Attributes:
-        spec: What the sandboxes are.
+        spec: The sandboxes' spec.
 
     Raises:
         ForgeError: The engine isolates nothing.
@@ -106,23 +106,23 @@ class Workshop:
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
 
     def begin(self, draft: Draft, *, version: int) -> Progress:
-        """What tells of a tool's stages.
+        """Check a draft; returns the progress to give to `make`.
 
         Raises:
-            ForgeError: It can be no tool.
+            ForgeError: The draft is malformed.
         """
         check(draft)
         return Progress(draft, version, self._notify)
 
     async def make(self, progress: Progress) -> Tool:
-        """Make the tool; it isn't in the library then, and so not active yet.
+        """Make the tool. It becomes active once the caller has put it into the library.
 
         Args:
             progress: What `begin` returned.
 
         Raises:
-            ForgeError: It is no tool, its dependencies can't be had, or it did not pass its tests.
-            SandboxError: The sandbox can't be had; the tool is not to blame.
+            ForgeError: The tool can't be loaded, a dependency can't be installed, or a test failed.
+            SandboxError: The sandbox failed, not the tool.
         """
         draft = progress.draft
         progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
@@ -142,13 +142,13 @@ class Workshop:
                 progress.enter(Stage.DORMANT)
 
     def _hear(self, event: Event) -> None:
-        """Tell what left for hosts and the index. What else is told of its kernel is no cell, and in the verdict."""
+        """Pass the kernel's events about hosts and the package index on; no others concern the session."""
         if isinstance(event, HostDecided | IndexAsked):
             self._notify(event)
 
 
 def isolating(engine: Engine) -> Engine:
-    """The engine, if tools can be made in it.
+    """Check that an engine isolates; returns it.
 
     Raises:
         ForgeError: It isolates nothing.
@@ -162,7 +162,7 @@ def isolating(engine: Engine) -> Engine:
 
 
 def _with_pytest(policy: InstallPolicy) -> InstallPolicy:
-    """The policy, by which pytest may be installed too: it is nbagent's wish, not that of the code under suspicion."""
+    """The policy with pytest allowed, which nbagent asks for and not the tool."""
     if policy.allow or policy.listed_only:
         return replace(policy, allow=policy.allow | {"pytest"})
     return policy
@@ -173,7 +173,7 @@ def _reason(error: BaseException) -> str:
 
 
 async def _install(kernel: Kernel, draft: Draft) -> list[Package]:
-    """Install what the tool depends on, and then what its tests need; returns the former."""
+    """Install the tool's dependencies, which are returned, and pytest."""
     try:
         packages = await kernel.install(list(draft.dependencies)) if draft.dependencies else []
         await kernel.install([PYTEST])
@@ -183,7 +183,7 @@ async def _install(kernel: Kernel, draft: Draft) -> list[Package]:
 
 
 async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, version: int) -> Tool:
-    """Load the tool and run its tests; returns it if it passed them."""
+    """Load the tool and run its tests; returns it if they passed."""
     found, added = await _loaded(kernel, draft)
     parameters = schema.checked(found.get("schema"))
     report = await _passed(kernel, draft)
@@ -207,7 +207,7 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
 
 
 async def _loaded(kernel: Kernel, draft: Draft) -> tuple[dict[str, Any], list[Package]]:
-    """What the sandbox says of the tool's function, and what was installed because its code imported it."""
+    """Load the tool; returns its function's description, and packages that were installed since it imports them."""
     arguments = (draft.name, draft.code, draft.tests, bool(draft.adapts))
     cell = await _ran(kernel, draft, "The code", "load_inside.py", "load", *arguments)
     found = _value(cell)
@@ -220,7 +220,7 @@ async def _loaded(kernel: Kernel, draft: Draft) -> tuple[dict[str, Any], list[Pa
 
 
 async def _passed(kernel: Kernel, draft: Draft) -> verdict.Report:
-    """What the sandbox says of the tests, if by that they have passed."""
+    """Run the tests; returns the report if they passed."""
     nonce = secrets.token_hex(16)
     cell = await _ran(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, nonce)
     report = verdict.report_of(_value(cell), nonce=nonce)
@@ -231,10 +231,10 @@ async def _passed(kernel: Kernel, draft: Draft) -> verdict.Report:
 
 
 async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: str, *arguments: Any) -> Cell:
-    """Run a function of a module of ours inside, where the tool's code can do to it what it likes.
+    """Run a function of nbagent's in the sandbox; the tool's code can interfere with it.
 
     Raises:
-        ForgeError: It did not come to its end.
+        ForgeError: It did not finish.
         SandboxError: The sandbox failed.
     """
     called = probe.shown(f"{function}({', '.join(map(repr, arguments))})")
@@ -244,14 +244,14 @@ async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: s
         return cell
     match cell.status:
         case "error":
-            # The reply is the tool's own word too: there may be no error in the outputs.
+            # The tool can forge the reply, so there may be no error in the outputs.
             last = next((each for each in reversed(cell.outputs) if each["output_type"] == "error"), {})
             told = f"{last.get('ename')}: {last.get('evalue')}"
             why = f"failed: {one_line(told)}. {cell.note}"
         case "timeout":
             why = f"did not end within {kernel.spec.trust.limits.timeout:g} s."
         case "died":
-            # Of what is lost with that sandbox, nobody has ever seen anything.
+            # The loss of this sandbox's state concerns nobody.
             why = f"took the kernel with it. {cell.note.replace(LOST, '')}"
         case _:
             why = "was stopped."
@@ -259,11 +259,11 @@ async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: s
 
 
 def _value(cell: Cell) -> Any:
-    """What the function returned, if the cell ends with it; untrusted."""
+    """The function's result, untrusted; None if the cell's output doesn't end with it."""
     for output in reversed(cell.outputs):
         if output["output_type"] == "execute_result":
             try:
-                # Half of a surrogate pair is what neither a file nor a provider takes.
+                # Neither files nor providers take lone surrogates.
                 return clean(parse(str(output["data"].get(probe.MIME, "")), limit=MAX_VALUE))
             except UnreadableError:
                 return None

@@ -1,6 +1,6 @@
-"""How much a server may send, and what of it is seen before the SDK acts on it.
+"""Bounds what an MCP server may send, before the SDK reads it.
 
-A server may be broken or hostile: it may send without end, send what is no message, or ask for what it isn't given.
+A server may be broken or hostile: it may send without end, send lines that are no messages, or use refused requests.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from nbagent.compat import ReadStream
 
 FRAME_BYTES = 16 * 1024 * 1024
-"""Of one message. A page of images is smaller; what the model is shown is far less."""
+"""Bytes of one message. A page of images is smaller, and the model is shown far less."""
 BURST_BYTES = 64 * 1024 * 1024
 BYTES_A_SECOND = 1024 * 1024
 BURST_FRAMES = 2_000
-"""Each costs the SDK, and so every session of this process, about half a millisecond."""
+"""Messages at once. Each takes the SDK, and so every session of this process, about half a millisecond."""
 FRAMES_A_SECOND = 50
 MALFORMED = 100
-"""Lines that are no messages, such as those of a program that prints where its messages go; then it is no server."""
+"""Lines that are no messages, after which a program is no server; some servers print to their standard output."""
 
 ASKS = {
     "sampling/createMessage": "a reply of the model (sampling)",
     "elicitation/create": "an answer of the person (elicitation)",
     "roots/list": "the folders of the person (roots)",
 }
-"""What a server may ask of a client and isn't given, by method."""
+"""Requests of a server that are refused, by method."""
 
 
 class Meter:
-    """Counts what a server sends: it may send much at once, but not without end.
+    """Counts what a server sends, and allows bursts.
 
     Attributes:
-        why: Why the connection was cut, to follow the server's name in a sentence; empty while it is not.
+        why: Why the connection was cut, as a clause behind the server's name; empty while it is open.
         status: The last HTTP status that was an error, if there was one.
     """
 
@@ -56,7 +56,7 @@ class Meter:
         self._at = clock()
 
     def take(self, size: int = 0, *, frames: int = 0) -> bool:
-        """Count bytes or messages; whether they are still within the bounds."""
+        """Count bytes or messages; returns whether they are within the bounds."""
         now = self._clock()
         passed, self._at = now - self._at, now
         self._bytes = min(BURST_BYTES, self._bytes + passed * BYTES_A_SECOND) - size
@@ -68,29 +68,29 @@ class Meter:
         return not self.why
 
     def malformed(self) -> bool:
-        """Count what is no message; whether there were not too many."""
+        """Count a line that is no message; returns whether there were not too many."""
         self._malformed += 1
         if self._malformed >= MALFORMED:
             self.cut(f"sent {MALFORMED} lines that are no messages of the protocol")
         return not self.why
 
     def cut(self, why: str) -> None:
-        """Note why the connection ends; the first reason counts."""
+        """Note why the connection is cut; the first reason stays."""
         self.why = self.why or why
 
     def note(self, status: str) -> None:
-        """Remember the last refusal of an HTTP server, which the SDK doesn't tell."""
+        """Remember an HTTP error, which the SDK doesn't report."""
         self.status = status
 
 
 class Watched:
-    """What a transport reads, on its way to the SDK.
+    """A transport's stream of messages, counted on the way to the SDK.
 
     Args:
-        inner: The transport's own stream.
-        meter: Ends the stream once it says that it is enough.
-        asked: Called with a method of `ASKS` when the server uses one. The SDK refuses it.
-        ended: Is set when nothing more will come.
+        inner: The transport's stream.
+        meter: Counts; the stream ends when a bound is exceeded.
+        asked: Called when the server uses a method of `ASKS`, which the SDK refuses.
+        ended: Set when no more messages will come.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Watched:
 
     @property
     def last_context(self) -> Any:
-        """The SDK's own, of its streams that carry one."""
+        """The context of the last message, which some streams of the SDK have."""
         return getattr(self._inner, "last_context", None)
 
     def __aiter__(self) -> Watched:
@@ -129,7 +129,7 @@ class Watched:
         """The next message.
 
         Raises:
-            anyio.EndOfStream: There is none.
+            anyio.EndOfStream: There is no more.
         """
         try:
             return await self.__anext__()
@@ -151,7 +151,7 @@ class Watched:
         return None
 
     def _see(self, item: SessionMessage | Exception) -> bool:
-        """Count it and look at it; whether there may be more."""
+        """Count a message and look at it; returns whether the stream goes on."""
         if isinstance(item, Exception):
             return self._meter.malformed()
         message = item.message

@@ -1,9 +1,9 @@
-"""What a question needs, and what a tool is for, as capabilities such as `file:read`. Pure.
+"""Finds the capabilities, such as `file:read`, that a question needs and that a tool has, by their words. Pure.
 
 A capability follows from a verb and an object in one clause ("*read* the *file*"), or from a phrase ("look up online").
 Words are compared by their stems, so "reading" is "read". A negation holds to the end of its clause: "read the file but
-don't search the web" needs `file:read` and doesn't want `web:search`. The words are English; a question in another
-language needs nothing that could be found out here, and `select` says so.
+don't search the web" needs `file:read` and excludes `web:search`. The words are English; for a question in another
+language nothing is found, which `select` reports.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Rule:
 
     Attributes:
         capability: Its name.
-        verbs: What is done, by stems; any of them.
-        objects: What it is done to, by stems; any of them, in the same clause.
-        phrases: Words in a row that say it all.
-        alone: Words that say it all.
+        verbs: Stems of verbs, of which one must occur.
+        objects: Stems of objects, of which one must occur in the same clause.
+        phrases: Sequences of words that are enough by themselves.
+        alone: Words that are enough by themselves.
     """
 
     capability: str
@@ -51,8 +51,8 @@ class Needs:
     """What a question needs.
 
     Attributes:
-        wanted: In the order of the rules.
-        unwanted: What it forbids.
+        wanted: Capabilities, in the order of the rules.
+        unwanted: Capabilities that it excludes.
     """
 
     wanted: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Needs:
 
 
 def stem(word: str) -> str:
-    """A word without its ending, alike for all forms of it; no dictionary word in general."""
+    """The stem of a word, the same for all its forms; often no word of a dictionary."""
     word = word.removesuffix("'s")
     for ending, instead in _STEMS:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
@@ -72,29 +72,29 @@ def stem(word: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The stems of a text's words, in order; `snake_case` and `camelCase` are several words."""
+    """The stems of a text's words, in order; `snake_case` and `camelCase` are split."""
     return [stem(word) for word in _WORD.findall(_plain(_HUMPS.sub(" ", text)))]
 
 
 def needs_of(question: str) -> Needs:
-    """What a question needs, and what it forbids."""
+    """The capabilities that a question needs and excludes."""
     wanted: set[str] = set()
     unwanted: set[str] = set()
     for clause in _CLAUSE.split(_FILE.sub(" file ", _ADDRESS.sub(" webpage ", _plain(question)))):
         asked, forbidden = _split(words_of(clause))
         wanted.update(_matches(asked))
         if forbidden:
-            # What is forbidden may share its verb with what is asked for: "read the file, not the web page".
+            # An excluded object may share the verb of the clause: "read the file, not the web page".
             unwanted.update(_matches(forbidden) or _matches([*asked, *forbidden]) - _matches(asked))
     unwanted -= wanted
     return Needs(wanted=tuple(name for name in CAPABILITIES if name in wanted), unwanted=frozenset(unwanted))
 
 
 def capabilities_of(name: str, description: str) -> tuple[frozenset[str], frozenset[str]]:
-    """What a tool is for, by its name, and by the first sentence of its description where the name says nothing.
+    """The capabilities of a tool.
 
     Returns:
-        Capabilities that the name tells, and those that only the description does.
+        Those that follow from its name, and, if the name says nothing, from the first sentence of its description.
     """
     by_name = _matches(words_of(name))
     first = re.split(r"(?<=[.!?])\s|\n", description.strip(), maxsplit=1)[0]
@@ -102,12 +102,12 @@ def capabilities_of(name: str, description: str) -> tuple[frozenset[str], frozen
 
 
 def _plain(text: str) -> str:
-    """Text with one form for each sign, in lower case."""
+    """Text in lower case, with one form of each punctuation mark."""
     return unicodedata.normalize("NFKC", text).replace(_APOSTROPHE, "'").casefold()
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """A clause before its negation, and from there on."""
+    """Split a clause at its negation."""
     for at, word in enumerate(words):
         if word in _NEGATED and not (at + 1 < len(words) and words[at + 1] in _ONLY):
             return words[:at], words[at + 1 :]
@@ -221,7 +221,7 @@ RULES = (
     _rule("text:translate", "", "", alone="translate translation"),
     _rule("package:search", "search find look", "package library pypi npm crate dependency"),
 )
-"""All capabilities that are found out by words, each with what tells it. A person may name others in mcp.json."""
+"""The rules of all capabilities that are found by words. A person may name others in mcp.json."""
 CAPABILITIES = tuple(rule.capability for rule in RULES)
 VERBS = frozenset(verb for rule in RULES for verb in rule.verbs)
-"""Stems that say what is done and nothing of what it is done to."""
+"""Stems of all verbs."""

@@ -1,7 +1,7 @@
-"""What is known of a tool: a name that models take, cleaned words, a schema that providers take. Pure.
+"""Makes an MCP server's tool fit for a model: a valid name, cleaned text, a schema that providers take. Pure.
 
 All of it comes from the server and is untrusted. A tool that a provider would refuse is left out, with the reason: it
-would otherwise spoil every request of the conversation, not only its own calls.
+would make every request of the conversation fail, not only its own calls.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from nbagent.text import cut, legible
 MAX_NAME = 64
 """Characters of a tool's name; OpenAI's and Gemini's limit."""
 MAX_TOLD = 256
-"""Characters of a server's own name for a tool."""
+"""Characters of a server's name for a tool, as it is shown."""
 MAX_DESCRIPTION = 1024
-"""Characters; OpenAI's limit."""
+"""Characters of a description; OpenAI's limit."""
 MAX_SCHEMA = 16 * 1024
-"""Characters as JSON. It is sent with every request."""
+"""Characters of a schema as JSON, which is sent with every request."""
 MAX_DEPTH = 16
 DIVIDER = "__"
 
@@ -32,7 +32,7 @@ _COMBINERS = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 
 
 class Annotations(Protocol):
-    """What a tool says of its effects; only hints."""
+    """A tool's hints about its effects."""
 
     read_only_hint: bool | None
     destructive_hint: bool | None
@@ -54,7 +54,7 @@ class Listed(Protocol):
 
     @property
     def annotations(self) -> Annotations | None:
-        """Hints at its effects."""
+        """Hints about its effects."""
 
     @property
     def execution(self) -> Execution | None:
@@ -70,13 +70,13 @@ class McpTool:
         server: The person's name for its server.
         tool: What the server calls it.
         description: The server's words, cleaned and cut.
-        schema: Of its arguments, cleaned.
-        read_only: What it says of itself; None if nothing.
-        destructive: What it says of itself; None if nothing.
-        capabilities: What the person says that it is for; empty if they say nothing.
-        digest: Of everything that the server says of it, SHA-256 in hexadecimal.
-        changed: Whether that is not what it said when it was first seen, or last accepted.
-        latency_ms: How long its calls took lately; None if there were none.
+        schema: The schema of its arguments, cleaned.
+        read_only: The server's hint; None if there is none.
+        destructive: The server's hint; None if there is none.
+        capabilities: Those that the person gave it; empty if none.
+        digest: SHA-256, in hexadecimal, of everything that the server says of it.
+        changed: Whether the digest is another one than when the tool was first seen, or last accepted.
+        latency_ms: The running mean of its calls' times; None before the first.
     """
 
     name: str
@@ -93,7 +93,7 @@ class McpTool:
 
     @property
     def shown(self) -> str:
-        """What a person is shown who decides on a call: whose tool it is, and what it says of itself."""
+        """What a person is shown for an approval: the tool's server and description."""
         effect = {True: "It says that it only reads.", False: "It says that it changes things.", None: ""}
         parts = [
             f"{legible(self.tool)!r} of the MCP server {self.server!r}, which runs outside of the sandbox.",
@@ -106,16 +106,16 @@ class McpTool:
 
 
 class UnusableError(Exception):
-    """A tool that no model can be offered; says why."""
+    """A tool that can't be offered to a model; the message says why."""
 
 
 def describe(server: str, listed: Listed, *, capabilities: frozenset[str] = frozenset()) -> McpTool:
-    """A tool as it is offered to a model.
+    """Make a tool fit for a model.
 
     Args:
         server: The person's name for the server.
-        listed: What the server says.
-        capabilities: What the person says that it is for.
+        listed: The tool as the server lists it.
+        capabilities: Those that the person gave it.
 
     Raises:
         UnusableError: Its name or schema can't be offered, or it can't be called plainly.
@@ -140,11 +140,10 @@ def describe(server: str, listed: Listed, *, capabilities: frozenset[str] = froz
 
 
 def name_of(server: str, tool: str) -> str:
-    """`server__tool`, of the signs and the length that every provider takes.
+    """The name `server__tool`, with characters and a length that every provider takes.
 
-    A name that had to be altered ends with a digest of what it was, so that two don't become one. The server's part
-    never holds the divider, so no server can take a name of another's; and since every name holds it, none is
-    `python`, `install` or `sandbox_exec`.
+    An altered name ends with a digest of the original, so that names stay distinct. The server's part never contains
+    `__`, so no server can take another's name; and since every name contains it, none is `python` or `install`.
     """
     first = _FOREIGN.sub("_", server)
     first = re.sub(r"_{2,}", "_", first).strip("_-")[:24] or "server"
@@ -159,7 +158,7 @@ def name_of(server: str, tool: str) -> str:
 
 
 def digest_of(listed: Listed) -> str:
-    """A digest of what decides how a model uses a tool and what a person thinks of it."""
+    """A digest of everything by which a model uses a tool and a person judges it."""
     hints = listed.annotations
     said = {
         "name": listed.name,
@@ -173,14 +172,14 @@ def digest_of(listed: Listed) -> str:
 
 
 def fit(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of arguments that providers take.
+    """Make a schema of arguments that providers take.
 
     Raises:
-        UnusableError: It can't be made one.
+        UnusableError: That isn't possible.
     """
     if schema.get("type") != "object":
         raise UnusableError("its schema is not that of an object")
-    # Providers refuse these at the top; the server checks the arguments itself.
+    # Providers refuse these keywords at the top level; the server checks arguments itself.
     whole = {key: value for key, value in schema.items() if key not in _COMBINERS}
     fitted: dict[str, Any] = _tidy(whole, depth=0)
     if not isinstance(fitted.get("properties"), dict):
@@ -215,7 +214,7 @@ def _without_descriptions(value: Any) -> Any:
         return [_without_descriptions(each) for each in value]
     if not isinstance(value, dict):
         return value
-    # An argument may itself be called `description`; then a table stands there.
+    # An argument may be called `description`; then the value is a table.
     return {
         key: _without_descriptions(each)
         for key, each in value.items()

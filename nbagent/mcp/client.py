@@ -1,4 +1,4 @@
-"""All servers of a person: their tools, and calls of them."""
+"""The client of all MCP servers of a person: lists their tools, and calls them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from nbagent.mcp.servers import Server
 
 PATIENCE = 10.0
-"""Seconds that a question waits for servers; one that takes longer joins in when it is ready."""
+"""Seconds that a question waits for servers to start; the tools of a slower one are offered later."""
 SMOOTHING = 0.3
-"""Weight of the last call in the running figure of how long a tool takes."""
+"""Weight of the last call in the running mean of a tool's times."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Called:
-    """What came of a call.
+    """The result of a call.
 
     Attributes:
         result: The SDK's `CallToolResult`.
-        asked: What the server asked for meanwhile and was refused, by the protocol's methods.
-        seconds: That it took.
+        asked: Methods of requests that the server made meanwhile and that were refused.
+        seconds: The time that it took.
     """
 
     result: Any
@@ -47,9 +47,9 @@ class McpClient:
     """Servers are started when the first question needs their tools, and end with `close`.
 
     Args:
-        servers: What `servers.load` read.
+        servers: The servers that `servers.load` read.
         notify: Called with events, from the event loop.
-        seen: Where digests of tools are kept, to notice changes between runs; None for this process only.
+        seen: The file that keeps digests of tools, to notice changes between runs; None keeps them in memory.
 
     Raises:
         UsageError: The SDK is not installed.
@@ -84,18 +84,18 @@ class McpClient:
 
     @property
     def revision(self) -> int:
-        """Grows when tools may have changed since `catalog` was asked."""
+        """A number that grows when the tools may have changed since `catalog` was called."""
         return self._arrived + sum(connection.revision for connection in self._connections.values())
 
     @property
     def health(self) -> list[Health]:
-        """How each server is that was needed."""
+        """The health of each server that was needed so far."""
         return [connection.health for connection in self._connections.values()]
 
     async def catalog(self) -> list[McpTool]:
-        """The tools that can be called now, in the order of the servers and as each lists them.
+        """The tools that can be called now, in the order of the servers and their lists.
 
-        A server that fails is an event, and its tools are missing.
+        If a server fails, that is an event, and its tools are missing.
 
         Raises:
             StoreError: The digests of the tools can't be written.
@@ -128,10 +128,10 @@ class McpClient:
         return Called(result=result, asked=asked, seconds=time.monotonic() - started)
 
     def accept(self, tool: McpTool) -> None:
-        """A person has seen what the tool is now; it no longer counts as changed.
+        """Note that a person has accepted a tool as it is now, so that it no longer counts as changed.
 
         Raises:
-            StoreError: It can't be written.
+            StoreError: That can't be written.
         """
         self._seen.accept(tool.server, tool.tool, tool.digest)
 
@@ -146,13 +146,13 @@ class McpClient:
     async def _connect(self) -> None:
         """Make the connections, which connect when they are used."""
         if not self._connections:
-            # Imports the SDK, which takes a second: not on the loop, where cells and other sessions wait.
+            # In a thread: it imports the SDK, which takes a second.
             module = await asyncio.to_thread(importlib.import_module, "nbagent.mcp.connection")
             for each in self._servers:
                 self._connections.setdefault(each.name, module.Connection(each, notify=self._notify))
 
     async def _list(self, connection: Connection) -> None:
-        """Ask one server for its tools, and compare them with what they were."""
+        """Ask one server for its tools, and note which have changed."""
         name, late = connection.server.name, time.monotonic() + PATIENCE
         try:
             listed = await connection.tools()
@@ -160,7 +160,7 @@ class McpClient:
             self._compare(name, found, unusable)
             self._tools[name] = found
         except McpError:
-            self._tools.pop(name, None)  # told by the connection
+            self._tools.pop(name, None)  # the connection has emitted the failure
         finally:
             del self._listing[name]
             if time.monotonic() > late:
@@ -200,7 +200,7 @@ class McpClient:
 
 
 def _describe(server: Server, listed: Sequence[Any]) -> tuple[list[McpTool], dict[str, str]]:
-    """The tools that a model can be offered, and the others by name with the reason."""
+    """The tools that can be offered to a model, and the names of others with the reason."""
     found: dict[str, McpTool] = {}
     unusable: dict[str, str] = {}
     for each in listed:

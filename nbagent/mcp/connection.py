@@ -1,4 +1,4 @@
-"""One server: connected when it is first needed, watched, and connected again once when it is lost."""
+"""The connection to one server: made when it is first needed, watched, and made again when it is lost."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from nbagent.mcp.servers import Server
 
 SECONDS = 60.0
-"""Of one call."""
+"""Seconds that a call may take by default."""
 START_SECONDS = 30.0
-"""From the start of a program to its list of tools; `npx` and `uvx` may have to fetch it first."""
+"""Seconds from the start of a program to its list of tools; `npx` and `uvx` may have to fetch it first."""
 LIST_SECONDS = 15.0
 RETRY_SECONDS = 60.0
-"""After two failures in a row a server is left alone for so long."""
+"""Seconds for which a server is left alone after two failures in a row."""
 HUNG = 2
-"""Calls in a row without an answer, after which a server counts as hung and is ended."""
+"""Calls in a row without an answer after which a server is ended."""
 MAX_TOOLS = 500
 PAGES = 50
 ROUNDS = 10
-"""How often a server may say "ask again" before it answers a call."""
+"""How often a server may ask for a repetition before it answers a call."""
 
 State = Literal["idle", "ready", "failed", "closed"]
 Result = TypeVar("Result")
@@ -45,13 +45,13 @@ _ANSWER: TypeAdapter[Any] = TypeAdapter(mcp_types.CallToolResult | mcp_types.Inp
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """How a server is.
+    """The health of a server.
 
     Attributes:
         server: The person's name for it.
-        state: `idle` was not needed yet.
+        state: Its state; `idle` until it is first needed.
         reason: Why it failed, as a sentence.
-        version: What it calls itself.
+        version: The name and version that it gives.
     """
 
     server: str
@@ -64,14 +64,14 @@ class Connection:
     """One server.
 
     Args:
-        server: Its entry.
+        server: The server's entry.
         notify: Called with events.
         seconds: How long a call may take, if the entry doesn't say.
         start_seconds: How long the start may take, if the entry doesn't say.
 
     Attributes:
-        server: Its entry.
-        revision: Grows when the server says that its tools changed.
+        server: The server's entry.
+        revision: A number that grows when the server says that its tools changed.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class Connection:
 
     @property
     def health(self) -> Health:
-        """How it is now."""
+        """Its health now."""
         if self._health.state == "ready" and (self._link is None or self._link.ended.is_set()):
             return Health(server=self.server.name, state="failed", reason="The connection ended.")
         return self._health
 
     async def tools(self) -> list[mcp_types.Tool]:
-        """Its tools, as it lists them now; the first `MAX_TOOLS` of them.
+        """The first `MAX_TOOLS` tools that the server lists now.
 
         Raises:
             McpError: It can't be reached, or doesn't answer.
@@ -122,16 +122,16 @@ class Connection:
             return found[:MAX_TOOLS]
 
         found = await self._ask(ask, what="list its tools", seconds=LIST_SECONDS)
-        # Only a call proves that it is well: some start and list their tools, and die or hang when one is called.
+        # Only a call proves that a server is well: some list their tools, and die or hang when one is called.
         if time.monotonic() > self._retry_at:
             self._failures = 0
         return found
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> tuple[mcp_types.CallToolResult, list[str]]:
-        """Call a tool, once: when the connection is lost meanwhile, nobody knows whether it took effect.
+        """Call a tool. The call is not repeated if the connection is lost, since it may have taken effect.
 
         Returns:
-            The result as it came, unchecked against the tool's schema, and what the server asked for meanwhile.
+            The result, not checked against the tool's schema, and the server's own requests meanwhile, by method.
 
         Raises:
             McpError: There is no result; the message says what is known.
@@ -157,7 +157,7 @@ class Connection:
             self._notify(McpServerChanged(server=self.server.name, state="closed"))
 
     async def _ask(self, ask: Callable[[Link], Awaitable[Result]], *, what: str, seconds: float) -> Result:
-        """Ask over the connection, which is made if there is none; again if the server forgot its session."""
+        """Send a request, connecting first if need be; again if the server has forgotten its session."""
         for again in (True, False):
             link = await self._connected()
             try:
@@ -166,7 +166,7 @@ class Connection:
             except TimeoutError:
                 raise await self._timed_out(link, what, seconds) from None
             except MCPError as error:
-                if again and error.error.message == "Session terminated":  # it was refused, so it took no effect
+                if again and error.error.message == "Session terminated":  # refused, so it had no effect
                     await self._drop(link)
                     continue
                 raise await self._refused(link, error) from error
@@ -227,7 +227,7 @@ class Connection:
         self.revision += 1
 
     def _asked(self, method: str) -> None:
-        """Tell that it was refused something, once for each thing: who asks again gets no other answer."""
+        """Emit that a request of the server's was refused, once for each method."""
         if method not in self._declined:
             self._declined.add(method)
             self._notify(McpRequestDeclined(server=self.server.name, method=method))
@@ -242,10 +242,10 @@ class Connection:
         return await self._lost(link)
 
     async def _refused(self, link: Link, error: Exception) -> McpError:
-        """What an error of the protocol means: the end of the connection, or a no."""
+        """The error to raise for an error of the protocol, which may mean that the connection has ended."""
         closed = isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
         if closed or link.meter.why:
-            # The SDK hears of the end before the task that holds the connection does.
+            # The SDK notices the end before the task that holds the connection.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):
                     await link.ended.wait()
@@ -259,20 +259,20 @@ class Connection:
         return McpError(f"The MCP server {self.server.name} refused: {words_of(error)}{status}.")
 
     async def _lost(self, link: Link) -> McpError:
-        """Clean up after a connection that ended."""
+        """Clean up after a connection that ended; returns the error to raise."""
         if self._link is not link:
             return McpError(f"The MCP server {self.server.name} was lost.")
         await self._drop(link)
         return self._failed(link)
 
     async def _drop(self, link: Link) -> None:
-        """End a connection; returns when its program is gone."""
+        """Close a connection; returns when its program has ended."""
         if self._link is link:
             self._link = None
         await link.end()
 
     def _failed(self, link: Link) -> McpError:
-        """Count the failure, and tell it."""
+        """Count a failure and emit it; returns the error to raise."""
         self._failures += 1
         self._retry_at = time.monotonic() + RETRY_SECONDS
         error = link.error()

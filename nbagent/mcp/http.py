@@ -1,4 +1,4 @@
-"""A server that is reached by HTTP: streamable HTTP or the older SSE. The SDK's transports, on a client with bounds."""
+"""Servers that are reached by HTTP: the SDK's transports (streamable HTTP, SSE) over a client with bounds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0
-"""Between two pieces of a response. A call's own limit is the client's; this one ends what was forgotten."""
+"""Seconds between two pieces of a response, after which it is given up; a call has a limit of its own."""
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """A response's body, counted."""
+    """A response's body whose bytes are counted."""
 
     def __init__(self, inner: Any, meter: Meter) -> None:
         self._inner = inner
@@ -35,15 +35,12 @@ class _Counted(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        """Close the connection, or give it back."""
+        """Close the connection, or return it to the pool."""
         await self._inner.aclose()
 
 
 def _client(server: Server, meter: Meter) -> httpx2.AsyncClient:
-    """A client whose responses are counted, and taken as they are.
-
-    A small compressed body may unpack to a large one, so none is asked for, and one that comes all the same is refused.
-    """
+    """A client that counts the bytes of responses and takes no compressed ones, which may unpack to any size."""
 
     async def bound(response: httpx2.Response) -> None:
         if response.status_code >= 400:
@@ -62,11 +59,11 @@ def _client(server: Server, meter: Meter) -> httpx2.AsyncClient:
 
 @asynccontextmanager
 async def remote(server: Server, *, meter: Meter) -> AsyncIterator[TransportStreams]:
-    """A transport to a server with an address.
+    """A transport to a server with a URL.
 
     Args:
-        server: An entry with a URL.
-        meter: Counts what it sends.
+        server: The server's entry.
+        meter: Counts what the server sends.
     """
     if server.transport == "sse":
 

@@ -1,11 +1,11 @@
-"""Stands between nbagent and a server that it started, so that nothing of the server outlives nbagent.
+"""The parent process of an MCP server's program, which ends all that the program started once nbagent is gone.
 
 Run as `python -I -S keeper.py LIFELINE PROGRAM ARGUMENT…`. LIFELINE is the reading end of a pipe whose other end only
-nbagent holds, and writes nothing to: Linux closes it however nbagent ends, by SIGKILL too. Then, or when the program
-itself ends, everything that it has started is ended: the keeper is their subreaper, so even a daemon stays its
-descendant. Messages don't pass through here; the program has nbagent's pipes as its own.
+nbagent holds: Linux closes it when nbagent ends, by SIGKILL too. Then, or when the program ends, the keeper ends all of
+the program's descendants. It is their subreaper, so daemons are among them. Messages don't pass through it: the program
+has nbagent's pipes.
 
-Standard library only, and little of it: it runs before every server.
+It imports little of the standard library, since it runs before every server.
 """
 
 import ctypes
@@ -19,12 +19,12 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 ROUNDS = 200
-"""How often what is left is killed: a program may start others meanwhile."""
+"""How often the remaining processes are killed: they may start others meanwhile."""
 CANNOT_RUN = 127
 
 
 def main() -> None:
-    """Run the program to its end, or to nbagent's."""
+    """Run the program until it or nbagent ends."""
     lifeline, command = int(sys.argv[1]), sys.argv[2:]
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -34,7 +34,7 @@ def main() -> None:
     child = os.fork()
     if child == 0:
         become(command, libc)
-    # The program's pipes are its own: as long as this process held them too, nobody would see it close one.
+    # Close the program's pipes here, so that nbagent notices when the program closes one.
     for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         os.dup2(os.open(os.devnull, flags), number)
     status = wait(child, lifeline, woken)
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def become(command: list[str], libc: ctypes.CDLL) -> None:
-    """Turn into the program, which dies with the keeper."""
+    """Replace the child by the program, which Linux kills with the keeper."""
     try:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -61,7 +61,7 @@ def become(command: list[str], libc: ctypes.CDLL) -> None:
 
 
 def wait(child: int, lifeline: int, woken: int) -> "int | None":
-    """The program's status when it ended, or None when nbagent did."""
+    """Wait; returns the program's status when it ended, None when nbagent did."""
     while True:
         readable, _, _ = select.select([lifeline, woken], [], [])
         if woken in readable:
@@ -74,7 +74,7 @@ def wait(child: int, lifeline: int, woken: int) -> "int | None":
 
 
 def collect(child: int) -> "int | None":
-    """Take note of every process that has ended; the status of `child` if it is one of them."""
+    """Reap all processes that have ended; returns the status of `child` if it is one of them."""
     found = None
     while True:
         try:
@@ -88,12 +88,12 @@ def collect(child: int) -> "int | None":
 
 
 def end(number: int, deadline: float) -> bool:
-    """Send a signal to all that is left, and wait until the deadline; whether anything still is."""
+    """Send a signal to all descendants and wait until the deadline; returns whether any are left."""
     for pid in descendants():
         try:
             os.kill(pid, number)
         except OSError:
-            continue  # gone already, or not ours to kill
+            continue  # it has ended, or may not be killed
     while descendants() and time.monotonic() < deadline:
         collect(0)
         time.sleep(0.005)
@@ -107,7 +107,7 @@ def descendants() -> "list[int]":
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    # The name in brackets may hold anything, brackets too; the state and the parent follow it.
+                    # The name in brackets may contain brackets; the state and the parent follow the last one.
                     parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError):
                 continue

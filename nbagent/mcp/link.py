@@ -1,4 +1,4 @@
-"""One connection to a server, from its start to its end. Nothing is decided here; `connection` does that."""
+"""One attempt at a server: the SDK's client over a transport, from start to end. `connection` decides about retries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nbagent.compat import TransportStreams
     from nbagent.mcp.servers import Server
 
-# The SDK logs what servers do wrong with tracebacks. Here it becomes an event; a program's own handlers still get it.
+# The SDK logs servers' errors with tracebacks. nbagent has events for them; the host program's handlers still get them.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
@@ -35,15 +35,15 @@ class Link:
     """One connection.
 
     Args:
-        server: Where to.
-        asked: Called with the method when the server asks for what it isn't given.
+        server: The server's entry.
+        asked: Called with the method when the server uses a refused request.
         changed: Called when the server says that its tools changed.
 
     Attributes:
         client: The SDK's client once the server is ready; None until then.
         meter: Counts what the server sends.
-        ended: Set when nothing more will come. Setting it ends the connection.
-        asked: What the server asked for since this was last replaced, by the protocol's methods.
+        ended: Set when no more messages will come. Setting it ends the connection.
+        asked: Methods of refused requests since this list was last replaced.
     """
 
     def __init__(self, server: Server, *, asked: Callable[[str], None], changed: Callable[[], None]) -> None:
@@ -60,7 +60,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, seconds: float) -> bool:
-        """Connect; whether the server is ready. If it isn't, all that was started has ended.
+        """Connect; returns whether the server is ready. If not, all that was started has ended.
 
         Args:
             seconds: How long it may take.
@@ -71,7 +71,7 @@ class Link:
             await asyncio.wait([ready, self._task], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self._task.cancel()
-            await asyncio.shield(asyncio.wait([self._task]))  # whoever cancels may count on the program's end
+            await asyncio.shield(asyncio.wait([self._task]))  # a cancelled start also ends the program
             raise
         finally:
             ready.cancel()
@@ -83,13 +83,13 @@ class Link:
         return self.client is not None
 
     async def end(self) -> None:
-        """End the connection; returns when its program is gone, even if this is cancelled."""
+        """End the connection; returns when its program has ended, even if this is cancelled."""
         self.ended.set()
         if self._task is not None:
             await asyncio.shield(asyncio.wait([self._task]))
 
     def error(self) -> McpError:
-        """Why it ended."""
+        """The error that says why the connection ended."""
         if isinstance(self._error, McpError):
             return McpError(self._error.message, mend=self._error.mend)
         why = self.meter.why or (f"answered with {self.meter.status}" if self.meter.status else "")
@@ -100,7 +100,7 @@ class Link:
         return McpError(f"The MCP server {self._server.name} {why}.")
 
     async def _hold(self) -> None:
-        """Hold the connection. The SDK's scopes must be left by the task that entered them, which is this one."""
+        """Open the connection and hold it to its end: the SDK's scopes must be left by the task that entered them."""
         try:
             async with Client(
                 self._transport(),
@@ -115,7 +115,7 @@ class Link:
                 following.cancel()
                 await asyncio.wait([following])
         except Exception as error:
-            # Of a transport: anything, mostly in groups. It is told in `error`.
+            # Transports raise anything, mostly in groups; `error` reports it.
             self._error = error
         finally:
             self.ended.set()
@@ -130,16 +130,16 @@ class Link:
             yield Watched(reading, meter=self.meter, asked=self.decline, ended=self.ended), writing
 
     def decline(self, method: str) -> None:
-        """Note that the server was refused something."""
+        """Note that a request of the server's was refused."""
         self.asked.add(method)
         self._tell_asked(method)
 
     async def _follow(self, client: Client) -> None:
-        """Hear of changed tools from servers of the newer protocol, which must be asked to tell."""
+        """Subscribe to changes of tools, which servers of the newer protocol report on request only."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
             return
-        # Whoever can't be followed is asked anew with each question anyway.
+        # If that fails, the tools are listed anew with each question anyway.
         with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
@@ -151,7 +151,7 @@ class Link:
 
 
 def words_of(error: BaseException) -> str:
-    """An error's own words, of the first one where it is a group, in one bounded line."""
+    """The message of an error, or of the first one in a group, as one bounded line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):

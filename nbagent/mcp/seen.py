@@ -1,4 +1,4 @@
-"""Notices that a tool is no longer what it was: a server may change a description after a person has accepted it."""
+"""Notices changed tools: a server may change a tool's description after a person has accepted it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbagent.errors import StoreError
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What is different since a server was last looked at; names of tools, sorted."""
+    """The names of a server's tools that are new, changed or gone since the last look, sorted."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -24,10 +24,10 @@ class Changes:
 
 
 class Seen:
-    """The digests of tools, by server and tool, as they were when first seen or last accepted.
+    """The digests of tools, by server and tool, from when they were first seen or last accepted.
 
     Args:
-        file: Where they are kept; None to keep them for this process only.
+        file: The file that keeps them; None keeps them in memory.
 
     Raises:
         StoreError: The file can't be read.
@@ -39,9 +39,9 @@ class Seen:
         self._last: dict[str, dict[str, str]] = {}
 
     def look(self, server: str, digests: Mapping[str, str]) -> Changes:
-        """Compare a server's tools with the last look, or with what was kept if this is the first one.
+        """Compare a server's tools with the last look, or with the file if this is the first one.
 
-        A tool that was never seen is taken as it is. The digest of one that is gone is kept: it may come back changed.
+        A tool that was never seen is accepted as it is. The digest of one that is gone is kept, should it come back.
 
         Raises:
             StoreError: The digests can't be written.
@@ -61,19 +61,19 @@ class Seen:
                 sorted(
                     name
                     for name, digest in digests.items()
-                    # Against the last look, so that it is told once, and against what was accepted, for a tool that
-                    # was away meanwhile.
+                    # Compared with the last look, so that a change is reported once, and with what was accepted, for a
+                    # tool that was gone meanwhile.
                     if digest != self._accepted[server][name] and digest != before.get(name)
                 )
             ),
         )
 
     def is_changed(self, server: str, tool: str, digest: str) -> bool:
-        """Whether a tool is not what was accepted."""
+        """Whether a tool has another digest than the accepted one."""
         return self._accepted.get(server, {}).get(tool, digest) != digest
 
     def accept(self, server: str, tool: str, digest: str) -> None:
-        """A person has seen what the tool is now.
+        """Note that a person has accepted a tool with this digest.
 
         Raises:
             StoreError: It can't be written.

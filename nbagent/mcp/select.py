@@ -8,10 +8,11 @@ A tool's score is the sum of
     0.2              if the tool says that it only reads, and the question asks for no change
     −0.2 × slowness  its measured latency in units of ten seconds, at most 1
 
-The certainty is 1 for what a person wrote into mcp.json, 0.9 for what the tool's name tells, and 0.6 for what only its
-description does. First, each needed capability gets its best tool; the rest of the places go by score. Equal scores go
-by name. A tool is taken at all if it has a needed capability, about as surely as any other, or is named, or, if it is
-not known what it is for, if its words are alike enough. Verbs don't count as alike: many tools search.
+The certainty of a capability is 1 if a person wrote it into mcp.json, 0.9 if it follows from the tool's name, and 0.6
+if it follows from the description only. First, each needed capability gets its best tool; then tools are added by
+score, equal scores by name. A tool is chosen only if it has a needed capability, with about the highest certainty, or
+if the question names it, or, if it has no known capability, if its words are alike enough. Verbs don't count for that:
+many tools search.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from nbagent.mcp.capabilities import VERBS, capabilities_of, needs_of, words_of
 
 CONFIGURED, BY_NAME, BY_DESCRIPTION = 1.0, 0.9, 0.6
 DOUBT = 0.25
-"""A tool that is so much less certain than another is not taken for the same need."""
+"""A tool whose certainty is lower than the best one's by more than this is not chosen for the same capability."""
 ALIKE = 0.3
-"""Likeness from which words alone are enough to take a tool of which it is not known what it is for."""
+"""Likeness from which a tool without a known capability is chosen by its words."""
 GUESS = 0.2
-"""Confidence of a selection from words that told nothing."""
+"""Confidence of a selection for a question in which no capability was found."""
 MAX_TOOLS = 12
-"""Providers take more, but models choose worse among many."""
+"""Tools that are chosen at most. Providers take more, but models choose worse among many."""
 MAX_GUESSED = 40
-"""Where the words tell nothing, a longer list is better than a wrong one."""
+"""Tools that are chosen at most if no capability was found: then a longer list is better than a wrong one."""
 CHANGES = frozenset({"write", "send", "create", "control"})
 _COMMON = frozenset(
     "a an the of to in on for with from by and or is are be it this that what which how me my i you please".split()
@@ -43,47 +44,47 @@ _COMMON = frozenset(
 
 
 class Candidate(Protocol):
-    """What is looked at of a tool; `catalog.McpTool` is one."""
+    """What the selection reads of a tool; `catalog.McpTool` has it."""
 
     @property
     def name(self) -> str:
-        """What the model calls it; unique."""
+        """The name that the model uses; unique."""
 
     @property
     def server(self) -> str:
-        """The person's name for its server."""
+        """The person's name for the server."""
 
     @property
     def tool(self) -> str:
-        """What its server calls it."""
+        """The server's name for the tool."""
 
     @property
     def description(self) -> str:
-        """Its words on itself."""
+        """The server's description."""
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the person says that it is for."""
+        """The capabilities that the person gave it."""
 
     @property
     def read_only(self) -> bool | None:
-        """What it says of itself."""
+        """The server's hint whether it only reads; None if there is none."""
 
     @property
     def latency_ms(self) -> float | None:
-        """How long its calls took lately; None if there were none."""
+        """The running mean of its calls' times; None before the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """What a tool must meet to be chosen.
+    """Constraints on the tools that are chosen.
 
     Attributes:
-        max_latency_ms: Its calls took no longer lately; one without calls passes.
-        read_only: It says that it only reads.
-        allow_servers: It is of one of these; None for any.
-        deny: It, its server, or one of its capabilities is not among these.
-        max_tools: So many at most; None for `MAX_TOOLS`, or `MAX_GUESSED` where the question's words tell nothing.
+        max_latency_ms: The longest mean time of a tool's calls; a tool without calls passes.
+        read_only: Whether only tools that say that they only read are chosen.
+        allow_servers: The servers whose tools may be chosen; None for all.
+        deny: Tools, servers and capabilities that are excluded.
+        max_tools: How many at most; None for `MAX_TOOLS`, or `MAX_GUESSED` if no capability was found.
     """
 
     max_latency_ms: float | None = None
@@ -98,10 +99,10 @@ class Constraints:
 
     @classmethod
     def of(cls, given: Constraints | Mapping[str, Any] | None) -> Constraints:
-        """Constraints from a table by name.
+        """Read constraints from a table.
 
         Raises:
-            UsageError: One is unknown, or of the wrong kind.
+            UsageError: A constraint is unknown, or of the wrong type.
         """
         if isinstance(given, Constraints):
             return given
@@ -122,14 +123,14 @@ class Constraints:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What was chosen.
+    """The result of a selection.
 
     Attributes:
         selected_tools: The tools, best first.
-        confidence: From 0 to 1: the mean certainty of what is needed, where something missing counts 0. Where the
-            words tell no need: the likeness of the best tool, `GUESS` if there is none.
-        missing_capabilities: What is needed and nothing has.
-        reasons: Why, a sentence each.
+        confidence: From 0 to 1: the mean certainty of the needed capabilities, 0 for a missing one. If none was found
+            in the question: the likeness of the best tool, `GUESS` if there is none.
+        missing_capabilities: The needed capabilities that no tool has.
+        reasons: The reasons, a sentence each.
     """
 
     selected_tools: tuple[Any, ...] = ()
@@ -143,10 +144,10 @@ class _Scored:
     tool: Candidate
     score: float = 0.0
     has: dict[str, float] = field(default_factory=dict)
-    """Needed capabilities that it has, with their certainty."""
+    """The needed capabilities that the tool has, with their certainty."""
     likeness: float = 0.0
     alike: bool = False
-    """Whether its words alone are enough to take it."""
+    """Whether its words alone are enough to choose it."""
     named: bool = False
 
 
@@ -161,11 +162,11 @@ def select(
     """Choose the tools that a question needs.
 
     Args:
-        question: A person's words.
-        tools: What there is.
-        explicit: Capabilities that are needed whatever the words say.
-        constraints: What a tool must meet.
-        provided: Capabilities that need no tool, because the agent has them itself; missing ones aren't told.
+        question: The question.
+        tools: All tools.
+        explicit: Capabilities that are needed in any case.
+        constraints: The constraints on tools.
+        provided: Capabilities that the agent has without these tools, so that they are never missing.
 
     Raises:
         UsageError: A constraint is unknown or wrong.
@@ -180,7 +181,7 @@ def select(
     scored = _score(question, allowed, needed, frozenset(demanded))
     chosen = _choose(scored, needed, MAX_TOOLS if bounds.max_tools is None else bounds.max_tools)
     if not chosen and not needed and scored:
-        # Better a guess than an agent that can't: the question may be in another language, or in unusual words.
+        # Guess, rather than offer no tools: the question may be in another language, or in unusual words.
         chosen = scored[: MAX_GUESSED if bounds.max_tools is None else bounds.max_tools]
         reasons.append("The question's words tell no capability, so the likeliest tools are offered.")
     reasons += [_reason(each) for each in chosen]
@@ -194,7 +195,7 @@ def select(
 
 
 def certainties(tool: Candidate) -> dict[str, float]:
-    """What a tool is for, with the certainty of each. What a person wrote replaces what could be guessed."""
+    """The capabilities of a tool, with their certainty. Those that a person gave replace all others."""
     if tool.capabilities:
         return dict.fromkeys(tool.capabilities, CONFIGURED)
     by_name, by_description = capabilities_of(tool.tool, tool.description)
@@ -202,7 +203,7 @@ def certainties(tool: Candidate) -> dict[str, float]:
 
 
 def _allowed(tool: Candidate, bounds: Constraints, unwanted: frozenset[str], reasons: list[str]) -> bool:
-    """Whether a tool meets the constraints; if not, the reason is added."""
+    """Whether a tool meets the constraints; if not, a reason is added."""
     has = set(certainties(tool))
     slow = bounds.max_latency_ms is not None and tool.latency_ms is not None and tool.latency_ms > bounds.max_latency_ms
     why = ""
@@ -247,7 +248,7 @@ def _score(
 
 
 def _likeness(topic: set[str], text: Counter[str], rare: Mapping[str, float]) -> float:
-    """How much of the question's words the tool has, and how much of the tool's own words that is, by weight."""
+    """The likeness of a question and a tool: the weighted share of words that they have in common."""
     known = {word: rare[word] for word in topic if word in rare}
     if not known:
         return 0.0
@@ -257,7 +258,7 @@ def _likeness(topic: set[str], text: Counter[str], rare: Mapping[str, float]) ->
 
 
 def _is_named(tool: Candidate, question: str, asked: set[str]) -> bool:
-    """Whether the question names the server, or the tool as it is written, if that is no plain word."""
+    """Whether the question names the server, or the tool if its name is no plain word."""
     server = set(words_of(tool.server))
     written = "_" in tool.tool or "-" in tool.tool
     return bool(server and server <= asked) or (written and tool.tool.casefold() in question.casefold())
@@ -266,7 +267,7 @@ def _is_named(tool: Candidate, question: str, asked: set[str]) -> bool:
 def _choose(scored: list[_Scored], needed: tuple[str, ...], limit: int) -> list[_Scored]:
     surest = {name: max((each.has.get(name, 0.0) for each in scored), default=0.0) for name in needed}
     for each in scored:
-        # Where others are surely for it, one that may be for it too only costs the model's attention.
+        # If other tools certainly have the capability, an uncertain one only distracts the model.
         each.has = {name: sure for name, sure in each.has.items() if sure > surest[name] - DOUBT}
     worth = [each for each in scored if each.has or each.named or each.alike]
     best = [next((each for each in worth if name in each.has), None) for name in needed]
@@ -294,7 +295,7 @@ class DynamicToolSelector:
     """The selector over a catalogue that changes, such as `McpClient.catalog`.
 
     Args:
-        catalog: Tells the tools that there are now.
+        catalog: Returns the tools that there are now.
     """
 
     def __init__(self, catalog: Callable[[], Awaitable[Sequence[Candidate]]]) -> None:

@@ -1,4 +1,4 @@
-"""Which MCP servers a person has: the `mcp.json` that other MCP clients read too.
+"""Reads a person's list of MCP servers, the `mcp.json` that other MCP clients read too.
 
     {"mcpServers": {"time":   {"command": "uvx", "args": ["mcp-server-time"]},
                     "github": {"type": "http", "url": "https://example.org/mcp",
@@ -46,7 +46,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One server, as its entry says.
+    """One server, from its entry in the file.
 
     Attributes:
         name: The person's name for it.
@@ -57,7 +57,7 @@ class Server:
         cwd: Its working folder.
         url: Where it is, for `http` and `sse`.
         headers: Sent with each request. They may be secrets.
-        capabilities: What its tools are for, by the tool's name; under `*` what is true of all of them.
+        capabilities: The capabilities of its tools, by tool; those under `*` are of all tools.
         seconds: How long a call may take; None for the client's own limit.
         start_seconds: How long its start may take; None for the client's own limit.
     """
@@ -75,12 +75,12 @@ class Server:
     start_seconds: float | None = None
 
     def capabilities_of(self, tool: str) -> frozenset[str]:
-        """What the person says that a tool is for; empty if they say nothing of it."""
+        """The capabilities that the person gave a tool."""
         return self.capabilities.get(tool, frozenset()) | self.capabilities.get(ALL_TOOLS, frozenset())
 
 
 def config_file() -> Path:
-    """Where the file is looked for when none is named."""
+    """The path of the person's own file, which may not be there."""
     return platformdirs.user_config_path("nbagent") / "mcp.json"
 
 
@@ -89,7 +89,7 @@ def load(path: Path | None = None, *, environment: Mapping[str, str] | None = No
 
     Args:
         path: The file; None for the person's own, which need not be there.
-        environment: What `${VAR}` stands for; this process's environment by default.
+        environment: The values of `${VAR}`; this process's environment by default.
 
     Raises:
         UsageError: The file can't be read or is wrong; the message names the place.
@@ -139,7 +139,7 @@ def _parse(file: Path, text: str) -> Any:
 
 
 class _Reader:
-    """Reads entries, and knows where it is in the file for its errors."""
+    """Reads entries; its errors name the place in the file."""
 
     def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
         self._file = file
@@ -211,7 +211,7 @@ class _Reader:
         return self._file.parent / Path(text).expanduser()
 
     def _capabilities(self, at: str, value: Any) -> dict[str, frozenset[str]]:
-        """A list is of all the server's tools, a table has them by tool."""
+        """Read capabilities: a list is for all tools of the server, a table has a list for each."""
         table = {ALL_TOOLS: value} if isinstance(value, list) else value
         if not isinstance(table, dict):
             self._wrong(at, "must be a list, or a table of lists by tool")
@@ -235,7 +235,7 @@ class _Reader:
         return {name: self._string(f"{at}.{name}", each) for name, each in value.items()}
 
     def _string(self, at: str, value: Any) -> str:
-        """A string with its variables expanded; numbers are taken as they are written."""
+        """Read a string with its variables expanded, or a number as text."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             self._wrong(at, "must be a string")
         text = str(value)

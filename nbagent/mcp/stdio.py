@@ -1,7 +1,7 @@
-"""A server that is a program: messages over its standard input and output, a JSON object a line.
+"""Servers that are programs: messages over standard input and output, a JSON object a line.
 
-The SDK has such a transport too. This one bounds a message, keeps the last lines of the program's standard error for
-the reason that a person is told, and lets nothing that the program started outlive nbagent (`keeper.py`).
+Other than the SDK's transport, this one bounds messages, keeps the end of the program's standard error for the message
+of a failure, and ends all that the program started when nbagent ends (`keeper.py`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from nbagent.mcp.servers import Server
 
 EXIT_SECONDS = 2.0
-"""From the end of its input to a server's own end; the specification leaves the time to the client."""
+"""Seconds that a server gets to end by itself once its input has ended."""
 KILL_SECONDS = 5.0
 TAIL = 2000
-"""Bytes of standard error that are kept."""
+"""Bytes of the end of standard error that are kept."""
 KEEPER = Path(__file__).with_name("keeper.py")
 
 
@@ -54,7 +54,7 @@ class Program:
         self.meter = meter
         self.tail = b""
         self._lifeline = lifeline
-        # There are pipes, since `start` asks for them; asyncio's type allows for none.
+        # For the type checker: `start` asks for pipes.
         self._stdin: Any = process.stdin
         self._stdout: Any = process.stdout
         self._stderr: Any = process.stderr
@@ -96,15 +96,15 @@ class Program:
         return cls(process, lifeline, meter)
 
     async def listen(self) -> None:
-        """Keep the end of what it prints to standard error; if that is too much, it is ended too."""
+        """Keep the end of standard error; a program that prints too much is ended."""
         while chunk := await self._stderr.read(65536):
             self.tail = (self.tail + chunk)[-TAIL:]
             if not self.meter.take(len(chunk)):
-                self.process.kill()  # the keeper; the program dies with it, and the connection ends
+                self.process.kill()  # the keeper, with which the program dies
                 return
 
     async def read(self, to: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Hand its messages on, until it closes its output or sends too much."""
+        """Pass the program's messages on, until it closes its output or sends too much."""
         async with to:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 while line := await self._line():
@@ -113,14 +113,14 @@ class Program:
             await self._explain()
 
     async def write(self, of: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Send messages to it."""
+        """Send messages to the program."""
         with contextlib.suppress(OSError):
             async for item in of:
                 self._stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                 await self._stdin.drain()
 
     async def end(self) -> None:
-        """End it politely, then not: its input ends, then its keeper is told, then the keeper is killed too."""
+        """End the program: close its input, then the keeper's lifeline, then kill the keeper."""
         self._stdin.close()
         await self._ends_within(EXIT_SECONDS if not self.meter.why else 0)
         os.close(self._lifeline)
@@ -128,11 +128,11 @@ class Program:
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
             await self.process.wait()
-        # Without this the pipes warn when they are collected as garbage; asyncio offers no public way.
+        # Otherwise the pipes warn when they are garbage-collected; asyncio has no public way.
         compat.TRANSPORT.of(self.process).close()
 
     async def _line(self) -> bytes:
-        """The next line, empty at the end."""
+        """The next line; empty at the end."""
         try:
             line: bytes = await self._stdout.readuntil(b"\n")
         except asyncio.IncompleteReadError as error:
@@ -143,13 +143,13 @@ class Program:
         return line if self.meter.take(len(line)) else b""
 
     async def _explain(self) -> None:
-        """Say how it ended, if it did by itself."""
+        """Note how the program ended, if it did by itself."""
         if not self.meter.why and await self._ends_within(1.0):
-            await asyncio.sleep(0)  # the last of standard error may have come together with the end
+            await asyncio.sleep(0)  # the end of standard error may arrive together with the end of the program
             self.meter.cut(f"ended with exit code {self.process.returncode}")
 
     async def _ends_within(self, seconds: float) -> bool:
-        """Whether it has ended; not `wait`, which also waits for pipes that others may hold."""
+        """Whether the program ends within a time; `wait` would also wait for pipes that its children hold."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         while self.process.returncode is None and clock() < deadline:
@@ -168,15 +168,15 @@ def _message(line: bytes) -> SessionMessage | Exception:
 
 @asynccontextmanager
 async def program(server: Server, *, meter: Meter, tail: list[bytes]) -> AsyncIterator[TransportStreams]:
-    """A transport to a server that is started for it, and ended with it.
+    """A transport to a program, which is started and ended with it.
 
     Args:
-        server: An entry with a command.
-        meter: Counts what it sends.
+        server: The server's entry.
+        meter: Counts what the program sends.
         tail: Gets the end of its standard error once it has ended.
 
     Raises:
-        McpError: It can't be started.
+        McpError: The program can't be started.
     """
     running = await Program.start(server, meter)
     incoming, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)

@@ -198,6 +198,11 @@ class Consent:
         """Seconds so far in which a question was open."""
         return self._waited + (time.monotonic() if self._waits else 0.0)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a person has a question before them."""
+        return self._waits > 0
+
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
         """Count the time in which questions are open; questions at the same time count once."""

@@ -18,7 +18,7 @@ from jupyter_client.provisioning import KernelProvisionerBase
 from nbagent.errors import EngineUnavailable
 from nbagent.events import DataLeftOut
 from nbagent.sandbox import clients
-from nbagent.sandbox.contract import Hooks, Sandbox
+from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import Why, facts
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
@@ -45,7 +45,7 @@ class Provisioner(KernelProvisionerBase):
             self._spec = spec or spec_for_client(kwargs.get("cwd"), config=self._stanza.get("config") or {})
             if self._sandbox is None:
                 hooks = Hooks(left_out=self._tell_left_out, first_cell=spec is None)
-                self._sandbox = engines()[self._engine].sandbox(hooks)
+                self._sandbox = self._engine().sandbox(hooks)
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002 - the interface's
@@ -57,11 +57,12 @@ class Provisioner(KernelProvisionerBase):
         assert self._sandbox is not None  # noqa: S101 - `pre_launch` has made it
         with self._telling():
             await self._sandbox.start(self._spec)
-            self._running = True
-            for each in facts(self._sandbox.about.left_out):
-                self._tell_left_out(each)
             if (info := self._sandbox.endpoint.connection_info) is None:
-                raise EngineUnavailable(f"Jupyter's clients can't reach a kernel of the {self._engine} engine.")
+                await self._sandbox.close()
+                raise EngineUnavailable(f"Jupyter's clients can't reach a kernel of the {self._engine().name} engine.")
+        self._running = True
+        for each in facts(self._sandbox.about.left_out):
+            self._tell_left_out(each)
         self.connection_info = cast("KernelConnectionInfo", info)
         return self.connection_info
 
@@ -108,9 +109,13 @@ class Provisioner(KernelProvisionerBase):
         found: dict[str, Any] = self.kernel_spec.metadata.get("kernel_provisioner", {})
         return found
 
-    @property
-    def _engine(self) -> str:
-        return str(self._stanza["provisioner_name"]).removeprefix("nbagent-")
+    def _engine(self) -> Engine:
+        name = str(self._stanza["provisioner_name"]).removeprefix("nbagent-")
+        if name not in engines():
+            raise EngineUnavailable(
+                f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(engines()))}."
+            )
+        return engines()[name]
 
     def _tell_left_out(self, event: DataLeftOut) -> None:
         # Nearly every repository has names that begin with a dot.

@@ -1,6 +1,6 @@
-"""What is prepared on the host for the attacks: something of each kind that they could reach, all of it made for them.
+"""Prepares targets for the attacks on the host: files, servers, processes, shared memory.
 
-It is used by nobody and gone afterwards. Whatever an attack does to it can be seen from the host.
+They are used by nothing else and removed afterwards. The host can see whatever an attack did to them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ START_UP = (
     ".git/hooks/pre-commit",
     "sitecustomize.py",
 )
-"""Files that something on the host would run or read, in a folder like a person's."""
+"""Files that programs on the host would run or read, in a folder like a home folder."""
 SAME_EVERYWHERE = frozenset(
     """
     HOME USER LOGNAME LANG PATH TMPDIR PWD HOSTNAME IPYTHONDIR NBAGENT PYTHONDONTWRITEBYTECODE
@@ -48,12 +48,12 @@ SAME_EVERYWHERE = frozenset(
     POLARS_MAX_THREADS OMP_NUM_THREADS
     """.split()
 )
-"""Variables that nbagent, IPython or an image set by themselves."""
+"""Environment variables that nbagent, IPython or an image set inside."""
 
 
 @dataclass
 class Heard:
-    """What reached the host's servers."""
+    """The calls that reached the host's servers."""
 
     connections: int = 0
     datagrams: int = 0
@@ -61,13 +61,13 @@ class Heard:
 
 @dataclass
 class Aims:
-    """The aims of one run.
+    """The targets of one run.
 
     Attributes:
         host: What the attacks are told of them.
-        secret: What the canary holds, in the file and in the environment.
-        folder: Where the files lie.
-        heard: What reached the servers.
+        secret: The content of the canary file, also in the environment.
+        folder: The folder of the files.
+        heard: The calls that reached the servers.
     """
 
     host: dict[str, Any]
@@ -77,13 +77,13 @@ class Aims:
 
     @property
     def data(self) -> tuple[Mount, ...]:
-        """What the sandbox sees read-only: a file, a folder, and what a kernel sees that was started for a folder."""
+        """The data of the sandbox: a file, a folder, and the data of a kernel that was started for a folder."""
         folder, clone = self.folder / "data", self.folder / "clone"
         return (Mount(folder / "outer.txt", f"{DATA}/outer.txt"), Mount(folder, f"{DATA}/folder"), *for_client(clone))
 
     @contextlib.contextmanager
     def add_later(self) -> Iterator[None]:
-        """What comes into the data once the sandbox is there: secrets, links to them, a socket, and at last a table."""
+        """Add to the data while the sandbox runs: secrets, links to them, a socket, and at last a table."""
         data, canary = self.folder / "data", self.folder / "canary"
         with _unix(str(data / "later")):
             (data / "later-git").mkdir()
@@ -113,10 +113,10 @@ class Aims:
 
 @contextlib.contextmanager
 def prepared(*, state: Path) -> Iterator[Aims]:
-    """Make the aims, and remove them at the end.
+    """Make the targets, and remove them at the end.
 
     Args:
-        state: Where this run's own events go, which the attacks may not see either.
+        state: The folder of this run's events, which the attacks must not see either.
     """
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="nbagent-check-"))
@@ -146,7 +146,7 @@ def prepared(*, state: Path) -> Iterator[Aims]:
 
 
 def _files(stack: contextlib.ExitStack, folder: Path, secret: str) -> dict[str, Any]:
-    # Readable and writable by anybody who gets to them: the sandbox, not the mode, must keep them.
+    # Readable and writable by all users, so that the sandbox must protect them, not their mode.
     folder.chmod(0o711)
     canary = folder / "canary"
     canary.write_text(secret)
@@ -158,7 +158,7 @@ def _files(stack: contextlib.ExitStack, folder: Path, secret: str) -> dict[str, 
     data.mkdir()
     for name in ("outer.txt", "inner.txt", "locked.txt"):
         (data / name).write_text(name)
-    # Too large to be copied where it can't be linked: then it is mounted, and its locks are shared as well.
+    # Too large to be copied if it can't be linked: then it is mounted, and its locks are shared.
     os.truncate(data / "locked.txt", 2 * SMALL)
     (data / "link").symlink_to(canary)
     (data / "inner").mkdir()
@@ -175,13 +175,13 @@ def _files(stack: contextlib.ExitStack, folder: Path, secret: str) -> dict[str, 
         if not path.is_symlink():
             path.chmod(0o777 if path.is_dir() else 0o666)
     _lock(stack, data / "locked.txt")
-    # So that whoever opens it for writing has a reader.
+    # So that opening it for writing finds a reader.
     stack.callback(os.close, os.open(data / "pipe", os.O_RDONLY | os.O_NONBLOCK))
     return {"canary": str(canary), "tree": str(tree), "start_up": list(START_UP)}
 
 
 def _clone(folder: Path, canary: Path) -> None:
-    """A folder as somebody else may have made it: a repository whose links lead out of it."""
+    """Make a folder like a hostile repository, whose links lead out of it."""
     (folder / "sub").mkdir(parents=True)
     (folder / ".git").mkdir()
     (folder / "figures").symlink_to("../outside")
@@ -201,7 +201,7 @@ def _lock(stack: contextlib.ExitStack, path: Path) -> None:
 
 
 def _servers(stack: contextlib.ExitStack, folder: Path, name: str, heard: Heard) -> dict[str, Any]:
-    """Servers on all of the host's addresses and on two Unix sockets, which count who calls."""
+    """Start servers on all of the host's addresses and on two Unix sockets, which count calls."""
     tcp = stack.enter_context(_tcp())
     udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     udp.bind(("0.0.0.0", 0))  # noqa: S104 - all addresses are attacked
@@ -265,7 +265,7 @@ def _serve(listening: list[socket.socket], udp: socket.socket, woken: socket.soc
 
 
 def _addresses() -> list[str]:
-    """The host's own addresses beside loopback's, and the usual ones of a container engine's gateway."""
+    """The host's addresses besides loopback, and the usual ones of a container engine's gateway."""
     with contextlib.suppress(OSError):
         text = Path("/proc/net/fib_trie").read_text()
         found = re.findall(r"-- ([0-9.]+)\n\s+/32 host LOCAL", text)
@@ -283,7 +283,7 @@ def _resolvers() -> list[str]:
 
 
 def _process(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
-    """A process that an attack could find by its command line, with the secret in its environment."""
+    """Start a process that an attack could find by its command line, with the secret in its environment."""
     marker = f"{name}-process"
     code = "import signal, time; signal.signal(signal.SIGUSR1, signal.SIG_IGN); time.sleep(600)"
     process = subprocess.Popen(
@@ -297,7 +297,7 @@ def _process(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
 
 
 def _memory(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
-    """System V shared memory, a file in /dev/shm and a POSIX message queue, readable by anybody."""
+    """Make System V shared memory, a file in /dev/shm and a POSIX message queue, readable by all users."""
     libc = ctypes.CDLL(None, use_errno=True)
     key = secrets.randbelow(2**30) + 1
     create, remove, queue = 0o1000, 0, f"/{name}".encode()
@@ -317,7 +317,7 @@ def _memory(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
 
 
 def _neighbour(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
-    """What a second sandbox is to leave; where nothing isolates, it is left on the host."""
+    """Names for what a second sandbox leaves behind; without isolation, it is left on the host."""
     libc = ctypes.CDLL(None, use_errno=True)
     key, remove = secrets.randbelow(2**30) + 1, 0
 
@@ -331,7 +331,7 @@ def _neighbour(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
 
 
 def _calls() -> dict[str, Any]:
-    """Numbers of system calls on this machine."""
+    """The numbers of system calls on this machine."""
     others = ("execve", "execveat", "io_setup", "io_destroy")
     numbers = {name: seccomp.number(name) for name in (*CALLS, *others)}
     return {
@@ -342,7 +342,7 @@ def _calls() -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """The host's variables, by a digest of their values: the attacks are not told what they look for."""
+    """The host's environment variables with digests of their values, so that attacks aren't told the values."""
     return {
         name: hashlib.sha256(value.encode(errors="replace")).hexdigest()
         for name, value in os.environ.items()
@@ -351,7 +351,7 @@ def _environment() -> dict[str, str]:
 
 
 def _packages() -> set[str]:
-    """Names, as folders have them, of what this Python and the one below it have installed."""
+    """The names of packages that this Python and its base Python have installed, as folders have them."""
     places = [*sys.path, *map(str, Path(sys.base_prefix).glob("lib/python3*/site-packages"))]
     places += map(str, Path("/usr/lib").glob("python3*/dist-packages"))
     found = {each.metadata["Name"] or "" for each in importlib.metadata.distributions(path=places)}

@@ -1,4 +1,4 @@
-"""Tries all probes on an engine, in a real sandbox, and says what became of each."""
+"""Runs all probes against an engine, in a real sandbox, and judges each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from nbagent.selfcheck.probe import BELOW_TRUSTED, Finding, Host, Probe, Verdict
 from nbagent.store import Journal
 
 LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 20.0, "grace": 1.0}
-"""Small ones, so that going beyond them costs little: the engine enforces any figure the same way."""
+"""Low limits, so that exceeding them costs little: an engine enforces any value in the same way."""
 MODULES = (
     files_inside,
     machine_inside,
@@ -69,17 +69,17 @@ AFTERWARDS = (
     ),
 )
 PROBES: tuple[Probe, ...] = (*(probe for module in MODULES for probe in module.GROUP.probes), *AFTERWARDS)
-"""All of them, in the order in which they are tried."""
+"""All probes, in the order in which they run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of all probes on one engine.
+    """The findings on one engine.
 
     Attributes:
-        engine: Its name.
-        trust: The level at which it was tried.
-        findings: One for each probe that applies to the level.
+        engine: The engine's name.
+        trust: The trust level of the sandbox.
+        findings: One for each probe of that level.
     """
 
     engine: str
@@ -88,22 +88,22 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether every attack failed, but for known failures."""
+        """Whether every attack failed, except known failures."""
         return all(each.verdict in (Verdict.HELD, Verdict.KNOWN) for each in self.findings)
 
 
 async def check(engine: Engine, level: TrustLevel, *, notify: Callable[[Finding], None] = lambda _: None) -> Outcome:
-    """Try the probes of a trust level on an engine.
+    """Run the probes of a trust level against an engine.
 
-    An engine that isolates nothing runs at `trusted`, as it must, and is tried with the probes of all levels.
+    An engine that isolates nothing can run at `trusted` only; it gets the probes of all levels.
 
     Args:
         engine: The engine.
         level: The trust level.
-        notify: Gets each finding as soon as there is one.
+        notify: Called with each finding.
 
     Raises:
-        SandboxError: A sandbox can't be had here.
+        SandboxError: A sandbox can't be started here.
     """
     report = engine.check()
     reasons = _reasons(engine, report)
@@ -129,12 +129,12 @@ async def check(engine: Engine, level: TrustLevel, *, notify: Callable[[Finding]
 
 def _trust(engine: Engine, level: TrustLevel) -> Trust:
     trust = trust_for(level, **LIMITS)
-    # Enforced or not, an engine that isolates nothing is there for trusted code only.
+    # An engine that isolates nothing takes trusted code only, whatever it enforces.
     return trust if engine.isolates else replace(trust_for(TrustLevel.TRUSTED, **LIMITS), limits=trust.limits)
 
 
 def _reasons(engine: Engine, report: Report) -> dict[str, str]:
-    """Known failures: those that the engine declares, and limits that it can't enforce on this machine."""
+    """The reasons of known failures: those that the engine declares, and limits that it can't enforce here."""
     if not engine.isolates:
         return {}
     weak = {each.name: each.how for each in report.controls if not each.enforced}
@@ -147,7 +147,7 @@ def _reasons(engine: Engine, report: Report) -> dict[str, str]:
 
 
 class _Run:
-    """One run: the sandbox under attack, a second one beside it, and what is kept of the first."""
+    """One run: the sandbox under attack, a second one beside it, and what was recorded of the first."""
 
     def __init__(self, engine: Engine, trust: Trust, report: Report, made: aims.Aims, state: Path) -> None:
         self._engine = engine
@@ -158,7 +158,7 @@ class _Run:
         self._host: dict[str, Any] = {}
 
     async def findings(self, probes: list[Probe]) -> AsyncIterator[Finding]:
-        """What becomes of each probe, in their order."""
+        """Run the probes in order; yields the finding of each."""
         before = self._aims.state()
         recording = Recording()
         journal = Journal(self._state, "self-check")
@@ -178,7 +178,7 @@ class _Run:
                 yield self._look(probe, before)
 
     def _told(self, kernel: Kernel) -> dict[str, Any]:
-        """What the attacks are told, in the words of the sandbox."""
+        """What the attacks get as `host`, with paths as the sandbox sees them."""
         about = kernel.about
         outer, folder = (about.data_path(mount) for mount in self._aims.data[:2])
         limits = self._spec.trust.limits
@@ -211,7 +211,7 @@ class _Run:
         return replace(finding, seen=seen)
 
     def _look(self, probe: Probe, before: dict[str, str]) -> Finding:
-        """What the host itself sees once the sandbox is gone."""
+        """Run a probe of the host itself, after the sandbox has ended."""
         seen = {
             "secret_in_what_is_kept": lambda: list(_holding(self._state, self._aims.secret)),
             "changed_files": lambda: _changed(before, self._aims.state()),
@@ -222,7 +222,7 @@ class _Run:
 
 @contextlib.asynccontextmanager
 async def _together(*kernels: Kernel) -> AsyncIterator[None]:
-    """Kernels that start at the same time; all of them are stopped, whichever of them fails."""
+    """Start kernels at the same time; at the end, or if one fails, stop all."""
     async with contextlib.AsyncExitStack() as stack:
         for kernel in kernels:
             stack.push_async_callback(kernel.stop)
@@ -237,7 +237,7 @@ def _keep(journal: Journal, event: Event) -> None:
 
 
 def _holding(folder: Path, secret: str) -> Iterator[str]:
-    """Names of the files that hold the secret, however it is spread over lines."""
+    """The names of files that contain the secret, also if it is split over lines."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and secret in re.sub(r'[\s",\\]|\\n', "", path.read_text(errors="replace")):
             yield path.name

@@ -1,9 +1,9 @@
-"""What a probe is: one attack, as data, and how its outcome is judged.
+"""A probe: one attack, as data, and how its result is judged.
 
-The attacks stand in modules called `*_inside.py`, grouped by what they attack. Each is a function whose source runs in
-the sandbox, so it imports what it needs, from the standard library only. It takes what was prepared on the host for it
-(`aims.Aims`), returns what it got, and has failed if it got nothing or Linux refused it. An attack harms nothing where
-nothing stops it: it reads a canary, writes to a folder made for it, goes beyond a limit by little, and ends by itself.
+The attacks are in the modules `*_inside.py`, by what they attack. Each is a function whose source runs in the sandbox,
+so it imports what it needs itself, from the standard library only. It gets what was prepared on the host (`aims.Aims`)
+and returns what it obtained; it has failed if it obtained nothing or Linux refused it. An attack that succeeds does no
+harm: it reads a canary, writes to a folder made for it, exceeds a limit by little, and ends by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nbagent.policy import TrustLevel
 from nbagent.sandbox.untrusted import parse
 
 Host = Mapping[str, Any]
-"""What was prepared on the host, by name; JSON can hold it."""
+"""What was prepared on the host, by name, as values that JSON has."""
 Attack = Callable[[Any], object]
 A = TypeVar("A", bound=Attack)
 
@@ -29,22 +29,22 @@ BELOW_TRUSTED = EVERYWHERE - {TrustLevel.TRUSTED}
 """`trusted` has the host's network and a writable root."""
 NO_PROGRAMS = frozenset({TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED})
 MAX_SAID = 256 * 1024
-"""Bytes of what an attack says of itself."""
+"""Bytes of an attack's result."""
 MAX_SEEN = 160
-"""Characters of what was seen that are shown."""
+"""Characters of a result that are shown."""
 
 
 class Verdict(enum.StrEnum):
-    """What became of an attack."""
+    """The verdict on an attack."""
 
     HELD = "held"
     """It failed, as it must."""
     BROKEN = "BROKEN"
     """It succeeded."""
     KNOWN = "known"
-    """It succeeded, which the engine declares, with the reason."""
+    """It succeeded, and the engine declares that, with the reason."""
     UNCLEAR = "UNCLEAR"
-    """It came to no end that tells anything."""
+    """It ended in a way that proves nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +52,18 @@ class Probe:
     """One attack.
 
     Attributes:
-        name: By which engines declare known failures.
-        threat: Its number in the list of threats; `F` before the number of a fault, `+` for what is in no list.
+        name: The name by which engines declare known failures.
+        threat: Its number in the list of threats; `F` before the number of a fault, `+` if it is in no list.
         group: What is attacked.
         title: What is tried, in words.
         expected: What must come of it, in words.
         levels: The trust levels at which it must fail.
-        control: The control of the engine's report that has to stop it; empty for no single one.
-        attack: What runs in the sandbox; None if the host looks by itself, after all other probes.
-        neighbour: What runs before in a second sandbox; what it returns is `left` to the attack.
-        may_kill: Whether it may also end with the kernel killed at its memory limit, or the sandbox ended for what it
-            took of the machine.
-        held_anyway: Why it fails even where nothing isolates; empty if it succeeds there.
+        control: The control of the engine's report that must stop it; empty if there is no single one.
+        attack: The function that runs in the sandbox; None if the host checks by itself, after all other probes.
+        neighbour: A function that runs before in a second sandbox; the attack gets its result as `left`.
+        may_kill: Whether the attack also counts as failed if the kernel was killed at its memory limit, or the sandbox
+            was ended since it took too much of the machine.
+        held_anyway: Why the attack fails even without isolation; empty if it succeeds there.
     """
 
     name: str
@@ -79,20 +79,20 @@ class Probe:
     held_anyway: str = ""
 
     def source(self, host: Host) -> str:
-        """Code of one cell that makes the attack and prints what came of it as one JSON line."""
+        """The code of a cell that runs the attack and prints its result as one JSON line."""
         assert self.attack is not None  # noqa: S101 - those without one are never run
         return source(self.attack, host)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What became of one probe.
+    """The finding of one probe.
 
     Attributes:
         probe: The probe.
         verdict: Whether the sandbox held.
-        seen: What came of the attack, in words.
-        reason: Why a known failure is one.
+        seen: The result of the attack, in words.
+        reason: For a known failure, the reason.
     """
 
     probe: Probe
@@ -103,13 +103,13 @@ class Finding:
 
 @dataclass
 class Group:
-    """Collects the probes of a module, in the order in which they stand there."""
+    """The probes of a module, in the order of their functions."""
 
     title: str
     probes: list[Probe] = field(default_factory=list)
 
     def attack(self, threat: str, title: str, *, expected: str, **others: Any) -> Callable[[A], A]:
-        """Make a function a probe; the arguments are the attributes of `Probe`."""
+        """Decorate a function as a probe; the arguments are the attributes of `Probe`."""
 
         def add(function: A) -> A:
             self.probes.append(
@@ -129,7 +129,7 @@ class Group:
 
 
 def source(attack: Attack, host: Host) -> str:
-    """Code of one cell that calls a function of this package with `host`, and prints its result as one JSON line."""
+    """The code of a cell that calls a function of this package with `host`, and prints its result as one JSON line."""
     lines = inspect.getsource(attack).splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("def "))
     body = "\n".join(lines[start:])
@@ -146,9 +146,7 @@ except BaseException as error:
 
 
 def said(cell: Cell) -> dict[str, Any]:
-    """The last line that a cell printed, which may be the work of others in there.
-
-    What Python and its libraries warn of goes to standard error, and is not it.
+    """Read the last line that a cell printed to standard output, which other code in the kernel may have forged.
 
     Raises:
         ValueError: It is no JSON object, or too large.
@@ -159,7 +157,7 @@ def said(cell: Cell) -> dict[str, Any]:
 
 
 def judge(probe: Probe, cell: Cell) -> Finding:
-    """What a cell that made the attack says of the sandbox."""
+    """Judge a probe by the cell that ran its attack."""
     if cell.status == "died":
         by_limit = probe.may_kill and any(each in cell.note for each in ("out of memory", "took of the machine"))
         return _finding(probe, Verdict.HELD if by_limit else Verdict.UNCLEAR, cell.note.partition(";")[0])
@@ -174,7 +172,7 @@ def judge(probe: Probe, cell: Cell) -> Finding:
 
 
 def excused(finding: Finding, reasons: Mapping[str, str]) -> Finding:
-    """The finding, as a known failure if the attack succeeded and a reason is declared for the probe."""
+    """The finding, as a known failure if the attack succeeded and there is a reason for the probe."""
     reason = reasons.get(finding.probe.name, "")
     if finding.verdict is not Verdict.BROKEN or not reason:
         return finding

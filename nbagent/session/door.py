@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import os
 import socket
-import struct
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import to_json
-from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, framed, receive
+from nbagent.session.protocol import settled
+from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
     from nbagent.events import Record
@@ -29,11 +27,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbagent")
 
 CALLS = frozenset(
-    "ask run install upload download files approve approve_host allow_host export interrupt interrupt_cell stop".split()
+    "ask run install upload download files deliver export rename approve approve_host allow_host interrupt "
+    "interrupt_cell stop".split()
 )
 """The methods of a session that can be called through its door."""
+AT_ANY_TIME = frozenset(["interrupt", "interrupt_cell", "stop", "approve", "approve_host", "attend"])
+"""Calls that are heard however many others wait."""
 AT_ONCE = 32
-"""Calls of one caller that may wait for their end."""
+"""Other calls of one caller that may wait for their end."""
 
 
 class Door:
@@ -44,7 +45,6 @@ class Door:
 
     Attributes:
         visitors: Connections that are open.
-        quiet_since: When the last caller left or call ended, as `time.monotonic`.
     """
 
     def __init__(self, session: Session) -> None:
@@ -52,13 +52,18 @@ class Door:
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._last = 0
-        self.quiet_since = time.monotonic()
+        self._attending: set[asyncio.StreamWriter] = set()
+        self._attended = False
 
     @property
     def visitors(self) -> int:
         """Connections that are open."""
         return len(self._writers)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody can attach."""
+        return self._server is not None
 
     @property
     def is_working(self) -> bool:
@@ -81,21 +86,22 @@ class Door:
             return
         self._server = await asyncio.start_unix_server(self._serve, sock=listening)
 
-    async def close(self) -> None:
-        """End all connections. Calls that have not ended go on."""
-        if self._server is None:
-            return
-        self._server.close()
+    def shut(self) -> None:
+        """Let nobody in any more; who is attached still sees how the session ends. Calls that have not ended go on."""
+        if self._server is not None:
+            self._server.close()
+            with contextlib.suppress(OSError), address(self._session.folder) as path:
+                os.unlink(path)  # noqa: PTH108
+            self._server = None
+
+    def close(self) -> None:
+        """End all connections, once all that is to be told stands in the log."""
+        self.shut()
         for writer in self._writers:
             writer.close()
-        with contextlib.suppress(OSError), address(self._session.folder) as path:
-            os.unlink(path)  # noqa: PTH108
-        self._server = None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection: socket.socket = writer.get_extra_info("socket")
-        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if user not in (os.geteuid(), 0):
+        if not is_own(writer.get_extra_info("socket")):
             writer.close()
             return
         self._writers.add(writer)
@@ -106,25 +112,33 @@ class Door:
         def hear(_: Record) -> None:
             loop.call_soon_threadsafe(grown.set)  # some events come from other threads
 
-        def done(call: asyncio.Task[None]) -> None:
-            self._calls.discard(call)
-            room.release()
-
+        own: set[asyncio.Task[None]] = set()
         unfollow = self._session.follow(hear)
         telling = asyncio.create_task(self._tell(writer, grown))
-        room = asyncio.Semaphore(AT_ONCE)
         try:
             while (data := await receive(reader)) is not None:
-                await room.acquire()
-                call = asyncio.create_task(self._answer(data, writer))
-                self._calls.add(call)
-                call.add_done_callback(done)
+                # What has to wait for its turn is bounded, and never keeps an interrupt waiting.
+                call = asyncio.create_task(self._answer(data, writer, is_too_much=len(own) >= AT_ONCE))
+                for calls in (own, self._calls):
+                    calls.add(call)
+                    call.add_done_callback(calls.discard)
+                if len(own) > 2 * AT_ONCE:
+                    await asyncio.wait(own, return_when=asyncio.FIRST_COMPLETED)
         finally:
             unfollow()
             telling.cancel()
             self._writers.discard(writer)
+            self._attend(writer, answers=False)
             writer.close()
-            self.quiet_since = time.monotonic()
+
+    def _attend(self, writer: asyncio.StreamWriter, *, answers: bool) -> None:
+        """Note whether somebody there answers for the model's wishes; if nobody does any more, all is as it was."""
+        consent, before = self._session.consent, bool(self._attending)
+        (self._attending.add if answers else self._attending.discard)(writer)
+        if self._attending and not before:
+            self._attended, consent.attended = consent.attended, True
+        elif before and not self._attending:
+            consent.attended = self._attended
 
     async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event) -> None:
         """Say how far the log has come: once for all that came while the last word was on its way."""
@@ -135,29 +149,35 @@ class Door:
                 writer.write(framed(Grown(self._session.last)))
                 await writer.drain()
 
-    async def _answer(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, data: bytes, writer: asyncio.StreamWriter, *, is_too_much: bool) -> None:
         number = 0
         try:
             call = FROM_CALLER.decode(data)
             number = call.number
-            returned = Returned(number, msgspec.Raw(to_json(await self._call(call))))
+            if is_too_much and call.name not in AT_ANY_TIME:
+                raise UsageError(f"{AT_ONCE} calls of this one wait already.", mend="Wait for some of them.")
+            returned = Returned(number, msgspec.Raw(to_json(await self._call(call, writer))))
         except asyncio.CancelledError:
             returned = Returned(number, failure=Failure("UsageError", "It was stopped."))
         except NbagentError as error:
-            returned = Returned(number, failure=Failure(type(error).__name__, error.message, error.mend))
+            returned = Returned(number, failure=Failure.of(error))
         except Exception as error:
             log.exception("A call through the door of the session failed")
             returned = Returned(number, failure=Failure("NbagentError", f"nbagent itself failed: {error!r}"))
-        self.quiet_since = time.monotonic()
         with contextlib.suppress(OSError, RuntimeError):
             writer.write(framed(returned))
             await writer.drain()
 
-    async def _call(self, call: Call) -> Any:
+    async def _call(self, call: Call, writer: asyncio.StreamWriter) -> Any:
+        arguments = call.arguments
+        if call.name == "attend":
+            return self._attend(writer, answers=bool(arguments.get("answers")))
         if call.name not in CALLS:
             raise UsageError(f"A session has no call {call.name[:80]!r}.")
+        if call.name == "ask":  # pairs of a name and a path, which JSON has no tuples for
+            arguments |= {"files": [tuple(each) for each in arguments.get("files", ())]}
         try:
-            found = getattr(self._session, call.name)(**call.arguments)
+            found = getattr(self._session, call.name)(**arguments)
         except TypeError as error:
             raise UsageError(f"The call {call.name} is wrong: {error}.") from error
-        return await found if inspect.isawaitable(found) else found
+        return await settled(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
 
 from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, SessionEnded
+from nbagent.events import Answer, Cell, FileSaved, Package, Record, RedactionSet, Renamed, SessionEnded
 from nbagent.options import Keywords, Options
 from nbagent.options import declared as option
 from nbagent.policy import MIB
 
 if TYPE_CHECKING:
+    from nbagent.agent.agent import Agent
     from nbagent.agent.memory import Memory
     from nbagent.agent.runs import Runs
     from nbagent.audit import Audit
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
     from nbagent.session.conversation import Conversation
     from nbagent.session.door import Door
     from nbagent.session.files import SessionFiles
+    from nbagent.session.index import Known
     from nbagent.session.listing import Listing, Uploaded
-    from nbagent.session.saved import Known
     from nbagent.state import StateManager
     from nbagent.telemetry import Metrics
 
@@ -84,15 +86,17 @@ class Session:
         **keywords: Unpack[Keywords],
     ) -> None:
         from nbagent.agent.opener import ModelOpener
+        from nbagent.agent.options import AgentOptions
         from nbagent.audit import read_key
         from nbagent.notebook.record import Recording
         from nbagent.safety.consent import Consent, Mode
         from nbagent.sandbox.spec import SandboxSpec
         from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
-        from nbagent.session.options import AgentOptions
         from nbagent.telemetry import Telemetry
 
         chosen = self.options = (options or settings.load()).but(**keywords)
+        if chosen.background:
+            raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
         self._engine_name = known_engine(chosen.engine)
         self._agent = AgentOptions.of(chosen)
         self._model = ModelOpener(
@@ -141,6 +145,7 @@ class Session:
         self._pins: dict[str, str] = {}
         self._own = 0
         self._allowance: Allowance | None = None
+        self._closed = asyncio.Event()
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -256,12 +261,12 @@ class Session:
             UsageError: There is none of that name, or an option can't be changed any more.
         """
         from nbagent.sandbox.spec import check_asking
-        from nbagent.session import saved
+        from nbagent.session import index, saved
 
         if fixed := [name for name in keywords if not option(name)[-1].resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = saved.look_up(store.state_root(chosen.state_dir), session)
+        found = index.look_up(store.state_root(chosen.state_dir), session)
         known = cls(chosen, engine=found.engine, session=found.id)
         known._spec, known._found = saved.read_spec(found), found
         known._keeps_mode = keywords.get("approvals") is None
@@ -303,9 +308,6 @@ class Session:
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""
         from nbagent.session import startup
-        from nbagent.session.cells import Cells
-        from nbagent.session.conversation import Conversation
-        from nbagent.session.files import SessionFiles
 
         recording, note = self._recording, ""
         if self._found:
@@ -314,6 +316,11 @@ class Session:
             self.news = await startup.start(
                 kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool
             )
+        # Only now: these were imported while the kernel started.
+        from nbagent.session.cells import Cells
+        from nbagent.session.conversation import Conversation
+        from nbagent.session.files import SessionFiles
+
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
         # Results that landed elsewhere are not seen in the session's folder.
@@ -329,25 +336,18 @@ class Session:
             quota=journal.quota,
             past=past,
         )
-        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
+        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone, hosts=self.hosts)
         if self._servers:
             from nbagent.mcp.client import McpClient
 
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
         self._conversation = Conversation(
-            kernel,
             cells,
             files,
-            model=self._model,
+            open_agent=partial(self._open_agent, cells, note),
             recording=recording,
             emit=emit,
-            hosts=self.hosts,
-            note=note,
             consent=self.consent,
-            tools=self._tools,
-            forge=self._forge,
-            options=self._agent,
-            open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
@@ -376,6 +376,21 @@ class Session:
             allowance=self._allowance,
         )
 
+    async def _open_agent(self, cells: Cells, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+        from nbagent.agent.build import build
+
+        return await build(
+            cells,
+            self._model,
+            options=self._agent,
+            consent=self.consent,
+            tools=self._tools,
+            forge=self._forge,
+            open_memory=self._open_memory,
+            past=past,
+            note=note,
+        )
+
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""
         from nbagent.state import StateManager, Turns
@@ -395,6 +410,7 @@ class Session:
     def _observe(self, journal: store.Journal) -> None:
         """Have the audit log written and the events counted, traced and logged from the first one on."""
         from nbagent.audit import Audit
+        from nbagent.session.summary import Keeper
 
         self._audit = Audit(
             journal.folder,
@@ -406,6 +422,7 @@ class Session:
         )
         journal.follow(self._audit.add, strict=True)  # no code without a trace of it
         journal.follow(self._telemetry.add)
+        journal.follow(Keeper(journal.folder, past=journal.since()).add)
 
     @property
     def outlasts_login(self) -> bool:
@@ -422,7 +439,7 @@ class Session:
         """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
         was, self.status = self.status, "stopped"
         if self.door is not None:
-            await self.door.close()
+            self.door.shut()
         if self._conversation is not None:
             await self._conversation.stop()
         if self._tools is not None:
@@ -436,10 +453,38 @@ class Session:
             if was == "running" and not (self._kernel and self._kernel.is_detached):
                 with contextlib.suppress(NbagentError):
                     self._journal.emit(SessionEnded(reason=reason))
+            if self.door is not None:
+                self.door.close()
             self._journal.close()
         if self._audit is not None:
             self._audit.close()
         self._telemetry.close()
+        self._closed.set()
+
+    async def closed(self) -> None:
+        """Wait until the session has ended, or was let go of."""
+        await self._closed.wait()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anybody is attached, or something that they have asked for goes on by itself."""
+        door = self.door
+        return door is not None and (door.visitors > 0 or (door.is_working and not self.consent.is_waiting))
+
+    def rename(self, title: str) -> None:
+        """Give the session another title; an empty one stands for its first question."""
+        from nbagent.session.summary import line_of
+
+        self._running_journal().emit(Renamed(title=line_of(title)))
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody follows the events and answers `ApprovalAsked`."""
+        return self.consent.attended
+
+    def attend(self, answers: bool = True) -> None:
+        """Say whether somebody follows the events and answers `ApprovalAsked`; if nobody does, a policy answers."""
+        self.consent.attended = answers
 
     def interrupt(self) -> None:
         """Stop what runs: the cell if one does, and the question it runs for."""
@@ -523,7 +568,7 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return self._running(self._conversation)
+        return self._running(self._cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
         """What a model must know of the sandbox and the data.
@@ -534,7 +579,9 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return await self._running(self._conversation).system_prompt(images=images)
+        from nbagent.agent.prompts import prompt_of
+
+        return prompt_of(await self._running(self._cells).describe(), images=images, outside=self._tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
@@ -730,9 +777,34 @@ class Session:
                 return kept, type(error)(error.message, mend=f"The notebook is {kept}.")
         return self.export(place.free(self.folder / NOTEBOOK)), None
 
-    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
-        """Call `reader` with each event from now on, as it happens; returns what ends that."""
-        return self._running_journal().follow(reader)
+    def since(self, seq: int = 0) -> Iterator[Record]:
+        """The records of the log after number `seq`."""
+        return self._running_journal().since(seq)
+
+    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
+        """Call `reader` with each record, as it happens; returns what ends that.
+
+        Args:
+            reader: Gets the records.
+            since: Begin with those of the log after this number; with what happens from now on by default.
+        """
+        journal = self._running_journal()
+        if since is None:
+            return journal.follow(reader)
+        last, lock = since, threading.RLock()  # some events come from other threads
+
+        def take(record: Record) -> None:
+            nonlocal last
+            with lock:
+                if record.seq > last:
+                    last = record.seq
+                    reader(record)
+
+        with lock:
+            unfollow = journal.follow(take)
+            for record in journal.since(since):
+                take(record)
+        return unfollow
 
     # -- parts --------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
+from nbagent.session.index import Known
 from nbagent.store import Journal
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] |
         raise
 
 
+def import_the_rest() -> None:
+    """Import what a session needs as soon as its kernel answers, and not before."""
+    from nbagent.session import cells, conversation, files  # noqa: F401
+
+
 async def start(
     kernel: Kernel, *, spec: SandboxSpec, journal: Journal, recording: Recording, pool: KernelPool | None
 ) -> list[Record]:
@@ -53,7 +59,7 @@ async def start(
     journal.follow(recording.add)
     saved.write_spec(journal.folder, spec)
     started = time.monotonic()
-    await (pool.start(kernel) if pool else kernel.start())
+    await (pool.start(kernel) if pool else kernel.start(import_the_rest))
     journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
     return [journal.emit(event) for event in facts(kernel.about.left_out)]
 
@@ -76,9 +82,7 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
     )
 
 
-async def take_up(
-    kernel: Kernel, found: saved.Known, *, journal: Journal, recording: Recording
-) -> tuple[list[Record], str]:
+async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: Recording) -> tuple[list[Record], str]:
     """Read the log, get the kernel back, or a new one, and end what was left open in the log.
 
     Returns:
@@ -114,7 +118,7 @@ async def take_up(
     return news, lost or note
 
 
-async def _get_back(kernel: Kernel, found: saved.Known, *, patience: float) -> tuple[str, str]:
+async def _get_back(kernel: Kernel, found: Known, *, patience: float) -> tuple[str, str]:
     """The kernel with its variables, or a new one; returns why they are lost, or nothing, and what to tell."""
     try:
         if found.sandbox is None:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from nbagent import errors
+from nbagent.errors import NbagentError
 from nbagent.events import to_json
 
 NAME = "socket"
@@ -49,6 +54,18 @@ class Failure(msgspec.Struct, frozen=True):
     kind: str
     message: str
     mend: str = ""
+
+    @classmethod
+    def of(cls, error: NbagentError) -> Failure:
+        """An error as it goes over the socket."""
+        return cls(type(error).__name__, error.message, error.mend)
+
+    def as_error(self) -> NbagentError:
+        """The error as it is raised on the other side."""
+        kind = getattr(errors, self.kind, NbagentError)
+        known = isinstance(kind, type) and issubclass(kind, NbagentError)
+        found: NbagentError = (kind if known else NbagentError)(self.message, mend=self.mend)
+        return found
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):
@@ -96,9 +113,21 @@ async def receive(reader: asyncio.StreamReader) -> bytes | None:
 
 @contextlib.contextmanager
 def address(folder: Path) -> Iterator[str]:
-    """The address of the socket in a folder, however long the folder's path is: Linux takes 107 bytes."""
-    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    """The address of the socket in a folder, however long the folder's path is: Linux takes 107 bytes.
+
+    Raises:
+        OSError: There is no such folder, it is a link, or somebody else's.
+    """
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it is somebody else's", str(folder))
         yield f"/proc/self/fd/{descriptor}/{NAME}"
     finally:
         os.close(descriptor)
+
+
+def is_own(connection: socket.socket) -> bool:
+    """Whether the process at the other end is this person's, or root's."""
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user in (os.geteuid(), 0)

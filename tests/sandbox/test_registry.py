@@ -194,3 +194,30 @@ async def test_code_that_is_not_trusted_needs_an_engine_that_isolates() -> None:
     """Local would not start it."""
     assert "trusted only" in candidate(engines()["local"], specs=[needs()]).why_not
     assert candidate(engines()["local"], specs=[needs(trust=trust_for(TrustLevel.TRUSTED))]).starts
+
+
+@pytest.mark.needs("docker")
+async def test_a_daemon_is_asked_once_what_it_is(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """It is asked anew when that may not hold any more: behind another socket, after a failure, after a while."""
+    asked: list[object] = []
+    info = daemon.info
+    monkeypatch.setattr(daemon, "info", lambda client: asked.append(client) or info(client))
+    docker = engines()["docker"]
+    daemon.forget()
+    assert docker.check() == docker.check()
+    assert len(asked) == 1
+    # An image is looked for each time, and what fails makes all of it unsure.
+    assert not docker.check(image="nbagent-nothing:1").available
+    assert docker.check().available
+    assert len(asked) == 2
+    link = home / "docker.sock"
+    link.symlink_to("/var/run/docker.sock")
+    with monkeypatch.context() as patch:
+        patch.setenv("DOCKER_HOST", f"unix://{link}")
+        assert docker.check().available
+    assert len(asked) == 3
+    link.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(daemon, "SURE_SECONDS", 0.0)
+        assert docker.check().available
+    assert len(asked) == 4

@@ -23,7 +23,7 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.leases import reaper
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session import saved
+from nbagent.session import index, saved
 from nbagent.store import Journal, read_log
 
 RUN = """
@@ -86,7 +86,7 @@ async def test_a_cell_that_still_runs_goes_on_to_its_end(engine: Engine, tmp_pat
 async def test_a_cell_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
     """Who takes over waits as long as the cell's own limit had let it run, and no longer."""
     name = await killed("bubblewrap", tmp_path, busy=BUSY.format(seconds=1000))
-    known = saved.look_up(tmp_path, name)
+    known = index.look_up(tmp_path, name)
     spec = saved.read_spec(known)
     saved.write_spec(known.folder, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=0.5), keep=spec.keep))
     async with await Session.connect(name, state_dir=tmp_path) as session:
@@ -123,13 +123,13 @@ async def test_a_session_is_left_and_gone_on_with(engine: Engine, tmp_path: Path
     await session.start()
     await session.run("x = 1")
     await session.detach()
-    assert saved.look_up(tmp_path, session.id).state == "waiting"
+    assert index.look_up(tmp_path, session.id).state == "waiting"
     async with await Session.connect(session.id[:-1], state_dir=tmp_path) as again:
         assert again.id == session.id
         assert (await again.run("print(x)")).text == "1"
         assert (await again.run("import os; os._exit(3)")).status == "died"
         assert (await again.run("print('x' in globals())")).text == "False"
-    assert saved.look_up(tmp_path, session.id).state == "ended"
+    assert index.look_up(tmp_path, session.id).state == "ended"
 
 
 async def test_cells_from_before_are_run_again_after_a_later_loss(engine: Engine, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ async def test_a_session_that_somebody_has_is_refused(tmp_path: Path) -> None:
         assert (await session.run("1 + 1")).text == "2"
 
 
-# -- looking --------------------------------------------------------------------------------------------------------
+# -- what is kept -------------------------------------------------------------------------------------------------
 
 
 def log(root: Path, name: str, *events: Any) -> None:
@@ -207,34 +207,12 @@ def log(root: Path, name: str, *events: Any) -> None:
     journal.close()
 
 
-def test_sessions_are_listed_latest_first(tmp_path: Path) -> None:
-    """Each with what ran in it; what is no session, or says nothing, is left out."""
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code='{"type":"CellStarted"}'))
-    log(tmp_path, "two", CellStarted(cell=1, turn=0, code=""), CellStarted(cell=2, turn=0, code=""))
-    log(tmp_path, "empty")
-    (tmp_path / "sessions" / "nothing").mkdir()
-    found = saved.known(tmp_path)
-    assert [(each.id, each.cells, each.state) for each in found] == [("two", 2, "ended"), ("one", 1, "ended")]
-    assert saved.known(tmp_path / "elsewhere") == []
-
-
-def test_a_name_may_be_cut_short(tmp_path: Path) -> None:
-    """As long as it is one session's; the whole name always is."""
-    for name in ("20261121-1", "20261121-12", "20261122-1"):
-        log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
-    assert saved.look_up(tmp_path, "20261122").id == "20261122-1"
-    assert saved.look_up(tmp_path, "20261121-1").id == "20261121-1"
-    for name, complaint in (("20261121", "2 sessions begin"), ("nope", "no session 'nope'"), ("", "no session")):
-        with pytest.raises(UsageError, match=complaint):
-            saved.look_up(tmp_path, name)
-
-
 def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
     """All of it comes back as it was; what isn't there is a sentence."""
     trust = trust_for(TrustLevel.SANDBOXED, security={"allowed_hosts": ["example.org:8443"]}, memory_mb=300)
     spec = SandboxSpec(trust=trust, data=(Mount(Path("/a/ü.csv"), "/tmp/data/ü.csv"),), keep=600, owner="one")
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
-    known = saved.look_up(tmp_path, "one")
+    known = index.look_up(tmp_path, "one")
     with pytest.raises(UsageError, match="can't be gone on with"):
         saved.read_spec(known)
     saved.write_spec(known.folder, spec)
@@ -262,12 +240,3 @@ def test_loose_ends_are_tied() -> None:
 def test_a_time_is_told_in_words(seconds: float, told: str) -> None:
     """In the largest unit that fits."""
     assert saved.age(time.time() - seconds) == told
-
-
-def test_what_runs_is_told_from_what_waits(tmp_path: Path) -> None:
-    """A session is `running` exactly as long as a process has its lock."""
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
-    journal = Journal(tmp_path, "one")
-    assert saved.look_up(tmp_path, "one").state == "running"
-    journal.close()
-    assert saved.look_up(tmp_path, "one").state == "ended"

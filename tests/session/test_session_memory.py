@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agent.stub import Provider, Say, python
 
-from nbagent.session import saved
+from nbagent.session.manager import SessionManager
 from nbagent.session.session import Session
 from nbagent.state import StateManager, Turns
 
@@ -68,10 +68,11 @@ async def test_what_is_removed_is_forgotten(provider: Provider, tmp_path: Path) 
     async with Session(engine="bubblewrap", model=MODEL, state_dir=tmp_path) as first:
         provider.say(Say(text="One."))
         await first.ask("First")
-        assert await saved.remove_ended(tmp_path, unused=0) == []
-    assert await saved.remove_ended(tmp_path, unused=60) == []
-    assert [each.id for each in await saved.remove_ended(tmp_path, unused=0)] == [first.id]
-    assert saved.known(tmp_path) == []
+        manager = SessionManager(state_dir=tmp_path)
+        assert await manager.delete_ended(unused=0) == []
+    assert await manager.delete_ended(unused=60) == []
+    assert [each.id for each in await manager.delete_ended(unused=0)] == [first.id]
+    assert await manager.list() == []
     assert not (tmp_path / "sessions" / first.id).exists()
     async with Session(engine="bubblewrap", model=MODEL, session=first.id, state_dir=tmp_path) as second:
         provider.say(Say(text="Two."))
@@ -80,7 +81,7 @@ async def test_what_is_removed_is_forgotten(provider: Provider, tmp_path: Path) 
     async with StateManager(tmp_path / "shared", session_id=first.id) as state:
         assert await Turns(state.checkpointer, "never").newest() is None
         assert await Turns(state.checkpointer, first.id).newest() is not None
-        await saved.remove_ended(tmp_path, unused=0)
+        await manager.delete_ended(unused=0)
         assert await Turns(state.checkpointer, first.id).newest() is None
 
 

@@ -18,8 +18,9 @@ from nbagent.errors import UsageError
 from nbagent.faces.cli import options, program
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
+    from nbagent.session.protocol import AnySession
     from nbagent.session.session import Session
 
 T = TypeVar("T")
@@ -65,7 +66,7 @@ DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
 
 
 @app.command()
-@options.takes(*SANDBOX, *MODEL)
+@options.takes(*SANDBOX, *MODEL, "background")
 def run(
     question: Annotated[str, typer.Argument(help="The question, in words.")],
     *,
@@ -73,6 +74,8 @@ def run(
     how: options.How,
 ) -> None:
     """Ask a question; the answer is text and a notebook."""
+    if given.pop("background", False):
+        _attach(lambda: _host(None, given), question=question, how=how)
     _ask(question, given, how)
 
 
@@ -117,12 +120,28 @@ def demo(
         _ask(question, given, replace(how, out=how.out or Path("nbagent-demo.ipynb")))
 
 
-@app.command(short_help="List the sessions, and which can be gone on with.")
-def sessions(as_json: options.Json = False) -> None:
+@app.command(short_help="List the sessions, search, rename and delete them.")
+def sessions(
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="TEXT", help="Where this stands in titles, questions or answers.")
+    ] = None,
+    rename: Annotated[
+        tuple[str, str] | None, typer.Option("--rename", metavar="SESSION TITLE", help="Give one another title.")
+    ] = None,
+    delete: Annotated[
+        str | None, typer.Option("--delete", metavar="SESSION", help="Remove one: its log, its files, what was said.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Let --delete end one that runs.")] = False,
+    as_json: options.Json = False,
+) -> None:
     """List the sessions on this machine, and which can be gone on with."""
-    from nbagent.faces.cli import manage
+    from nbagent.faces.cli import sessions as work
 
-    raise typer.Exit(manage.show_sessions(as_json=as_json))
+    if rename:
+        raise typer.Exit(_finish(work.rename(*rename)))
+    if delete:
+        raise typer.Exit(_finish(work.delete(delete, force=force)))
+    raise typer.Exit(_finish(work.search(search, as_json=as_json) if search else work.show(as_json=as_json)))
 
 
 @app.command(short_help="Go on with a session.")
@@ -137,8 +156,16 @@ def resume(
     given: dict[str, Any],
     how: options.How,
 ) -> None:
-    """Go on with a session, its variables kept if its kernel still lives."""
+    """Go on with a session, its variables kept if its kernel still lives; attach to one that another process runs."""
+    from nbagent.faces.cli import attach
     from nbagent.faces.cli import resume as work
+
+    if attach.is_running(session):
+        if named := [name for name, value in given.items() if value is not None]:
+            raise UsageError(
+                f"Another process runs the session {session}, where {named[0]} can't be changed.", mend="Leave it out."
+            )
+        _attach(lambda: _come(session), question=question, code=code, how=how)
 
     def make() -> Session:
         from nbagent.session.session import Session
@@ -146,6 +173,68 @@ def resume(
         return Session.resumed(session, **options.landing(given), attended=not how.as_json)
 
     raise typer.Exit(_finish(work.resume(make, question=question, code=code, how=how)))
+
+
+@app.command(short_help="See and steer a session that another process runs.")
+def attach(
+    session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")],
+    question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
+    code: Annotated[
+        str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option("--since", metavar="N", help="Show first what came after event N; 0 for all of it.", min=0),
+    ] = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Follow a session that another process runs, ask it, answer what it asks, and leave it running.
+
+    Ctrl-C stops the cell, then the question; where nothing runs it leaves, as Ctrl-D does.
+    """
+    how = options.How(out=out, force=force, as_json=as_json, quiet=quiet)
+    _attach(lambda: _come(session), question=question, code=code, since=since, how=how)
+
+
+async def _come(session: str) -> AnySession:
+    from nbagent.session.attach import Attached
+
+    attached = Attached(session)
+    await attached.start()
+    return attached
+
+
+def _attach(come: Callable[[], Awaitable[AnySession]], **what: Any) -> NoReturn:
+    from nbagent.faces.cli import attach
+
+    raise typer.Exit(_finish(attach.attach(come, **what)))
+
+
+async def _host(session: str | None, given: dict[str, Any]) -> AnySession:
+    from nbagent.session.host import host
+
+    return await host(session, **options.landing(given))
+
+
+@app.command(short_help="Have a process of its own own a session.")
+@options.takes(*SANDBOX, *MODEL)
+def host(
+    session: Annotated[
+        str | None, typer.Argument(help="One to go on with, whose process is gone; a new one by default.")
+    ] = None,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Start a process that owns a session and serves it to `nbagent attach`, and print the session's name.
+
+    It has the keys of models that this command's environment has, and ends by itself some time after it was left.
+    """
+    from nbagent.faces.cli import attach
+
+    raise typer.Exit(_finish(attach.in_background(session, **options.landing(given))))
 
 
 @app.command(short_help="Serve the sandboxed kernel to any MCP client.")

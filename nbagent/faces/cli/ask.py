@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from nbagent.events import Answer, Usage
 from nbagent.faces.cli import objects
@@ -13,8 +14,10 @@ from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import STOPPED, work
 from nbagent.faces.terminal.view import View
 from nbagent.safety.budget import amount, dollars
-from nbagent.session.session import Session
 from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
 
 
 async def ask(question: str, make: Callable[[], Session], *, how: How) -> int:

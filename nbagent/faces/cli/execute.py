@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
@@ -14,8 +15,10 @@ from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import Ended, work
 from nbagent.faces.terminal.view import View
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
-from nbagent.session.session import Session
 from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
 
 
 async def execute(source: str | None, code: str | None, make: Callable[[], Session], *, how: How) -> int:

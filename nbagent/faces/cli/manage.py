@@ -1,56 +1,24 @@
-"""The commands about sessions and what they leave: `sessions`, `shell`, `clean`."""
+"""The commands about what sessions leave: `shell`, `clean`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from nbagent import settings, store
 from nbagent.errors import UsageError
 from nbagent.sandbox.leases import reaper
-from nbagent.session import saved
+from nbagent.session import index, saved
+from nbagent.session.manager import SessionManager
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _root() -> Path:
     return store.state_root(settings.load().state_dir)
-
-
-def show_sessions(*, as_json: bool) -> int:
-    """Print the sessions that there are; returns the exit code."""
-    found = saved.known(_root())
-    if as_json:
-        print(json.dumps([_session_json(each) for each in found]))
-        return 0
-    if not found:
-        print("There are no sessions yet.")
-        return 0
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for title in ("session", "started", "engine", "trust", "questions", "cells", "state"):
-        table.add_column(title, justify="right" if title in ("questions", "cells") else "left", no_wrap=True)
-    for each in found:
-        counts = (str(each.questions), str(each.cells))
-        table.add_row(each.id, saved.age(each.started), each.engine, each.trust, *counts, each.state)
-    # A file or pipe has no width at which to crop.
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False, emoji=False, markup=False).print(table)
-    if any(each.state == "waiting" for each in found):
-        print("Go on with one that is waiting, its variables kept: nbagent resume SESSION")
-    return 0
-
-
-def _session_json(session: saved.Known) -> dict[str, Any]:
-    found = asdict(session)
-    return {**found, "folder": str(session.folder), "sandbox": str(session.sandbox) if session.sandbox else None}
 
 
 def shell(session: str) -> int:
@@ -61,7 +29,7 @@ def shell(session: str) -> int:
     """
     from nbagent.faces.terminal import shell as terminal
 
-    found = saved.look_up(_root(), session)
+    found = index.look_up(_root(), session)
     if found.sandbox is None or found.state == "ended":
         raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Start it anew with: nbagent resume {found.id}")
     if not saved.read_spec(found).trust.allow_shell:
@@ -80,8 +48,7 @@ async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool
     long = seconds(unused) if unused else None  # a complaint comes before anything goes
     removed = await asyncio.to_thread(reaper.sweep, waiting=True, max_age=seconds(max_age) if max_age else 0.0)
     if long is not None:
-        url = settings.load().state_url
-        for session in await saved.remove_ended(_root(), unused=long, url=url):
+        for session in await SessionManager().delete_ended(unused=long):
             removed.append(reaper.Removed(kind="session", name=session.id, age=time.time() - session.started))
     if as_json:
         print(json.dumps([asdict(each) for each in removed]))

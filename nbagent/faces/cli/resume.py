@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from nbagent.errors import NbagentError, UsageError
 from nbagent.faces.cli.ask import ask
@@ -12,8 +13,10 @@ from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session.session import Session
 from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
 
 
 async def resume(make: Callable[[], Session], *, question: str | None, code: str | None, how: How) -> int:

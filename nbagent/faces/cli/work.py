@@ -7,15 +7,17 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from nbagent.errors import NbagentError
 from nbagent.faces.cli.options import How
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.live import shown
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session.session import Session
 from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
 
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""

@@ -69,6 +69,8 @@ class Asker:
         question = Question.of(record)
         if question is None or (question.kind == "host" and not self._person.is_there):
             return
+        if question.deadline is not None and question.deadline <= time.time():
+            return  # of a log that is shown later
         self._open.append(_Open(question))
         if self._asking is None or self._asking.done():
             self._asking = asyncio.get_running_loop().create_task(self._ask_all())

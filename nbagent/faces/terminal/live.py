@@ -7,12 +7,14 @@ import contextlib
 import signal
 import sys
 from collections.abc import AsyncIterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
-from nbagent.session.session import Session
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
 
 NO_TERMINAL = "There is no terminal to ask at: hosts that are not listed are denied. List them with --allow-host."
 UNATTENDED = {

@@ -36,6 +36,8 @@ from nbagent.sandbox.spec import SandboxSpec
 SOCKET_PATH_LIMIT = 107
 """Bytes of a Unix socket's path, from unix(7)."""
 PREFIX = "k"
+HOST = "h"
+"""Of the leases of processes that own a session (`session/host.py`), which have a lock and terms as a sandbox has."""
 _NEW = ".new-"
 STALE_NEW = 60.0
 """Seconds after which a folder that was being made is nobody's."""
@@ -118,7 +120,7 @@ class Lease:
         return self.folder.name
 
     @classmethod
-    def take(cls, engine: str, spec: SandboxSpec, *, key: str) -> Lease:
+    def take(cls, engine: str, spec: SandboxSpec, *, key: str = "", prefix: str = PREFIX) -> Lease:
         """A new folder, locked and described before anybody can see it.
 
         Raises:
@@ -134,7 +136,7 @@ class Lease:
             raise _cannot_write(root, error) from error
         try:
             lease.write()
-            lease.folder = staged.rename(root / f"{PREFIX}{staged.name.removeprefix(_NEW)}")
+            lease.folder = staged.rename(root / f"{prefix}{staged.name.removeprefix(_NEW)}")
         except BaseException:
             lease.remove()
             raise
@@ -253,7 +255,7 @@ def abandoned(folder: Path) -> bool:
 def all_folders() -> Iterator[Path]:
     """The folders of all leases of this user's in this runtime folder; what was left half made is removed."""
     for folder in sorted(runtime_root().iterdir()):
-        if folder.name.startswith(PREFIX) and folder.is_dir():
+        if folder.name.startswith((PREFIX, HOST)) and folder.is_dir():
             yield folder
         elif folder.name.startswith(_NEW):
             with contextlib.suppress(OSError):
@@ -261,13 +263,15 @@ def all_folders() -> Iterator[Path]:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def find(owner: str) -> Path | None:
-    """The folder of the lease that a session has, if there is one."""
-    for folder in all_folders():
-        terms = read_terms(folder)
-        if terms is not None and owner and terms.spec.owner == owner:
-            return folder
-    return None
+def find(owner: str, *, prefix: str = PREFIX) -> Path | None:
+    """The folder of the lease of a session's sandbox, or of its host (`HOST`), if there is one."""
+    return owned(prefix).get(owner) if owner else None
+
+
+def owned(prefix: str = PREFIX) -> dict[str, Path]:
+    """The folders of the leases of all sessions' sandboxes, or hosts, by the sessions."""
+    terms = ((folder, read_terms(folder)) for folder in all_folders() if folder.name.startswith(prefix))
+    return {each.spec.owner: folder for folder, each in terms if each is not None and each.spec.owner}
 
 
 def _encode(value: Any) -> Any:

@@ -35,7 +35,7 @@ class Removed:
     """Something that was swept up.
 
     Attributes:
-        kind: What it is: `sandbox`, `folder`, or what an engine calls its own.
+        kind: What it is: `sandbox`, `host`, `folder`, or what an engine calls its own.
         name: Its name.
         session: The session that it belonged to; empty if to none, or if that isn't known.
         age: Seconds since it was made.
@@ -92,7 +92,13 @@ def _sweep_sandbox(folder: Path, waiting: bool, newest: float) -> Removed | None
     if terms.scratch:
         shutil.rmtree(terms.scratch, ignore_errors=True)
     lease.remove()
-    return Removed(kind="sandbox", name=lease.name, session=terms.spec.owner, age=time.time() - terms.created)
+    kind = "host" if lease.name.startswith(leases.HOST) else "sandbox"
+    return Removed(kind=kind, name=lease.name, session=terms.spec.owner, age=time.time() - terms.created)
+
+
+def end(folder: Path) -> bool:
+    """End and remove a sandbox that waits to be taken over; returns whether it was one, and is gone."""
+    return _sweep_sandbox(folder, True, time.time()) is not None
 
 
 def _sweep_unknown(folder: Path, newest: float) -> Removed | None:

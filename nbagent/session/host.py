@@ -1,0 +1,303 @@
+"""A process that owns a session without a face, and outlives whoever started it.
+
+    async with await nbagent.host(model="openai:gpt-5", data="sales.csv") as session:
+        await session.ask("Which region grew fastest?")     # … and `nbagent attach ID` from elsewhere, also later
+
+It leaves the starter's session and terminal, is found by a lease as sandboxes are (`sandbox/leases`), serves the
+session at its door, and ends by itself when nobody was attached, and nothing ran, for `keep_minutes`. It has the
+starter's environment, so also the keys of models in it; what it is to be comes through a pipe, and how its start went
+goes back through another one. What it prints lands in the session's folder, in `host.log`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Unpack
+
+import msgspec
+
+from nbagent import store
+from nbagent.errors import NbagentError, SandboxError, StoreError
+from nbagent.options import Keywords, Options
+from nbagent.session import index
+from nbagent.session.attach import Attached
+from nbagent.session.wire import Failure
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
+
+LOG = "host.log"
+LOG_SIZE = 1024 * 1024
+"""Bytes of the log; when it has more, its end is kept."""
+LOG_KEPT = 256 * 1024
+LOOK = 1.0
+"""Seconds between two looks at whether anybody is there."""
+FIRST = 20.0
+"""Seconds that a host waits for its first face, however short the others' time is."""
+ENGINE = "host"
+"""What stands in the lease of a host, where that of a sandbox has its engine."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a host is to own.
+
+    Attributes:
+        session: The session's whole name.
+        options: What it is to be.
+        given: Of a session that is gone on with, the options that hold from now on; None for a new one.
+    """
+
+    session: str
+    options: Options
+    given: list[str] | None = None
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The process is there.
+
+    Attributes:
+        pid: Its number.
+    """
+
+    pid: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The session can be attached to."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """The session could not be started."""
+
+    failure: Failure
+
+
+_STATUS = msgspec.json.Decoder(Begun | Ready | Failed)
+
+
+async def host(session: str | None = None, *, new: str | None = None, **keywords: Unpack[Keywords]) -> Attached:
+    """Start a process that owns a session and outlives this one, and attach to it.
+
+    Args:
+        session: A session to go on with, by its name or enough of its beginning; if a process owns it already, that
+            one is attached to. A new one by default.
+        new: A name for a new session.
+        **keywords: Options by name, as for `Session`, or for `Session.resumed` where there is a session.
+
+    Raises:
+        UsageError: There is no such session, or an option is wrong.
+        NbagentError: It can't be started; what the session itself has complained of.
+    """
+    from nbagent import settings
+
+    options = settings.load(**keywords)
+    root = store.state_root(options.state_dir).absolute()
+    options = msgspec.structs.replace(options, state_dir=str(root), background=False)
+    if session is None:
+        order = Order(new or store.new_session_id(), options)
+        store.check_session_id(order.session)
+    else:
+        name = index.find(root, session).name
+        order = Order(name, options, given=[*(name for name, value in keywords.items() if value is not None)])
+        if index.is_running(root / "sessions" / name):
+            return await _come_to(name, root)
+    try:
+        await _start(order, root / "sessions" / order.session)
+    except StoreError:
+        if session is None or not index.is_running(root / "sessions" / order.session):
+            raise
+        # Somebody else was a moment faster with the same one.
+    return await _come_to(order.session, root)
+
+
+async def _come_to(session: str, root: Path) -> Attached:
+    """Attach to a session whose owner may still be starting it."""
+    attached = Attached(session, state_dir=root)
+    while True:
+        try:
+            await attached.start()
+        except NbagentError:
+            if not index.is_running(attached.folder):
+                raise
+            await asyncio.sleep(0.1)
+        else:
+            return attached
+
+
+async def _start(order: Order, folder: Path) -> None:
+    """Start a host, and wait until its session can be attached to.
+
+    Raises:
+        NbagentError: It can't be started.
+    """
+    was_there = folder.exists()
+    ours, theirs = os.pipe()
+    status = os.fdopen(ours, "rb")
+    begun: list[int] = []
+    try:
+        try:
+            await asyncio.to_thread(_launch, order, folder, theirs)
+        finally:
+            os.close(theirs)
+        await asyncio.to_thread(_wait_for, status, begun, folder)
+    except BaseException:
+        for pid in begun:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+        if not was_there and not (folder / index.LOG).exists():
+            with contextlib.suppress(OSError):
+                (folder / LOG).unlink()
+                folder.rmdir()
+        raise
+    finally:
+        status.close()
+
+
+def _launch(order: Order, folder: Path, status: int) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise store.cannot_write(folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
+    try:
+        # `-P`: what lies in the current folder may be somebody else's, and is no module of ours.
+        command = [sys.executable, "-P", "-m", "nbagent.session.host", str(status)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[status], start_new_session=True
+        ) as process:
+            # It leaves another process behind, whose parent is not this one, and ends.
+            process.communicate(msgspec.json.encode(order))
+    except OSError as error:
+        raise SandboxError(f"No process can be started for the session: {error}.") from error
+    finally:
+        os.close(log)
+
+
+def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
+    for line in status:
+        match _STATUS.decode(line):
+            case Begun(pid):
+                begun.append(pid)
+            case Ready():
+                return
+            case Failed(failure):
+                begun.clear()  # it ends by itself
+                raise failure.as_error()
+    with contextlib.suppress(OSError):
+        if said := (folder / LOG).read_bytes()[-2000:].decode(errors="replace").strip():
+            raise SandboxError(f"The process of the session ended at its start: {said.splitlines()[-1]}")
+    raise SandboxError("The process of the session was killed at its start.")
+
+
+# -- in the host itself ---------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Own the session that standard input names, until it ends."""
+    status = os.fdopen(int(sys.argv[1]), "wb", buffering=0)
+    os.set_inheritable(status.fileno(), False)
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    if os.fork():
+        os._exit(0)  # so that the host is nobody's child, and no zombie of its starter
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    _tell(status, Begun(os.getpid()))
+    asyncio.run(_serve(order, status))
+
+
+def _tell(status: IO[bytes], message: Begun | Ready | Failed) -> None:
+    with contextlib.suppress(OSError):  # who started it may be gone, and the session goes on
+        status.write(msgspec.json.encode(message) + b"\n")
+
+
+async def _serve(order: Order, status: IO[bytes]) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None  # noqa: S101 - it runs
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        with _leased(order), contextlib.suppress(asyncio.CancelledError):
+            session = _made(order)
+            try:
+                await session.start()
+                if session.door is None or not session.door.is_open:
+                    told = f"No socket can be made in {session.folder}."
+                    raise StoreError(told, mend="Name a folder of another file system in NBAGENT_STATE_DIR.")
+                _tell(status, Ready())
+                status.close()
+                await _stay(session)
+            finally:
+                await session.stop()
+    except NbagentError as error:
+        if status.closed:
+            raise
+        _tell(status, Failed(Failure.of(error)))
+    except Exception as error:
+        if not status.closed:
+            _tell(status, Failed(Failure("NbagentError", f"nbagent itself failed: {error!r}")))
+        raise
+
+
+def _made(order: Order) -> Session:
+    from nbagent.session.session import Session
+
+    if order.given is None:
+        return Session(order.options, session=order.session)
+    given = {name: getattr(order.options, name) for name in {*order.given, "state_dir"}}
+    return Session.resumed(order.session, **given)
+
+
+@contextlib.contextmanager
+def _leased(order: Order) -> Iterator[None]:
+    """Hold a lease, by which this process is found; what it leaves when it is killed is swept up as a sandbox's is."""
+    from nbagent.policy import TrustLevel, trust_for
+    from nbagent.sandbox.leases.lease import HOST, Lease
+    from nbagent.sandbox.spec import SandboxSpec
+
+    lease = Lease.take(ENGINE, SandboxSpec(trust=trust_for(TrustLevel.UNTRUSTED), owner=order.session), prefix=HOST)
+    lease.write(parts={"pid": os.getpid()})
+    try:
+        yield
+    finally:
+        lease.remove()
+
+
+async def _stay(session: Session) -> None:
+    """Serve the session until it ends, or nobody has wanted anything of it for long enough."""
+    keep, quiet = session.options.keep_minutes * 60, time.monotonic() + FIRST
+    while session.is_running:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(session.closed(), LOOK)
+        _bound(session.folder / LOG)
+        if session.is_busy:
+            quiet = time.monotonic()
+        elif time.monotonic() > quiet + keep:
+            await session.stop(f"Nobody was attached for {session.options.keep_minutes:g} minutes.")
+        elif not session.folder.exists():
+            await session.stop("Its folder is gone.")
+
+
+def _bound(log: Path) -> None:
+    """Keep the end of a log that has grown too long."""
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > LOG_SIZE:
+            with log.open("rb+") as file:
+                file.seek(-LOG_KEPT, os.SEEK_END)
+                end = file.read(LOG_KEPT)
+                file.seek(0)
+                file.truncate()
+                file.write(end)
+
+
+if __name__ == "__main__":
+    main()

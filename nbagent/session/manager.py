@@ -1,0 +1,278 @@
+"""The sessions of this person: listed, found, made, named and removed.
+
+    manager = SessionManager()
+    for each in await manager.list():
+        print(each.id, each.title, each.state)
+
+It imports neither kernels nor models, so that a server can show sessions whose owners are other processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import msgspec
+
+from nbagent import store
+from nbagent.errors import NbagentError, UsageError
+from nbagent.events import Answered, Asked, Record, Renamed
+from nbagent.session import index, summary
+from nbagent.session.attach import Attached, own_state_dir
+from nbagent.session.index import Known, held
+
+if TYPE_CHECKING:
+    from nbagent.options import Keywords
+
+MOST_HITS = 50
+MOST_READ = 256 * 1024 * 1024
+"""Bytes of logs that a search reads."""
+EXCERPT = 160
+"""Characters of a hit that are shown."""
+PATIENCE = 10.0
+"""Seconds for an owner to let go of a session that is to be deleted."""
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in which something was found.
+
+    Attributes:
+        session: The session.
+        turn: The question's number; 0 for the title.
+        where: `title`, `question` or `answer`.
+        text: What stands around it, in one line.
+    """
+
+    session: Known
+    turn: int
+    where: str
+    text: str
+
+
+class Hits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search has found.
+
+    Attributes:
+        hits: The latest session first, at most one of each kind for a session.
+        is_whole: Whether all was looked through; if not, older sessions may have more.
+    """
+
+    hits: list[Hit]
+    is_whole: bool
+
+
+class SessionManager:
+    """The sessions below one state folder.
+
+    Args:
+        state_dir: Where sessions are kept; where the settings say by default.
+    """
+
+    def __init__(self, *, state_dir: str | Path | None = None) -> None:
+        self._root = store.state_root(state_dir or own_state_dir())
+
+    async def list(self) -> list[Known]:
+        """All sessions, the latest first."""
+        return await asyncio.to_thread(index.known, self._root)
+
+    async def find(self, session: str) -> Known:
+        """The session of that name, or of the only one that begins so.
+
+        Raises:
+            UsageError: There is none, or several.
+        """
+        return await asyncio.to_thread(index.look_up, self._root, session)
+
+    async def create(self, *, session: str | None = None, **keywords: Unpack[Keywords]) -> Attached:
+        """Start a session in a process of its own, which outlives this one, and attach to it; see `nbagent.host`.
+
+        Raises:
+            UsageError: An option is wrong.
+            NbagentError: It can't be started.
+        """
+        from nbagent.session.host import host
+
+        keywords["state_dir"] = self._root
+        return await host(new=session, **keywords)
+
+    async def attach(self, session: str) -> Attached:
+        """Attach to a running session.
+
+        Raises:
+            UsageError: There is none of that name, or no process owns it.
+        """
+        attached = Attached(session, state_dir=self._root)
+        await attached.start()
+        return attached
+
+    async def rename(self, session: str, title: str) -> None:
+        """Give a session another title; an empty one stands for its first question.
+
+        Raises:
+            UsageError: There is none of that name.
+            StoreError: Its log can't be written.
+        """
+        folder = index.find(self._root, session)
+        if index.is_running(folder):
+            async with Attached(folder.name, state_dir=self._root) as attached:
+                await attached.rename(title)
+            return
+        await asyncio.to_thread(self._rename, folder, title)
+
+    def _rename(self, folder: Path, title: str) -> None:
+        journal = store.Journal(self._root, folder.name)
+        try:
+            keeper = summary.Keeper(folder, past=journal.since())
+            keeper.add(journal.emit(Renamed(title=summary.line_of(title))))
+        finally:
+            journal.close()
+
+    async def search(self, text: str, *, most: int = MOST_HITS) -> Hits:
+        """Sessions whose title, questions or answers have a text, in any case of letters; the latest ones first.
+
+        Args:
+            text: What is looked for.
+            most: Hits that are wanted at most.
+        """
+        return await asyncio.to_thread(self._search, text, most)
+
+    def _search(self, text: str, most: int) -> Hits:
+        wanted, left = text.casefold(), MOST_READ
+        hits: builtins.list[Hit] = []
+        for each in index.known(self._root):
+            if len(hits) >= most or left <= 0:
+                return Hits(hits=hits[:most], is_whole=False)
+            if wanted in each.title.casefold():
+                hits.append(Hit(session=each, turn=0, where="title", text=each.title))
+            with contextlib.suppress(OSError):
+                left -= (each.folder / index.LOG).stat().st_size
+                hits += _said(each, wanted)
+        return Hits(hits=hits[:most], is_whole=len(hits) <= most)
+
+    async def delete(self, session: str, *, force: bool = False) -> None:
+        """Remove a session: its folder whole, its kernel if it waits, and what models were told in it.
+
+        What was exported stays, and so does the head of its audit log, which proves that there was one.
+
+        Args:
+            session: Its whole name.
+            force: End it first if a process owns it.
+
+        Raises:
+            UsageError: There is none of that name, or a process owns it.
+            StoreError: Something of it can't be removed.
+        """
+        base = self._root / "sessions" / session
+        if session in (".", "..") or base.name != session or not (base.is_dir() or base.is_symlink()):
+            raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
+        if base.is_symlink():
+            raise UsageError(f"The session {session} is a link, which is not followed.", mend=f"Remove {base}.")
+        if index.is_running(base):
+            if not force:
+                raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
+            await self._end(session)
+        if not await self._remove([base]):
+            raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
+
+    async def _end(self, session: str) -> None:
+        with contextlib.suppress(NbagentError):
+            async with Attached(session, state_dir=self._root) as attached:
+                await attached.stop("It was deleted.")
+        end = time.monotonic() + PATIENCE
+        while index.is_running(self._root / "sessions" / session) and time.monotonic() < end:
+            await asyncio.sleep(0.05)
+
+    async def delete_ended(self, *, unused: float) -> builtins.list[Known]:
+        """Remove the sessions that have ended and were not used for so long; `delete` says what goes and what stays.
+
+        Args:
+            unused: Seconds since anything was written into its log.
+
+        Returns:
+            Those that were removed.
+
+        Raises:
+            StoreError: A folder or a conversation can't be removed.
+        """
+        before = time.time() - unused
+        old = [each for each in await self.list() if each.state == "ended" and _last_used(each) <= before]
+        removed = await self._remove([each.folder for each in old])
+        return [each for each in old if each.folder in removed]
+
+    async def _remove(self, folders: builtins.list[Path]) -> builtins.list[Path]:
+        """Remove sessions that nobody owns; returns the folders that are gone."""
+        if not folders:
+            return []
+        from nbagent import settings
+        from nbagent.state import StateManager, Turns
+
+        removed = []
+        url = settings.load().state_url
+        async with StateManager(self._root / "shared", url=url, session_id=folders[0].name) as state:
+            for folder in folders:
+                with held(folder) as is_held:
+                    if is_held:
+                        await asyncio.to_thread(_end_sandbox, folder.name)
+                        # First: a folder that is left is found again, a conversation without one is not.
+                        await Turns(state.checkpointer, folder.name).forget()
+                        await asyncio.to_thread(_remove_folder, folder)
+                        removed.append(folder)
+        return removed
+
+
+def _last_used(session: Known) -> float:
+    return (session.folder / index.LOG).stat().st_mtime
+
+
+def _end_sandbox(session: str) -> None:
+    """End the sandbox in which a session's kernel waits, if there is one."""
+    from nbagent.sandbox.leases import lease, reaper
+
+    while (folder := lease.find(session)) is not None and reaper.end(folder):
+        pass
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a session's folder, last its log, without which it would not be found again, and the lock that is held."""
+    try:
+        for each in folder.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            elif each.name not in (index.LOG, "lock"):
+                each.unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise store.cannot_write(folder, error, mend="Check its permissions.") from error
+
+
+def _said(session: Known, wanted: str) -> Iterator[Hit]:
+    """The first question and the first answer of a session that have a text."""
+    missing = {"question", "answer"}
+    decoder = msgspec.json.Decoder(Record)
+    with (session.folder / index.LOG).open("rb") as log:
+        for line in log:
+            # Most of a log is what cells showed, which is not decoded.
+            if b'"type":"Asked"' not in line and b'"type":"Answered"' not in line:
+                continue
+            with contextlib.suppress(msgspec.DecodeError):
+                event = decoder.decode(line).event
+                if not isinstance(event, Asked | Answered):
+                    continue  # a cell has shown it, as JSON
+                where, text = ("question", event.question) if isinstance(event, Asked) else ("answer", event.text)
+                at = text.casefold().find(wanted)
+                if at >= 0 and where in missing:
+                    missing.discard(where)
+                    yield Hit(session=session, turn=event.turn, where=where, text=_around(text, at))
+
+
+def _around(text: str, at: int) -> str:
+    """What of a text stands around a place, in one line."""
+    start = max(0, at - EXCERPT // 3)
+    found = " ".join(text[start : start + EXCERPT].split())
+    return f"{'…' if start else ''}{found}{'…' if start + EXCERPT < len(text) else ''}"

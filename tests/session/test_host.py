@@ -1,0 +1,201 @@
+"""A process that owns a session without a face."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from nbagent import attach, host
+from nbagent.errors import ModelError, NbagentError, SandboxError, UsageError
+from nbagent.events import SessionEnded
+from nbagent.sandbox.leases import lease as leases
+from nbagent.sandbox.leases import reaper
+from nbagent.session import host as hosts
+from nbagent.session import index
+
+STARTER = """
+import asyncio, os, signal, sys
+from nbagent import host
+
+async def main():
+    session = await host(engine="bubblewrap", state_dir=sys.argv[1], mcp_token="a-secret", keep_minutes=5)
+    await session.run("x = 41")
+    print(session.id, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def process_of(session: str) -> psutil.Process:
+    """The host of a session, as its lease names it."""
+    folder = leases.find(session, prefix=leases.HOST)
+    assert folder is not None
+    terms = leases.read_terms(folder)
+    assert terms is not None
+    return psutil.Process(terms.parts["pid"])
+
+
+async def ended(process: psutil.Process) -> None:
+    """Wait until a process is gone."""
+    end = time.monotonic() + 30
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def orphan(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[str, Path, int]]:
+    """A hosted session whose starter was killed: its id, the state folder, and what the starter's process was."""
+    state = tmp_path_factory.mktemp("state")
+    command = [sys.executable, "-W", "error", "-c", STARTER, str(state)]
+    environment = {**os.environ, "OPENAI_API_KEY": "sk-of-the-starter"}
+    starter = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
+    assert starter.stdout is not None
+    name = (await starter.stdout.readline()).decode().strip()
+    assert await starter.wait() == -signal.SIGKILL
+    yield name, state, starter.pid
+    async with attach(name, state_dir=state) as session:
+        process = process_of(name)
+        await session.stop()
+    await ended(process)
+
+
+async def test_a_session_outlives_its_starter(orphan: tuple[str, Path, int]) -> None:
+    """Its variables are there for whoever comes; the list says that it runs."""
+    name, state, _ = orphan
+    async with attach(name, state_dir=state) as session:
+        assert (await session.run("print(x + 1)")).text == "42"
+    assert [(each.id, each.state) for each in index.known(state)] == [(name, "running")]
+
+
+async def test_a_host_belongs_to_nobodys_terminal(orphan: tuple[str, Path, int]) -> None:
+    """A session of the system's own, no terminal, nobody's child that started it; what it prints is in the folder."""
+    name, state, starter = orphan
+    process = process_of(name)
+    assert os.getsid(process.pid) not in (os.getsid(0), process.pid, starter)
+    assert (process.terminal(), process.ppid()) != (psutil.Process().terminal(), starter)
+    opened = {each: os.readlink(f"/proc/{process.pid}/fd/{each}") for each in range(3)}  # noqa: PTH115
+    log = str(state / "sessions" / name / hosts.LOG)
+    assert opened == {0: "/dev/null", 1: log, 2: log}
+
+
+async def test_what_it_is_to_be_is_told_to_nobody_else(orphan: tuple[str, Path, int]) -> None:
+    """Options stand in no argument and no variable; keys of models come with the environment, as to the starter."""
+    process = process_of(orphan[0])
+    assert "a-secret" not in f"{process.cmdline()}{process.environ()}"
+    assert process.environ()["OPENAI_API_KEY"] == "sk-of-the-starter"
+
+
+async def test_who_asks_for_a_host_of_a_running_session_gets_the_one_it_has(orphan: tuple[str, Path, int]) -> None:
+    """By enough of its name."""
+    name, state, _ = orphan
+    before = process_of(name).pid
+    async with await host(name[:-1], state_dir=state) as session:
+        assert (session.id, process_of(name).pid) == (name, before)
+
+
+async def test_two_who_go_on_with_one_session_share_its_host(tmp_path: Path) -> None:
+    """Both start one, one of them gets the session, and the other one attaches; a later host takes the kernel over."""
+    first = await host(engine="bubblewrap", state_dir=tmp_path, keep_minutes=5)
+    await first.run("x = 5")
+    process = process_of(first.id)
+    process.kill()
+    await ended(process)
+    await first.closed()
+    with pytest.raises(NbagentError, match="isn't there"):
+        await first.run("1")
+    one, two = await asyncio.gather(*(host(first.id, state_dir=tmp_path) for _ in range(2)))
+    assert (await one.run("x")).text == (await two.run("x")).text == "5"
+    process = process_of(first.id)
+    await two.detach()
+    await one.stop()
+    await ended(process)
+    assert [each.kind for each in await asyncio.to_thread(reaper.sweep)] in ([], ["host"])
+
+
+async def test_a_host_ends_by_itself(tmp_path: Path, leftovers: Callable[[], list[str]]) -> None:
+    """Some time after the last face has left and the last work has ended; the log says why, and nothing is left.
+
+    Its folder may lie deep: a socket's address has 107 bytes, a path has more.
+    """
+    before = leftovers()
+    state = tmp_path / ("long" * 40) / ("folder" * 30)
+    session = await host(engine="bubblewrap", state_dir=state, keep_minutes=0.02)
+    process = process_of(session.id)
+    running = asyncio.create_task(session.run("import time; time.sleep(4)"))
+    await asyncio.sleep(0.5)
+    running_since = time.monotonic()
+    assert session._writer is not None
+    session._writer.close()  # without a word, as who is killed
+    with pytest.raises(NbagentError):
+        await running
+    await ended(process)
+    assert time.monotonic() - running_since > 3
+    last = [each.event for each in session.since()][-1]
+    assert last == SessionEnded(reason="Nobody was attached for 0.02 minutes.")
+    assert [each for each in leftovers() if each not in before] == []
+
+
+async def test_what_is_wrong_comes_back_to_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the error that the session itself raises; nothing is left that looks like a session.
+
+    What lies in the current folder is not run: a cloned repository may have modules of the names that a host imports.
+    """
+    for name in ("msgspec", "asyncio", "nbagent"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match="no provider 'nonsense'"):
+        await host(engine="bubblewrap", model="nonsense:x", state_dir=tmp_path)
+    with pytest.raises(UsageError, match="no session 'never'"):
+        await host("never", state_dir=tmp_path)
+    with pytest.raises(UsageError, match="can't be called"):
+        await host(new="../up", engine="bubblewrap", state_dir=tmp_path)
+    assert index.known(tmp_path) == []
+    assert not (tmp_path / "up").exists()
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_host_that_is_killed_at_its_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, and the next start works."""
+    was = hosts._STATUS.decode
+
+    def kill(line: bytes) -> object:
+        message = was(line)
+        if isinstance(message, hosts.Begun):
+            os.kill(message.pid, signal.SIGKILL)
+        return message
+
+    class Killing:
+        decode = staticmethod(kill)
+
+    monkeypatch.setattr(hosts, "_STATUS", Killing)
+    with pytest.raises(SandboxError, match="killed at its start"):
+        await host(new="one", engine="bubblewrap", state_dir=tmp_path)
+    monkeypatch.undo()
+    async with await host(new="one", engine="bubblewrap", state_dir=tmp_path) as session:
+        process = process_of("one")
+        await session.stop()
+    await ended(process)
+    await asyncio.to_thread(reaper.sweep)
+
+
+async def test_its_log_is_bounded(tmp_path: Path) -> None:
+    """Of a long one the end is kept, and writing goes on behind it."""
+    log = tmp_path / "log"
+    with log.open("ab", buffering=0) as file:
+        file.write(b"x" * hosts.LOG_SIZE + b"the end")
+        hosts._bound(log)
+        file.write(b"!")
+    assert log.stat().st_size == hosts.LOG_KEPT + 1
+    assert log.read_bytes().endswith(b"the end!")

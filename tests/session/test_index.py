@@ -1,0 +1,171 @@
+"""The sessions on this machine, as lists show them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbagent.errors import UsageError
+from nbagent.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
+from nbagent.session import index, summary
+from nbagent.session.summary import Summary
+from nbagent.store import Journal
+
+
+def log(root: Path, name: str, *events: Any) -> None:
+    """A session's log with these events."""
+    journal = Journal(root, name)
+    for each in events:
+        journal.emit(each)
+    journal.close()
+
+
+def test_sessions_are_listed_latest_first(tmp_path: Path) -> None:
+    """Each with what ran in it; what is no session, or says nothing, is left out."""
+    log(tmp_path, "one", CellStarted(cell=1, turn=0, code='{"type":"CellStarted"}'))
+    log(tmp_path, "two", CellStarted(cell=1, turn=0, code=""), CellStarted(cell=2, turn=0, code=""))
+    log(tmp_path, "empty")
+    (tmp_path / "sessions" / "nothing").mkdir()
+    found = index.known(tmp_path)
+    assert [(each.id, each.cells, each.state) for each in found] == [("two", 2, "ended"), ("one", 1, "ended")]
+    assert index.known(tmp_path / "elsewhere") == []
+
+
+def test_a_name_may_be_cut_short(tmp_path: Path) -> None:
+    """As long as it is one session's; the whole name always is."""
+    for name in ("20261121-1", "20261121-12", "20261122-1"):
+        log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
+    assert index.look_up(tmp_path, "20261122").id == "20261122-1"
+    assert index.look_up(tmp_path, "20261121-1").id == "20261121-1"
+    for name, complaint in (("20261121", "2 sessions begin"), ("nope", "no session 'nope'"), ("", "no session")):
+        with pytest.raises(UsageError, match=complaint):
+            index.look_up(tmp_path, name)
+
+
+def test_what_runs_is_told_from_what_waits(tmp_path: Path) -> None:
+    """A session is `running` exactly as long as a process has its lock."""
+    log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
+    journal = Journal(tmp_path, "one")
+    assert index.look_up(tmp_path, "one").state == "running"
+    journal.close()
+    assert index.look_up(tmp_path, "one").state == "ended"
+
+
+# -- the cache ------------------------------------------------------------------------------------------------------
+
+
+def settle(root: Path) -> None:
+    """Make all folders old enough to be kept in the cache."""
+    for each in (root / "sessions").iterdir():
+        os.utime(each, ns=(1, 1))
+
+
+def test_the_cache_spares_reading_and_never_lies(tmp_path: Path) -> None:
+    """What has not changed is not read again; what has is, also behind the back of the cache."""
+    log(tmp_path, "one", Asked(turn=1, question="First?", model="m"), SessionEnded())
+    log(tmp_path, "two", Asked(turn=1, question="Second?", model="m"), SessionEnded())
+    assert [each.title for each in index.known(tmp_path)] == ["Second?", "First?"]
+    settle(tmp_path)
+    index.known(tmp_path)
+    assert set(json.loads((tmp_path / index.NAME).read_bytes())) == {"one", "two"}
+    one = tmp_path / "sessions" / "one"
+    # Written into the file itself, which no owner does: its folder's time says that nothing has changed.
+    (one / summary.NAME).write_bytes(b'{"named": "Other"}')
+    assert [each.title for each in index.known(tmp_path)] == ["Second?", "First?"]
+    summary.write(one, Summary(named="New", started=1))
+    assert [each.title for each in index.known(tmp_path)] == ["Second?", "New"]
+    settle(tmp_path)
+    (tmp_path / index.NAME).write_bytes(b"broken")
+    assert [each.title for each in index.known(tmp_path)] == ["Second?", "New"]
+
+
+def test_a_change_in_the_same_moment_is_seen(tmp_path: Path) -> None:
+    """File systems count time in steps: a folder that was changed just now says nothing of the next change."""
+    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    folder = tmp_path / "sessions" / "one"
+    for number in range(20):
+        status = folder.stat()
+        summary.write(folder, Summary(named=str(number), started=1))
+        os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert [each.title for each in index.known(tmp_path)] == [str(number)]
+
+
+def test_a_link_is_no_session(tmp_path: Path) -> None:
+    """Whatever it leads to."""
+    log(tmp_path / "other", "one", CellStarted(cell=1, turn=0, code="1"))
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "one").symlink_to(tmp_path / "other" / "sessions" / "one")
+    assert index.known(tmp_path) == []
+    with pytest.raises(UsageError, match="no session"):
+        index.look_up(tmp_path, "one")
+
+
+def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: Path) -> None:
+    """2,000 sessions, of which a tenth was killed, in a small multiple of asking each folder for its time."""
+    for number in range(2000):
+        folder = tmp_path / "sessions" / f"s{number:04}"
+        folder.mkdir(parents=True)
+        (folder / index.LOG).touch()
+        (folder / "lock").touch()
+        summary.write(folder, Summary(named=f"Number {number}", started=number + 1, has_ended=number % 10 > 0))
+    settle(tmp_path)
+    assert len(index.known(tmp_path)) == 2000
+
+    def looked() -> float:
+        started = time.perf_counter()
+        for each in os.scandir(tmp_path / "sessions"):
+            each.stat(follow_symlinks=False)
+        return time.perf_counter() - started
+
+    def listed() -> float:
+        started = time.perf_counter()
+        index.known(tmp_path)
+        return time.perf_counter() - started
+
+    assert min(listed() for _ in range(7)) < 8 * min(looked() for _ in range(7))
+
+
+# -- the summary ----------------------------------------------------------------------------------------------------
+
+
+def told(*events: Any) -> Summary:
+    """What a log of these events comes to."""
+    found = Summary()
+    for number, each in enumerate(events, start=1):
+        found.add(Record(number, float(number), each))
+    return found
+
+
+def test_a_title_is_the_persons_else_the_question_else_the_code() -> None:
+    """In one line; an empty one gives the question back."""
+    cell, asked = CellStarted(cell=1, turn=0, code="\n  import x\ny"), Asked(turn=1, question="Why?\n", model="m")
+    assert told(cell).title == "import x"
+    assert told(cell, asked, Asked(turn=2, question="More?", model="m")).title == "Why?"
+    assert told(Renamed(title="Mine"), asked).title == "Mine"
+    assert told(asked, Renamed(title="Mine"), Renamed(title="")).title == "Why?"
+    assert len(summary.line_of("a" * 1000)) == summary.TITLE
+
+
+def test_cost_and_counts_add_up() -> None:
+    """Over all turns; a price that isn't known makes the sum unknown."""
+    first = Answered(turn=1, text="", success=True, attempts=1, usage=Usage(10, 5, 1, 0, 0.5))
+    second = Answered(turn=2, text="", success=True, attempts=1, usage=Usage(1, 1, 1, 0, 0.25))
+    found = told(first, second, SessionEnded(), Renamed(title="x"))
+    assert (found.usage.cost, found.usage.input_tokens, found.has_ended) == (0.75, 11, True)
+    assert told(first, Answered(turn=2, text="", success=True, attempts=1, usage=Usage(calls=1))).usage.cost is None
+
+
+def test_an_old_session_gets_its_summary_from_its_log(tmp_path: Path) -> None:
+    """Once, when it is listed; not while a process owns it, which writes its own."""
+    log(tmp_path, "one", Asked(turn=1, question="First?", model="m"))
+    journal = Journal(tmp_path, "one")
+    assert [each.title for each in index.known(tmp_path)] == ["First?"]
+    assert not (tmp_path / "sessions" / "one" / summary.NAME).exists()
+    journal.close()
+    assert [each.title for each in index.known(tmp_path)] == ["First?"]
+    assert (tmp_path / "sessions" / "one" / summary.NAME).exists()
