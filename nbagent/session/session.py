@@ -283,7 +283,8 @@ class Session:
         from nbagent.session import startup
 
         self._model.check()
-        engine = await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
+        engine = self._pool.engine_for(self._engine_name, self._spec) if self._pool else None
+        engine = engine or await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id, limit=self._spec.trust.limits.session_mb * MIB)
