@@ -114,6 +114,7 @@ def test_no_module_has_side_effects_on_the_disk(tmp_path: Path) -> None:
 def test_no_modules_import_each_other() -> None:
     """Not even in a function or for the type checker, but for the front door: it names everything and imports late."""
     graph = grimp.build_graph("nbagent", cache_dir=None)
-    graph.remove_module("nbagent")
-    order = graphlib.TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    below = graph.modules - {"nbagent"}
+    order = graphlib.TopologicalSorter({name: graph.find_modules_directly_imported_by(name) & below for name in below})
+    assert len(below) > 100
     order.prepare()  # else a CycleError says who

@@ -52,6 +52,7 @@ class Artifact:
         sha256: Of the content, in hexadecimal digits.
         created: Seconds since the epoch.
         expires: Seconds since the epoch; None is never.
+        cell: Of a session's, the cell that left or showed it; 0 if none did.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Artifact:
     sha256: str
     created: float
     expires: float | None
+    cell: int = 0
 
 
 class Artifacts:

@@ -109,6 +109,25 @@ async def test_files_go_both_ways(attached: Attached, tmp_path: Path) -> None:
     assert (await attached.export(tmp_path / "a.ipynb")).is_file()
 
 
+FIGURE = """
+from IPython.display import SVG, display
+display(SVG("<svg xmlns='http://www.w3.org/2000/svg'/>"))
+open("/tmp/output/kept.csv", "w").write("a,b\\n")
+"""
+
+
+async def test_files_and_figures_are_artifacts(owned: Session, attached: Attached) -> None:
+    """Each face lists them alike, by the log alone, and loads them."""
+    cell = await owned.run(FIGURE)
+    found = [each for each in attached.artifacts() if each.cell == cell.cell]
+    assert found == [each for each in owned.artifacts() if each.cell == cell.cell]
+    assert [(each.name, each.content_type, each.size) for each in found] == [
+        (f"cell-{cell.cell}-figure-1.svg", "image/svg+xml", 41),
+        ("kept.csv", "text/csv", 4),
+    ]
+    assert [attached.load_artifact(each.id)[:4] for each in found] == [b"<svg", b"a,b\n"]
+
+
 async def test_who_interrupts_stops_what_the_other_one_started(owned: Session, attached: Attached) -> None:
     """Stop works from any face."""
     running = asyncio.create_task(owned.run("import time; print('on', flush=True); time.sleep(60)"))
