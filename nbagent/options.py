@@ -284,6 +284,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             group="agent",
         ),
     ] = True
+    mcp_constraints: Annotated[
+        dict[str, Any],
+        _option(
+            "What a tool of an MCP server must meet that the model is offered: max_latency_ms, max_tools, read_only, "
+            "allow_servers, deny."
+        ),
+    ] = {}
     forge: Annotated[
         bool,
         _option(
@@ -440,6 +447,7 @@ class Keywords(TypedDict, total=False):
     budget: str | Budget | None
     redact: str | None
     mcp: str | Path | bool | None
+    mcp_constraints: Mapping[str, Any] | None
     forge: bool | None
     record: str | Path | None
     pool_size: int | Mapping[str, int] | None

@@ -23,6 +23,7 @@ from nbagent.errors import InstallRefused, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Event, Package
 from nbagent.policy import NAMES_MEND
 from nbagent.safety.actions import Action, Kind, allows, of_cell, parse_rule
+from nbagent.text import cut
 
 __all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cell"]
 
@@ -330,13 +331,12 @@ class Consent:
 
 
 def _asked(name: str, action: Action) -> ApprovalAsked:
-    cut = len(action.what) > MAX_WHAT
     return ApprovalAsked(
         id=name,
         turn=action.turn,
         kind=action.kind,
         tool=action.tool,
-        what=action.what[: MAX_WHAT - 1] + "…" if cut else action.what,
+        what=cut(action.what, MAX_WHAT),
         code=action.code,
         packages=list(action.packages),
         rules=[] if action.anyway else list(action.rules),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import importlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -303,8 +304,13 @@ class Session:
             allowance=self._allowance,
             quota=journal.quota,
         )
-        opening = asyncio.create_task(self._model.open()) if self._model.name else None
+        opening = asyncio.create_task(self._open_model()) if self._model.name else None
         await startup.side_by_side(self._come_to(kernel, journal), opening)
+
+    async def _open_model(self) -> None:
+        """Open the model, and import what the first question needs, which takes seconds."""
+        await self._model.open()
+        await asyncio.to_thread(importlib.import_module, "nbagent.agent.build")
 
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""

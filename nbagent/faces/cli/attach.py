@@ -10,13 +10,15 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any
 
 from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded, to_json
-from nbagent.faces.terminal.approvals import Asker
+from nbagent.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
+from nbagent.faces.cli import objects
+from nbagent.faces.cli.options import How
+from nbagent.faces.cli.work import STOPPED
+from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
 from nbagent.session import index
@@ -24,16 +26,6 @@ from nbagent.session.protocol import AnySession, settled
 from nbagent.text import safe
 
 Come = Callable[[], Awaitable[AnySession]]
-STOPPED = 130
-"""The exit code after Ctrl-C, as shells have it."""
-
-
-class _Answers:
-    """As much of a session as who asks the person calls."""
-
-    def __init__(self, session: AnySession, *, attended: bool) -> None:
-        self.approve, self.approve_host = session.approve, session.approve_host
-        self.consent = SimpleNamespace(attended=attended)
 
 
 class Guest:
@@ -52,7 +44,7 @@ class Guest:
     def __init__(self, session: AnySession, *, quiet: bool, results: IO[str] | None, keyboard: Keyboard) -> None:
         self._session = session
         self.view = View(folder=self._folder, quiet=quiet, results=results, code=results is None)
-        self._asker = Asker(_Answers(session, attended=keyboard.is_there), self.view, keyboard)  # type: ignore[arg-type]
+        self._asker = Asker(session, self.view, keyboard)
         self._answers = keyboard.is_there
         self._quiet = quiet
         self._task = asyncio.current_task()
@@ -153,7 +145,8 @@ class Guest:
             case SessionEnded():
                 self._has_ended = True
         self.view.show(record)
-        self._asker.hear(record)
+        if self._answers:
+            self._asker.hear(record)
         if isinstance(record.event, Answered):
             self.view.idle()
             if not self._asking:
@@ -193,10 +186,7 @@ async def attach(
     question: str | None = None,
     code: str | None = None,
     since: int | None = None,
-    out: Path | None = None,
-    force: bool = False,
-    as_json: bool = False,
-    quiet: bool = False,
+    how: How,
 ) -> int:
     """Show a running session; ask a question, run code, or take what is typed; returns the exit code.
 
@@ -205,10 +195,7 @@ async def attach(
         question: To be asked; then this ends with its answer.
         code: To be run; then this ends with the cell.
         since: Show first what happened after this number of the log; since the last question by default.
-        out: Where its notebook goes at the end.
-        force: As for `Session.export`.
-        as_json: Print one JSON object of the answer or the cell, and nothing else.
-        quiet: Show only the answer.
+        how: What the person says of it; the session goes on anyway.
 
     Raises:
         UsageError: A question and code are given, or neither and JSON is wanted.
@@ -216,22 +203,22 @@ async def attach(
     """
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
-    if question is None and code is None and as_json:
+    if question is None and code is None and how.as_json:
         raise UsageError("There is nothing to print as JSON.", mend="Give a question, or code with --code.")
     session, keyboard = await come(), Keyboard()
-    results = sys.stdout if code is not None and not as_json else None
-    guest = Guest(session, quiet=quiet or as_json, results=results, keyboard=keyboard)
+    results = sys.stdout if code is not None and not how.as_json else None
+    guest = Guest(session, quiet=how.quiet or how.as_json, results=results, keyboard=keyboard)
     waiting = asyncio.create_task(guest.ended())
     try:
         async with guest.shown(since=session.last if question or code else since):
             if question is not None:
-                ended = await _asked(guest, question, as_json=as_json)
+                ended = await _asked(guest, question, as_json=how.as_json)
             elif code is not None:
-                ended = await _ran(session, code, as_json=as_json)
+                ended = await _ran(session, code, as_json=how.as_json)
             else:
                 ended = await _followed(guest, waiting, keyboard)
-            if out is not None:
-                print(f"notebook: {await settled(session.export(out, force=force))}", file=sys.stderr)
+            if how.out is not None:
+                print(f"notebook: {await settled(session.export(how.out, force=how.force))}", file=sys.stderr)
         return ended
     except asyncio.CancelledError:
         if not guest.was_stopped:
@@ -261,7 +248,7 @@ async def _followed(guest: Guest, waiting: asyncio.Task[int], keyboard: Keyboard
 async def _asked(guest: Guest, question: str, *, as_json: bool) -> int:
     answer = await guest.ask(question)
     if as_json:
-        print(to_json(answer).decode())
+        objects.show(answer)
     else:
         print(safe(answer.text))
     return 0 if answer.success else 1
@@ -270,7 +257,7 @@ async def _asked(guest: Guest, question: str, *, as_json: bool) -> int:
 async def _ran(session: AnySession, code: str, *, as_json: bool) -> int:
     cell: Cell = await session.run(code)
     if as_json:
-        print(to_json(cell).decode())
+        objects.show(cell)
     return 0 if cell.success else STOPPED if cell.status == "interrupted" else 1
 
 
