@@ -257,6 +257,7 @@ except SandboxError as error:
 """
 
 
+@pytest.mark.needs("root")
 @pytest.mark.parametrize(
     ("uids", "gids", "told"),
     [
