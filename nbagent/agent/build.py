@@ -1,82 +1,134 @@
-"""Puts the agent together, and drives it: one question in, the model's replies out as events, an answer at the end.
+"""Puts the agent together: which middleware it has, in which order, with which of the session's ports.
 
 The loop, the retries and the limits are LangChain's own. What is here is what it leaves open: an empty reply is asked
-for again, a reply that broke off or was cut is not run, a turn that was stopped leaves a conversation that goes on.
+for again, a reply that broke off or was cut is not run.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.types import Command, Interrupt
 
+from nbagent.agent.agent import Agent
+from nbagent.agent.history import noted, remember
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.middleware.approve import Approvals
-from nbagent.agent.middleware.attempts import Attempts, Failed
-from nbagent.agent.middleware.compact import compact
-from nbagent.agent.middleware.evaluate import Evaluation
+from nbagent.agent.middleware.attempts import Attempts
+from nbagent.agent.middleware.evaluate import Check, Evaluation
 from nbagent.agent.middleware.outgoing import Outgoing
-from nbagent.agent.middleware.replies import ANSWERED, Replies, Wire, told
-from nbagent.agent.middleware.spending import BudgetUsedUp, Counted, Spending
+from nbagent.agent.middleware.reflexion import Reflexion
+from nbagent.agent.middleware.replies import Replies, Wire
+from nbagent.agent.middleware.spending import Counted, Spending
 from nbagent.agent.middleware.stack import Stack
+from nbagent.agent.options import AgentOptions
+from nbagent.agent.prompts import data_section, prompt_of
 from nbagent.agent.providers.models import Model
-from nbagent.agent.providers.replay import text_of
-from nbagent.agent.runs import Runs
+from nbagent.agent.runs import Desk, Runs
 from nbagent.agent.tools.python import InOrder, make_tools
-from nbagent.agent.view import clean_answer
-from nbagent.errors import ModelError, UsageError
-from nbagent.events import ModelFailed, ModelReplied, Usage
+from nbagent.errors import ModelError
+from nbagent.events import Claim, DataSeen
+from nbagent.safety.consent import Consent
 
-STOPPED_CALL = "Stopped: this call has no result."
-STOPPED_TURN = "[The turn was stopped here, before an answer.]"
+if TYPE_CHECKING:
+    from nbagent.agent.opener import ModelOpener
+    from nbagent.forge import ToolForge
+    from nbagent.mcp.client import McpClient
 
-Stopped = Literal["", "budget"]
 
+async def build(
+    desk: Desk,
+    models: ModelOpener,
+    *,
+    options: AgentOptions,
+    consent: Consent,
+    tools: McpClient | None = None,
+    forge: ToolForge | None = None,
+    open_memory: Callable[[], Awaitable[Memory]] | None = None,
+    past: Sequence[tuple[str, str]] = (),
+    note: str = "",
+) -> Agent:
+    """A session's agent; the data is described for it.
 
-@dataclass(kw_only=True)
-class Agent:
-    """One conversation.
+    Args:
+        desk: The session.
+        models: Opens the models.
+        options: How the agent works.
+        consent: Who lets the model's tools do something.
+        tools: MCP servers, whose tools the model is offered besides.
+        forge: Makes tools for the model, and has those of the library; None if it is not to have them.
+        open_memory: Opens where the conversation is kept; in this process by default.
+        past: Questions so far, each with its answer.
+        note: What has become of the kernel since those, for the model to know.
 
-    Attributes:
-        graph: LangChain's agent graph, with the memory's checkpointer.
-        model: The model in it.
-        attempts: What tries the model's calls, and tells of those that failed.
-        spending: Keeps each question within its budget.
-        finished: Results of the last reply's calls, by the ids of the reply and the call.
-        history: The conversation so far, with what the last turn has come to.
-        memory: Where it is kept.
-        approvals: Asks before calls run.
+    Raises:
+        ModelError: There is no model, or it can't be had.
     """
+    model = await models.open()
+    fallback, critic, images = models.fallback, models.critic, model.images != "no"
+    seen = await desk.describe()
+    described = data_section(seen.data)
+    # A critic may cost something where the model is free.
+    spending = Spending(options.budget, models=[model, *fallback, *([critic] if critic else [])], consent=consent)
+    outgoing = Outgoing([model, *fallback], redact=options.redact, described=described)
+    reflexion = Reflexion(
+        critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique, spending=spending
+    )
+    check = Check(desk, described)
+    agent = build_agent(
+        model,
+        desk,
+        system_prompt=prompt_of(
+            seen, images=images, outside=tools is not None and not model.structured, structured=model.structured
+        ),
+        programs=seen.programs,
+        evaluation=Evaluation(model, check.checkable, rounds=options.max_iterations),
+        approvals=Approvals(consent),
+        memory=await open_memory() if open_memory and not model.is_replay else None,
+        spending=spending,
+        outgoing=outgoing,
+        fallback=fallback,
+        middleware=[
+            reflexion,
+            *_offering(model, desk, options, fallback=fallback, consent=consent, tools=tools, forge=forge),
+        ],
+        claims=check.claims,
+        data=desk.data,
+    )
+    if past and await agent.recall():
+        agent.history = noted(agent.history, note=note)
+    else:
+        agent.history = remember(past, note=note)
+    return agent
 
-    graph: Any
-    model: Model
-    attempts: Attempts
-    spending: Spending = field(default_factory=Spending)
-    finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
-    history: list[AnyMessage] = field(default_factory=list)
-    memory: Memory = field(default_factory=InProcess)
-    approvals: Approvals | None = None
 
+def _offering(
+    model: Model,
+    runs: Runs,
+    options: AgentOptions,
+    *,
+    fallback: Sequence[Model],
+    consent: Consent,
+    tools: McpClient | None,
+    forge: ToolForge | None,
+) -> list[AgentMiddleware[Any, Any, Any]]:
+    """What offers the model tools that aren't the kernel's own; or reads the objects of one that calls no tools."""
+    if model.structured:
+        from nbagent.agent.middleware.structured import Structured
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """How a turn ended.
+        return [Structured([model, *fallback])]
+    found: list[AgentMiddleware[Any, Any, Any]] = []
+    if tools is not None:
+        from nbagent.agent.middleware.mcp_tools import McpTools
 
-    Attributes:
-        text: The answer, cleaned for reading.
-        usage: Of the whole turn.
-        stopped: Empty when the model ended the turn itself; `budget` when that was used up.
-    """
+        found.append(McpTools(tools, constraints=options.constraints, consent=consent, images=model.images != "no"))
+    if forge is not None:
+        from nbagent.agent.middleware.forge_tools import ForgeTools
 
-    text: str
-    usage: Usage
-    stopped: Stopped = ""
+        found.append(ForgeTools(forge, runs, consent=consent, images=model.images != "no"))
+    return found
 
 
 def build_agent(
@@ -92,6 +144,8 @@ def build_agent(
     evaluation: Evaluation | None = None,
     approvals: Approvals | None = None,
     memory: Memory | None = None,
+    claims: Callable[[str], Sequence[Claim]] = lambda _: (),
+    data: Sequence[DataSeen] = (),
 ) -> Agent:
     """An agent whose questions continue one conversation.
 
@@ -107,6 +161,8 @@ def build_agent(
         evaluation: Looks at answers; without it none is sent back.
         approvals: Asks before calls run.
         memory: Where the conversation is kept; in this process by default.
+        claims: Finds the numbers of an answer in the outputs.
+        data: What the sandbox sees read-only.
 
     Raises:
         ModelError: A recording has a fallback, or is one: it can't go on where another model left off.
@@ -114,8 +170,7 @@ def build_agent(
     models = (model, *fallback)
     if fallback and any(each.is_replay for each in models):
         raise ModelError("A recorded model neither has nor is a fallback.", mend="Leave the fallback out.")
-    in_order, attempts, memory, spending = InOrder(), Attempts(models), memory or InProcess(), spending or Spending()
-    wire = Wire(models)
+    in_order, wire, memory, spending = InOrder(), Wire(models), memory or InProcess(), spending or Spending()
     # The order matters. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is
     # retried, a model is tried again before the next one is asked, and what leaves is written down each time.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
@@ -127,7 +182,7 @@ def build_agent(
         *middleware,
         Counted(spending),
         *([ModelFallbackMiddleware(*(each.chat for each in fallback))] if fallback else []),
-        attempts,
+        Attempts(models, spending),
         wire,
         *([outgoing] if outgoing else []),
     ]
@@ -141,159 +196,10 @@ def build_agent(
     return Agent(
         graph=graph,
         model=model,
-        attempts=attempts,
         spending=spending,
         finished=in_order.finished,
         approvals=approvals,
         memory=memory,
+        claims=claims,
+        data=data,
     )
-
-
-async def answer(
-    agent: Agent,
-    question: str,
-    *,
-    on_reply: Callable[[ModelReplied], None],
-    on_failure: Callable[[ModelFailed], None] = lambda _: None,
-    turn: int,
-) -> Answer:
-    """Answer one question.
-
-    It may be cancelled at any point: the next question continues the conversation and knows that this one was stopped.
-
-    Args:
-        agent: What `build_agent` made. One question at a time.
-        question: The person's words.
-        on_reply: Called with each reply of the model, before its tools run.
-        on_failure: Called with each attempt that failed; its usage is part of the answer's.
-        turn: The question's number, for the events.
-
-    Raises:
-        ModelCallError: The provider failed, or the model replied with nothing.
-        ReplayError: The recording ran out.
-        SandboxError: A tool could not run.
-    """
-    text, usage = "", Usage()
-
-    def failed(attempt: Failed) -> None:
-        nonlocal usage
-        counted = agent.spending.priced(attempt.usage, attempt.model)
-        agent.spending.count(counted)
-        usage += counted
-        on_failure(ModelFailed(turn=turn, **attempt._replace(usage=counted)._asdict()))
-
-    agent.attempts.tell = failed
-    agent.spending.begin()
-    if agent.approvals is not None:
-        agent.approvals.begin()
-    history = compact(mend(agent.history, finished=agent.finished))
-    thread = await agent.memory.begin()
-    agent.history = [*history, HumanMessage(question.encode("utf-8", "replace").decode())]
-    # `exit`: one checkpoint a turn, also of one that fails or is cancelled. Each holds the whole conversation with its
-    # figures, so one for every step would fill the memory.
-    given: Any = {"messages": agent.history}
-    begun = False
-    try:
-        while given is not None:
-            steps = agent.graph.astream(given, thread, stream_mode=["updates", "values"], durability="exit")
-            given = None
-            async for kind, update in steps:
-                if kind == "values":
-                    agent.history, begun = update["messages"], True
-                    continue
-                for message in _replies(update):
-                    reply = _event(message, turn=turn, spending=agent.spending)
-                    text, usage = reply.text, usage + reply.usage
-                    on_reply(reply)
-                if "__interrupt__" in update:
-                    given = await _decided(agent, update["__interrupt__"])
-    except BudgetUsedUp as end:
-        return Answer(text=str(end), usage=usage, stopped="budget")
-    finally:
-        # A turn that was stopped before its first step has left no checkpoint, and that of the turn before is the last.
-        if begun:
-            agent.memory.ended()
-    return Answer(text=clean_answer(text), usage=usage)
-
-
-async def recall(agent: Agent) -> bool:
-    """Go on with the conversation that the memory has; returns whether it has one."""
-    thread = await agent.memory.newest()
-    if thread is None:
-        return False
-    agent.history = list((await agent.graph.aget_state(thread)).values.get("messages") or [])
-    return bool(agent.history)
-
-
-async def _decided(agent: Agent, interrupts: Sequence[Interrupt]) -> Command[Any]:
-    """How the graph goes on after a person was asked about calls."""
-    if agent.approvals is None:
-        raise UsageError("Middleware has interrupted the turn, and this session has nobody who answers it.")
-    decisions = {each.id: await agent.approvals.decide(each.value["action_requests"]) for each in interrupts}
-    return Command(resume={name: {"decisions": made} for name, made in decisions.items()})
-
-
-def remember(turns: Sequence[tuple[str, str]], *, note: str) -> list[AnyMessage]:
-    """A conversation that went on in another process, as far as questions and answers tell it.
-
-    Args:
-        turns: Questions and their answers.
-        note: What has become of the kernel since, for the model to know.
-    """
-    history: list[AnyMessage] = []
-    for question, text in turns:
-        history += [HumanMessage(question), AIMessage(text or STOPPED_TURN)]
-    return noted(history, note=note)
-
-
-def noted(history: Sequence[AnyMessage], *, note: str) -> list[AnyMessage]:
-    """A conversation whose last answer says besides what has become of the kernel since."""
-    told = mend(history)
-    if told and note:
-        told[-1] = AIMessage(f"{told[-1].text}\n\n[{note}]", id=told[-1].id)
-    return told
-
-
-def _replies(update: dict[str, Any]) -> Iterator[AIMessage]:
-    """The model's replies in an update of the graph; messages that middleware made are none."""
-    made = update.get("model") or []
-    for part in made if isinstance(made, list) else [made]:  # a list if middleware adds commands of its own
-        yield from (message for message in (part or {}).get("messages", []) if isinstance(message, AIMessage))
-
-
-def _event(message: AIMessage, *, turn: int, spending: Spending) -> ModelReplied:
-    return ModelReplied(
-        turn=turn,
-        model=message.response_metadata.get(ANSWERED, ""),
-        text=text_of(message),
-        tools=[str(call["name"]) for call in [*message.tool_calls, *message.invalid_tool_calls]],
-        usage=spending.of(message),
-    )
-
-
-def mend(
-    history: Sequence[AnyMessage], *, finished: Mapping[tuple[str | None, str | None], ToolMessage] | None = None
-) -> list[AnyMessage]:
-    """A conversation in which each tool call has its result and each question an answer, as providers demand.
-
-    What is missing is told as what it is: a call that was stopped, a turn without an answer.
-
-    Args:
-        history: The conversation as it was saved.
-        finished: Results that were there when the turn was stopped; LangGraph doesn't save those of a step that
-            did not end.
-    """
-    results = finished or {}
-    mended: list[AnyMessage] = []
-    for index, message in enumerate(history):
-        mended.append(message)
-        if isinstance(message, AIMessage):
-            # Looked for behind this reply only: some servers count the ids of calls anew in each.
-            behind = itertools.takewhile(lambda later: isinstance(later, ToolMessage), history[index + 1 :])
-            answered = {later.tool_call_id for later in behind if isinstance(later, ToolMessage)}
-            calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
-            missing = [call for call in calls if call["id"] not in answered]
-            mended += [results.get((message.id, call["id"])) or told(call, STOPPED_CALL) for call in missing]
-    if mended and not (isinstance(mended[-1], AIMessage) and not mended[-1].tool_calls):
-        mended.append(AIMessage(STOPPED_TURN))
-    return mended

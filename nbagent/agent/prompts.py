@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nbagent.agent.runs import Surroundings
+
 FILES = 20
 COLUMNS = 60
 SAMPLES = 3
@@ -154,6 +156,20 @@ def _network(hosts: Sequence[str] | None) -> str:
     if hosts is None:
         return ONLINE
     return LISTED.format(hosts=", ".join(hosts)) if hosts else f"{OFFLINE}: don't try to download"
+
+
+def prompt_of(seen: Surroundings, *, images: bool, outside: bool = False, structured: bool = False) -> str:
+    """The system prompt for a sandbox; the other arguments are those of `system_prompt`."""
+    return system_prompt(
+        seen.data,
+        timeout=seen.timeout,
+        python=seen.python,
+        versions=seen.versions,
+        images=images,
+        hosts=seen.hosts,
+        outside=outside,
+        structured=structured,
+    )
 
 
 def data_section(data: Sequence[Mapping[str, Any]]) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from nbagent.events import Cell, Package
+from nbagent.events import Cell, DataSeen, Output, Package
 
 
 class Runs(Protocol):
@@ -53,3 +57,72 @@ class Runs(Protocol):
         Raises:
             TransferError: There is no such file, it is no text, or it can't be read.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a model must know of the sandbox.
+
+    Attributes:
+        data: The files of the data, each as `kernel/describe.py` describes it.
+        timeout: Seconds that a cell may run.
+        python: The version of Python.
+        versions: Of the packages that are there.
+        hosts: What of the network the code may reach: rules, or None for all of it.
+        programs: Whether it runs programs.
+    """
+
+    data: Sequence[Mapping[str, Any]]
+    timeout: float
+    python: str
+    versions: Mapping[str, str]
+    hosts: tuple[str, ...] | None
+    programs: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the numbers of an answer are looked for in.
+
+    Attributes:
+        outputs: Of each cell by its number, in order.
+        given: Texts whose numbers are not the model's: questions, code, what tools of other programs told.
+        has_data: Whether there is anything that numbers could come from.
+    """
+
+    outputs: Mapping[int, Sequence[Output]]
+    given: Sequence[str]
+    has_data: bool
+
+
+class Desk(Runs, Protocol):
+    """What the session gives to its own agent."""
+
+    @property
+    def data(self) -> Sequence[DataSeen]:
+        """What the sandbox sees read-only."""
+
+    async def describe(self) -> Surroundings:
+        """The sandbox, and the data as it is described inside of it."""
+
+    def evidence(self) -> Evidence:
+        """What the session has come to so far."""
+
+
+NOBODY = "policy:never-ask"
+_approver: ContextVar[str] = ContextVar("nbagent_approver", default=NOBODY)
+
+
+def approver() -> str:
+    """Who let the tool run that runs now, for the log."""
+    return _approver.get()
+
+
+@contextlib.contextmanager
+def approved_by(who: str) -> Iterator[None]:
+    """What runs meanwhile was let run by somebody, for the log."""
+    token = _approver.set(who)
+    try:
+        yield
+    finally:
+        _approver.reset(token)

@@ -22,6 +22,7 @@ from nbagent.events import (
     FilesLeft,
     FileUploaded,
     LateOutput,
+    McpToolCalled,
     ModelReplied,
     Output,
     OutputAdded,
@@ -62,6 +63,7 @@ class Recording:
         data: What the sandbox sees read-only.
         left_out: What of it code is not shown, in sentences.
         files: What reached the host, by path.
+        heard: What tools of other programs told the model.
         widgets: The state of the widgets, empty if there are none.
         widgets_changed: By the name of a widget's model, the last cell at whose end it was another than at an earlier
             one's.
@@ -76,6 +78,7 @@ class Recording:
     data: list[DataSeen] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
+    heard: list[str] = field(default_factory=list)
     widgets: dict[str, Any] = field(default_factory=dict)
     widgets_changed: dict[str, int] = field(default_factory=dict)
 
@@ -137,6 +140,8 @@ class Recording:
                     cell.installed.extend(packages)
             case FileSaved(path=path) as saved:
                 self.files[path] = saved
+            case McpToolCalled(text=text):
+                self.heard.append(text)
             case WidgetState(state=state):
                 self._take_widgets(state)
             case event:

@@ -1,37 +1,23 @@
-"""Runs a session's cells, one after the other, and collects what each of them left."""
+"""Runs a session's cells, one after the other, and collects what each of them left: for a person, and for an agent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.events import Cell, Event, Package, WidgetState
+from nbagent.agent.runs import Evidence, Surroundings, approver
+from nbagent.agent.turn import Turn
+from nbagent.events import Cell, DataSeen, Event, Package, WidgetState
+from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
+from nbagent.sandbox.data.mounts import DATA
 from nbagent.session.files import SessionFiles
 
 
-@dataclass
-class Work:
-    """What was run for one question so far.
-
-    Attributes:
-        turn: The question's number.
-        cells: The cells, in order; also one that was given up.
-        files: What they left in /tmp/output, on the host.
-        installed: Packages that were asked for beside the cells.
-    """
-
-    turn: int
-    cells: list[Cell] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
-    installed: list[Package] = field(default_factory=list)
-
-
 class Cells:
-    """The cells of one session, whoever runs them.
+    """The cells of one session, whoever runs them; to the agent it is `agent.runs.Desk`.
 
     Args:
         kernel: The session's, started.
@@ -39,6 +25,10 @@ class Cells:
         recording: The session so far.
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
+        hosts: What of the network the model is told of: rules, or None for all of it.
+
+    Attributes:
+        turn: The question that is being answered, to which what the agent runs is added; None between two.
     """
 
     def __init__(
@@ -49,19 +39,22 @@ class Cells:
         recording: Recording,
         emit: Callable[[Event], object],
         alone: asyncio.Lock,
+        hosts: tuple[str, ...] | None = (),
     ) -> None:
         self._kernel = kernel
         self._files = files
         self._recording = recording
         self._emit = emit
         self._alone = alone
+        self._hosts = hosts
+        self.turn: Turn | None = None
 
     async def run(
         self,
         code: str,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - the kernel's own
-        work: Work | None = None,
+        turn: Turn | None = None,
         **who: str,
     ) -> Cell:
         """Run a cell to its end.
@@ -69,7 +62,7 @@ class Cells:
         Args:
             code: Python, as IPython takes it.
             timeout: Seconds; None for the session's limit.
-            work: The question that it runs for, to which it is added.
+            turn: The question that it runs for, to which it is added.
             who: Which tool ran it, and who approved of that, for the log.
 
         Raises:
@@ -78,24 +71,89 @@ class Cells:
         """
         # Its files are collected before the next cell runs, and belong to it alone.
         async with self._alone:
-            return await self._run(code, timeout=timeout, work=work, who=who)
+            return await self._run(code, timeout=timeout, turn=turn, who=who)
 
-    async def _run(self, code: str, *, timeout: float | None, work: Work | None, who: dict[str, str]) -> Cell:  # noqa: ASYNC109
-        turn = work.turn if work else 0
+    async def _run(self, code: str, *, timeout: float | None, turn: Turn | None, who: dict[str, str]) -> Cell:  # noqa: ASYNC109
+        number = turn.number if turn else 0
         saved: list[Path] = []
         try:
-            cell = await self._kernel.run(code, timeout=timeout, turn=turn, metadata=self._files.metadata(), **who)
+            cell = await self._kernel.run(code, timeout=timeout, turn=number, metadata=self._files.metadata(), **who)
         except BaseException:
             last = self._recording.cells[-1:]
-            if work and last and last[0].turn == turn:
+            if turn and last and last[0].turn == number:
                 # What it did before it was given up belongs to the turn too.
-                work.cells.append(last[0])
+                turn.cells.append(last[0])
             raise
         if self._kernel.is_alive:
             cell, saved = await self._files.collect(cell)
         if (state := self._kernel.take_widget_state()) is not None:
             self._emit(WidgetState(state=state))
-        if work:
-            work.files += saved
-            work.cells.append(cell)
+        if turn:
+            turn.files += saved
+            turn.cells.append(cell)
         return cell
+
+    # -- for agents, the session's own and other people's -------------------------------------------------------
+
+    @property
+    def data(self) -> Sequence[DataSeen]:
+        """What the sandbox sees read-only."""
+        return self._recording.data
+
+    async def run_cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the kernel's own
+        tool: str = "python",
+    ) -> Cell:
+        """Run a cell for the question that is being answered."""
+        if self.turn is not None:
+            self.turn.phases.reason(tool)
+        return await self.run(code, timeout=timeout, turn=self.turn, tool=tool, approver=approver())
+
+    async def install(self, requirements: list[str]) -> list[Package]:
+        """Install distributions for the session."""
+        return self._installed(await self._kernel.install(requirements))
+
+    async def install_module(self, module: str) -> list[Package]:
+        """Install what has a module."""
+        return self._installed(await self._kernel.install_module(module))
+
+    def _installed(self, packages: list[Package]) -> list[Package]:
+        if self.turn is not None:
+            self.turn.installed += packages
+        return packages
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
+        """Files in /tmp/output: the first by their names there, and how many there are."""
+        return await self._files.output_files(limit=limit)
+
+    async def count_in_file(self, path: str, text: str) -> int:
+        """How often a text stands in a file of the sandbox."""
+        return await self._files.count(path, text)
+
+    async def describe(self) -> Surroundings:
+        """The sandbox, and the data as it is described inside of it."""
+        seen = await describe(self._kernel, [each.path for each in self._recording.data])
+        if self._recording.left_out:
+            seen.insert(0, {"path": DATA, "note": " ".join(self._recording.left_out)})
+        trust = self._kernel.spec.trust
+        return Surroundings(
+            data=seen,
+            timeout=trust.limits.timeout,
+            python=self._kernel.python,
+            versions=self._kernel.pins,
+            hosts=self._hosts,
+            programs=trust.allow_subprocess,
+        )
+
+    def evidence(self) -> Evidence:
+        """What the session has come to so far."""
+        known = self._recording
+        cells = known.cells
+        return Evidence(
+            outputs={cell.cell: known.outputs(cell) for cell in cells},
+            given=[*known.heard, *(each.question for each in known.questions), *(cell.code for cell in cells)],
+            has_data=bool(known.data or known.uploads or known.heard),
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import importlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from nbagent.options import declared as option
 from nbagent.policy import MIB
 
 if TYPE_CHECKING:
+    from nbagent.agent.agent import Agent
     from nbagent.agent.memory import Memory
     from nbagent.agent.runs import Runs
     from nbagent.audit import Audit
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from nbagent.session.files import SessionFiles
     from nbagent.session.index import Known
     from nbagent.session.listing import Listing, Uploaded
-    from nbagent.state import StateManager
+    from nbagent.state import Artifact, StateManager
     from nbagent.telemetry import Metrics
 
 Status = Literal["new", "starting", "running", "stopped"]
@@ -85,15 +87,17 @@ class Session:
         **keywords: Unpack[Keywords],
     ) -> None:
         from nbagent.agent.opener import ModelOpener
+        from nbagent.agent.options import AgentOptions
         from nbagent.audit import read_key
         from nbagent.notebook.record import Recording
         from nbagent.safety.consent import Consent, Mode
         from nbagent.sandbox.spec import SandboxSpec
         from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
-        from nbagent.session.options import AgentOptions
         from nbagent.telemetry import Telemetry
 
         chosen = self.options = (options or settings.load()).but(**keywords)
+        if chosen.background:
+            raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
         self._engine_name = known_engine(chosen.engine)
         self._agent = AgentOptions.of(chosen)
         self._model = ModelOpener(
@@ -225,7 +229,7 @@ class Session:
         from nbagent.session.door import Door
 
         self.status = "running"
-        self.door = Door(self)
+        self.door = Door(self, consent=self.consent)
         await self.door.open()
 
     @classmethod
@@ -279,7 +283,8 @@ class Session:
         from nbagent.session import startup
 
         self._model.check()
-        engine = await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
+        engine = self._pool.engine_for(self._engine_name, self._spec) if self._pool else None
+        engine = engine or await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id, limit=self._spec.trust.limits.session_mb * MIB)
@@ -299,8 +304,13 @@ class Session:
             allowance=self._allowance,
             quota=journal.quota,
         )
-        opening = asyncio.create_task(self._model.open()) if self._model.name else None
+        opening = asyncio.create_task(self._open_model()) if self._model.name else None
         await startup.side_by_side(self._come_to(kernel, journal), opening)
+
+    async def _open_model(self) -> None:
+        """Open the model, and import what the first question needs, which takes seconds."""
+        await self._model.open()
+        await asyncio.to_thread(importlib.import_module, "nbagent.agent.build")
 
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""
@@ -333,25 +343,18 @@ class Session:
             quota=journal.quota,
             past=past,
         )
-        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone)
+        cells = Cells(kernel, files, recording=recording, emit=emit, alone=alone, hosts=self.hosts)
         if self._servers:
             from nbagent.mcp.client import McpClient
 
             self._tools = McpClient(self._servers, notify=emit, seen=self._root / "mcp-tools.json")
         self._conversation = Conversation(
-            kernel,
             cells,
             files,
-            model=self._model,
+            open_agent=partial(self._open_agent, cells, note),
             recording=recording,
             emit=emit,
-            hosts=self.hosts,
-            note=note,
             consent=self.consent,
-            tools=self._tools,
-            forge=self._forge,
-            options=self._agent,
-            open_memory=self._open_memory,
         )
         self._exchange, self._cells, self._pins = files, cells, kernel.pins
 
@@ -380,11 +383,26 @@ class Session:
             allowance=self._allowance,
         )
 
+    async def _open_agent(self, cells: Cells, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+        from nbagent.agent.build import build
+
+        return await build(
+            cells,
+            self._model,
+            options=self._agent,
+            consent=self.consent,
+            tools=self._tools,
+            forge=self._forge,
+            open_memory=self._open_memory,
+            past=past,
+            note=note,
+        )
+
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""
         from nbagent.state import StateManager, Turns
 
-        self._state = StateManager(self._root / "shared", url=self.options.state_url, session_id=self.id)
+        self._state = StateManager(url=self.options.state_url, session_id=self.id, root=self._root)
         await self._state.initialize()
         return Turns(self._state.checkpointer, self.id)
 
@@ -557,7 +575,7 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return self._running(self._conversation)
+        return self._running(self._cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
         """What a model must know of the sandbox and the data.
@@ -568,7 +586,9 @@ class Session:
         Raises:
             UsageError: The session doesn't run.
         """
-        return await self._running(self._conversation).system_prompt(images=images)
+        from nbagent.agent.prompts import prompt_of
+
+        return prompt_of(await self._running(self._cells).describe(), images=images, outside=self._tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
@@ -658,6 +678,22 @@ class Session:
             TransferError: There is no such folder.
         """
         return await self._running(self._exchange).files(folder, limit=limit)
+
+    def artifacts(self) -> list[Artifact]:
+        """The files that reached the host, and the figures of its cells: each with its size, hash, type and cell."""
+        from nbagent.state.views import Views
+
+        return Views(self._root).artifacts(self.id)
+
+    def load_artifact(self, artifact_id: str) -> bytes:
+        """The content of one of `artifacts()`.
+
+        Raises:
+            StoreError: There is none of that id, or its file is gone or was changed since.
+        """
+        from nbagent.state.views import Views
+
+        return Views(self._root).load(artifact_id)[1]
 
     async def deliver(self) -> dict[str, str]:
         """Collect what cells left in /tmp/output and /workspace and what still waits; to be called at the end.

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import contextlib
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,22 @@ from agent.stubs import openai_chat
 from agent.stubs.transport import Say, Stub, python
 
 from nbagent import events
-from nbagent.events import CellStatus, Output, Package
+from nbagent.agent.agent import Agent
+from nbagent.agent.turn import Turn
+from nbagent.events import (
+    Answer,
+    Answered,
+    Asked,
+    CellStatus,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    Output,
+    Package,
+    PhaseEntered,
+)
 
-__all__ = ["PNG", "Cell", "Kernel", "Provider", "Say", "python"]
+__all__ = ["PNG", "Cell", "Kernel", "Provider", "Say", "answer", "python"]
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAIAAAA2iEnWAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="
 """2 by 3 pixels."""
@@ -30,6 +44,28 @@ class Provider(Stub):
     def sent(self, number: int = -1) -> list[dict[str, Any]]:
         """The messages of a request, without the system's."""
         return [message for message in self.requests[number]["messages"] if message["role"] != "system"]
+
+
+async def answer(
+    agent: Agent,
+    question: str,
+    *,
+    turn: int,
+    on_reply: Callable[[ModelReplied], object] = lambda _: None,
+    on_failure: Callable[[ModelFailed], object] = lambda _: None,
+    told: list[Any] | None = None,
+) -> Answer:
+    """Ask a question; `told` gets the events that are neither its frame nor replies."""
+
+    def emit(event: Event) -> None:
+        if isinstance(event, ModelReplied):
+            on_reply(event)
+        elif isinstance(event, ModelFailed):
+            on_failure(event)
+        if told is not None and not isinstance(event, Asked | PhaseEntered | ModelReplied | Answered):
+            told.append(event)
+
+    return await agent.answer(question, turn=Turn(turn, emit))
 
 
 class Cell(events.Cell, frozen=True, kw_only=True):

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from agent.stub import Kernel, Provider, Say, python
+from agent.stub import Kernel, Provider, Say, answer, python
 
-from nbagent.agent.build import Agent, answer, build_agent
-from nbagent.agent.middleware.approve import Approvals, approver
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
+from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import open_model
+from nbagent.agent.runs import approver
 from nbagent.events import ApprovalAsked
 from nbagent.safety.budget import Budget
 from nbagent.safety.consent import Consent, Mode
@@ -50,7 +52,7 @@ def agent_of(kernel: Kernel, decide: Decide, mode: Mode = Mode.ASK) -> tuple[Age
             asyncio.get_running_loop().call_soon(decide, consent, event)
 
     consent = Consent(mode, emit, attended=True)
-    approvals = Approvals(consent, turn=lambda: 1)
+    approvals = Approvals(consent)
     model = open_model("openai:gpt-4.1")
     return build_agent(
         model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=8)), approvals=approvals
@@ -59,7 +61,7 @@ def agent_of(kernel: Kernel, decide: Decide, mode: Mode = Mode.ASK) -> tuple[Age
 
 async def ask(agent: Agent) -> str:
     """Ask, for the answer's text."""
-    return (await answer(agent, "Go", on_reply=lambda _: None, turn=1)).text
+    return (await answer(agent, "Go", turn=1)).text
 
 
 def yes(consent: Consent, event: ApprovalAsked) -> None:

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
-from agent.stub import PNG, Kernel
+from agent.stub import PNG, Kernel, answer
 from agent.stubs.cases import CASES
 from agent.stubs.transport import Say, Stub, python
 
-from nbagent.agent.build import Agent, Answer, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import Model, open_model
 from nbagent.errors import ModelCallError, ModelError
-from nbagent.events import ModelFailed, ModelReplied, Usage
+from nbagent.events import Answer, ModelFailed, ModelReplied, Usage
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ async def test_both_fail(two: Two, kernel: Kernel) -> None:
     two.second.say(Say(status=401))
     failed: list[ModelFailed] = []
     with pytest.raises(ModelCallError, match=rf"{two.models[1].provider} refused the key"):
-        await answer(two.agent(kernel), "Go", on_reply=lambda _: None, on_failure=failed.append, turn=4)
+        await answer(two.agent(kernel), "Go", on_failure=failed.append, turn=4)
     assert [(each.turn, each.model) for each in failed] == [(4, model.name) for model in two.models]
 
 
@@ -120,7 +121,7 @@ async def test_a_failed_attempt_is_paid_for(
         failed: list[ModelFailed] = []
         agent = build_agent(model, kernel, system_prompt="s")
         with pytest.raises(ModelCallError, match="broke off"):
-            await answer(agent, "Go", on_reply=lambda _: None, on_failure=failed.append, turn=1)
+            await answer(agent, "Go", on_failure=failed.append, turn=1)
         assert [each.usage for each in failed] == [Usage(input_tokens=700, output_tokens=made, calls=1)] * 3
         await model.aclose()
 

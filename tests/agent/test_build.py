@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.stub import PNG, Kernel, Provider, Say, python
+from agent.stub import PNG, Kernel, Provider, Say, answer, python
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from nbagent.agent.build import Agent, Answer, answer, build_agent, mend
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
+from nbagent.agent.history import mend
 from nbagent.agent.memory import THREAD
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import Model, open_model
 from nbagent.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
-from nbagent.events import ModelReplied, Usage
+from nbagent.events import Answer, ModelReplied, Usage
 from nbagent.safety.budget import Budget
 
 
@@ -47,7 +49,7 @@ async def test_answers_in_text(agent: Agent, provider: Provider) -> None:
     """A reply without a call is the answer; the system prompt goes before the question, and usage is counted."""
     provider.say(Say(text="Forty two"))
     found, replies = await ask(agent, "What is it?", turn=3)
-    assert found == Answer(text="Forty two", usage=Usage(input_tokens=100, output_tokens=10, calls=1))
+    assert (found.text, found.usage) == ("Forty two", Usage(input_tokens=100, output_tokens=10, calls=1))
     assert [(reply.turn, reply.text.strip(), reply.tools) for reply in replies] == [(3, "Forty two", [])]
     roles = [(message["role"], message["content"]) for message in provider.requests[0]["messages"]]
     assert roles == [("system", "You test."), ("user", "What is it?")]
@@ -155,7 +157,7 @@ async def test_malformed_calls_count_towards_the_limit(agent: Agent, provider: P
     """A model that only ever sends malformed calls is stopped like any other."""
     provider.say(*[Say(calls=(("python", "nonsense"),))] * 9)
     found, replies = await ask(agent)
-    assert (found.stopped, len(replies)) == ("budget", 5)
+    assert (found.success, len(replies)) == (False, 5)
 
 
 async def test_wrong_arguments_are_told(agent: Agent, provider: Provider, kernel: Kernel) -> None:
@@ -218,12 +220,12 @@ async def test_the_limit_of_calls(agent: Agent, provider: Provider, kernel: Kern
     """A model that never stops is stopped and told so; the next question has calls of its own."""
     provider.say(*[Say(calls=(python("1"),))] * 5)
     found, replies = await ask(agent)
-    assert found.stopped == "budget"
+    assert not found.success
     assert "5 calls" in found.text
     assert found.usage.calls == len(replies) == len(kernel.codes) == 5
     provider.say(Say(text="fresh"))
     found, _ = await ask(agent, "Next", turn=2)
-    assert (found.text, found.stopped) == ("fresh", "")
+    assert (found.text, found.success) == ("fresh", True)
     assert [message["role"] for message in provider.sent()[-2:]] == ["assistant", "user"]
 
 
@@ -368,7 +370,7 @@ async def test_a_recording_replays_the_same_conversation(provider: Provider, ker
     first, first_events = await ask(recorded)
     again = Kernel()
     second, second_events = await ask(build_agent(open_model(f"replay:{file}"), again, system_prompt="s"))
-    assert (second, second_events) == (first, first_events)
+    assert (second.text, second.usage, second_events) == (first.text, first.usage, first_events)
     assert (again.codes, again.asked) == (kernel.codes, kernel.asked) == (["1 + 1", "print('ü')"], [["humanize"]])
 
 

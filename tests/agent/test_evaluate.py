@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from agent.stub import Kernel, Provider, Say, python
+from agent.stub import Kernel, Provider, Say, answer, python
 
-from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.claims import claims
 from nbagent.agent.middleware.evaluate import Evaluation
 from nbagent.agent.middleware.spending import Spending

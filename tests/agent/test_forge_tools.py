@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.stub import Kernel, Provider, Say
+from agent.stub import Kernel, Provider, Say, answer
 from forge.shared import CODE, TESTS, made
 
-from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.forge_tools import OFFERED, ForgeTools
 from nbagent.agent.providers.models import open_model
@@ -35,8 +36,8 @@ class World:
         self.decisions: list[dict[str, Any]] = []
         self.turn = 0
         forge = ToolForge(root, engine="bubblewrap", notify=self.events.append)
-        self.tools = ForgeTools(forge, kernel, notify=self.events.append, consent=self.consent, turn=lambda: self.turn)
-        approvals = Approvals(self.consent, turn=lambda: self.turn)
+        self.tools = ForgeTools(forge, kernel, consent=self.consent)
+        approvals = Approvals(self.consent)
         self.agent: Agent = build_agent(
             open_model("openai:m"), kernel, system_prompt="s", middleware=[self.tools], approvals=approvals
         )
@@ -51,7 +52,7 @@ class World:
         """Ask a question that the model answers like this."""
         self.turn += 1
         self.provider.say(*script)
-        found = await answer(self.agent, "q", on_reply=lambda _: None, turn=self.turn)
+        found = await answer(self.agent, "q", turn=self.turn, told=self.events)
         assert self.provider.script == []
         return found.text
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.stub import Kernel, Provider, Say, python
+from agent.stub import Kernel, Provider, Say, answer, python
 
-from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.mcp_tools import McpTools
 from nbagent.agent.providers.models import open_model
 from nbagent.events import Event, McpServerChanged, McpToolCalled, McpToolsSelected
@@ -42,14 +43,14 @@ class World:
     def open(self, *servers: Server, **options: Any) -> None:
         """Put the agent together."""
         self.client = McpClient(servers, notify=self.events.append)
-        self.tools = McpTools(self.client, notify=self.events.append, **options)
+        self.tools = McpTools(self.client, **options)
         self.agent = build_agent(open_model("openai:m"), self.kernel, system_prompt="s", middleware=[self.tools])
 
     async def ask(self, question: str, *script: Say) -> str:
         """Ask a question that the model answers like this."""
         self.turn += 1
         self.provider.say(*script)
-        found = await answer(self.agent, question, on_reply=lambda _: None, turn=self.turn)
+        found = await answer(self.agent, question, turn=self.turn, told=self.events)
         assert self.provider.script == []
         return found.text
 

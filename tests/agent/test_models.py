@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent.stub import Kernel, Provider, Say
+from agent.stub import Kernel, Provider, Say, answer
 from agent.stubs import ollama as ollama_format
 from agent.stubs.transport import Stub
 
-from nbagent.agent.build import answer, build_agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.providers import models
 from nbagent.agent.providers.models import PROVIDERS, check_name, find_model, open_model
 from nbagent.errors import ModelError, ReplayError, StoreError
@@ -86,7 +86,7 @@ async def test_openai_compatible_address(provider: Provider, kernel: Kernel) -> 
     model = open_model("openai:gpt-5-pro")
     assert (model.name, model.is_replay, model.recorder) == ("openai:gpt-5-pro", False, None)
     provider.say(Say(text="hi"))
-    await answer(build_agent(model, kernel, system_prompt="s"), "q", on_reply=lambda _: None, turn=1)
+    await answer(build_agent(model, kernel, system_prompt="s"), "q", turn=1)
     request = provider.requests[0]
     assert (request["model"], request["stream"]) == ("gpt-5-pro", True)
     assert request["stream_options"] == {"include_usage": True}

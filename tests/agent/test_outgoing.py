@@ -7,15 +7,17 @@ import json
 from typing import Any
 
 import pytest
-from agent.stub import PNG, Kernel, Provider, Say, python
+from agent.stub import PNG, Kernel, Provider, Say, answer, python
 from agent.stubs.cases import CASES, Case
 from agent.stubs.transport import Stub
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import open_model
+from nbagent.agent.turn import Turn
 from nbagent.events import Piece, SentToModel
 from nbagent.safety.redaction import Redactor
 
@@ -39,14 +41,14 @@ def agent_of(
     told: list[Any] = []
     models = [open_model(name), *([open_model(fallback)] if fallback else [])]
     redact = Redactor(what, secrets={OWN: "MY_PASSWORD"})
-    outgoing = Outgoing(models, notify=told.append, turn=lambda: 1, redact=redact, described=lambda: DATA)
+    outgoing = Outgoing(models, redact=redact, described=DATA)
     prompt = f"You test.\n\n{DATA}"
     return build_agent(models[0], kernel, system_prompt=prompt, fallback=models[1:], outgoing=outgoing), told
 
 
-async def ask(agent: Agent, question: str = "Go") -> str:
+async def ask(agent: Agent, told: list[Any], question: str = "Go") -> str:
     """Ask a question."""
-    return (await answer(agent, question, on_reply=lambda _: None, turn=1)).text
+    return (await answer(agent, question, turn=1, told=told)).text
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -61,7 +63,7 @@ async def test_no_secret_reaches_a_provider(case: Case, kernel: Kernel, monkeypa
         stub.say(
             Say(calls=(python(f"print('key', '{KEY[:4]}' + '{KEY[4:]}', '{OWN[:4]}' + '{OWN[4:]}')"),)), Say(text="ok")
         )
-        assert await ask(agent, f"My token is {PAT}, what now?") == "ok"
+        assert await ask(agent, told, f"My token is {PAT}, what now?") == "ok"
         raw = json.dumps(stub.requests)
         assert [secret for secret in (KEY, PAT, OWN) if secret in raw] == []
         assert "My token is [redacted: github token], what now?" in raw
@@ -77,7 +79,7 @@ async def test_the_ledger_counts_what_the_provider_received(provider: Provider, 
     kernel.extra = [FIGURE]
     agent, told = agent_of("openai:gpt-4.1", kernel)
     provider.say(Say(text="Let me see", calls=(python(f"print('{KEY}é')"),)), Say(text="ok"))
-    await ask(agent, "Wie groß?")
+    await ask(agent, told, "Wie groß?")
     first, second = provider.requests
     received = [(message["role"], message) for message in second["messages"]]
     system, question, reply, result, figure = [message for _, message in received]
@@ -113,12 +115,13 @@ async def test_each_attempt_is_told_and_each_host_is_another(
         agent, told = agent_of("openai:gpt-4.1", kernel, fallback=other.reach(second, monkeypatch))
         provider.say(Say(status=500), Say(status=500))
         second.say(Say(text="ok"))
-        assert await ask(agent) == "ok"
+        assert await ask(agent, told) == "ok"
         assert len(provider.requests) == 2
         hosts = [provider.url.split("/")[2]] * 2 + [second.url.split("/")[2]]
-        assert [each.host for each in told] == hosts
-        assert [each.model for each in told] == ["openai:gpt-4.1"] * 2 + [other.model]
-        assert [(len(each.pieces), each.again) for each in told] == [(4, 0), (0, 4), (4, 0)]
+        sent = [each for each in told if isinstance(each, SentToModel)]
+        assert [each.host for each in sent] == hosts
+        assert [each.model for each in sent] == ["openai:gpt-4.1"] * 2 + [other.model]
+        assert [(len(each.pieces), each.again) for each in sent] == [(4, 0), (0, 4), (4, 0)]
 
 
 async def test_a_long_conversation_lists_each_piece_once(provider: Provider, kernel: Kernel) -> None:
@@ -126,7 +129,7 @@ async def test_a_long_conversation_lists_each_piece_once(provider: Provider, ker
     agent, told = agent_of("openai:gpt-4.1", kernel)
     for turn in range(5):
         provider.say(Say(calls=(python(f"{turn} + 100"),)), Say(text=f"done {turn}"))
-        await ask(agent, f"Question {turn}")
+        await ask(agent, told, f"Question {turn}")
     new = [sum(len(each.pieces) for each in told[2 * turn : 2 * turn + 2]) for turn in range(5)]
     # The prompt in two pieces and the tools, once; then a question, a call, its result, and the answer before.
     assert new == [6, 4, 4, 4, 4]
@@ -136,16 +139,16 @@ async def test_nothing_is_hidden_where_a_person_says_so(provider: Provider, kern
     """The ledger is kept all the same."""
     agent, told = agent_of("openai:gpt-4.1", kernel, what="none")
     provider.say(Say(text="ok"))
-    await ask(agent, f"Is {KEY} mine?")
+    await ask(agent, told, f"Is {KEY} mine?")
     assert provider.sent()[0]["content"] == f"Is {KEY} mine?"
     assert [piece.redacted for piece in told[0].pieces] == [[]] * 4
 
 
 async def test_the_models_own_words_go_back_as_they_were(provider: Provider, kernel: Kernel) -> None:
     """Arguments of its calls are what ran: it would else believe that it had written something else."""
-    agent, _ = agent_of("openai:gpt-4.1", kernel)
+    agent, told = agent_of("openai:gpt-4.1", kernel)
     provider.say(Say(calls=(python("password = 'hunter2hunter2'"),)), Say(text="ok"))
-    await ask(agent)
+    await ask(agent, told)
     arguments = provider.sent()[1]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(arguments) == {"code": "password = 'hunter2hunter2'"}
 
@@ -154,8 +157,10 @@ def test_a_critic_is_sent_no_secret(provider: Provider) -> None:
     """It is no part of the agent, and what it is sent is told as what it is."""
     told: list[Any] = []
     model = open_model("openai:gpt-4.1")
-    outgoing = Outgoing([model], notify=told.append, turn=lambda: 3, redact=Redactor(secrets={}))
-    checked = outgoing.critique(model, [SystemMessage("Criticise."), HumanMessage(f"print('{KEY}')")])
+    outgoing = Outgoing([model], redact=Redactor(secrets={}))
+    checked = outgoing.critique(
+        model, [SystemMessage("Criticise."), HumanMessage(f"print('{KEY}')")], Turn(3, told.append)
+    )
     assert KEY not in str(checked)
     assert [(each.purpose, each.turn, [piece.source for piece in each.pieces]) for each in told] == [
         ("critique", 3, ["note", "attempts"])

@@ -7,18 +7,19 @@ import json
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from agent.stub import PNG, Kernel
+from agent.stub import PNG, Kernel, answer
 from agent.stubs import google
 from agent.stubs.cases import CASES, CONTACTS, Case
 from agent.stubs.transport import Say, Stub, python
 
-from nbagent.agent.build import Agent, Answer, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers import failures, known
 from nbagent.agent.providers.known import PROVIDERS, ollama_address
 from nbagent.agent.providers.models import find_model, open_model
 from nbagent.errors import ModelCallError, ModelError
-from nbagent.events import NO_USAGE, ModelFailed, Usage
+from nbagent.events import NO_USAGE, Answer, ModelFailed, Usage
 from nbagent.safety.budget import Budget
 
 
@@ -48,7 +49,7 @@ async def agent(case: Case, stub: Stub, kernel: Kernel, monkeypatch: pytest.Monk
 async def ask(agent: Agent) -> tuple[Answer, list[ModelFailed]]:
     """Ask, and gather what failed."""
     failed: list[ModelFailed] = []
-    found = await answer(agent, "Go", on_reply=lambda _: None, on_failure=failed.append, turn=1)
+    found = await answer(agent, "Go", on_failure=failed.append, turn=1)
     return found, failed
 
 
@@ -66,7 +67,7 @@ async def test_a_cell_is_run_and_its_output_sent(case: Case, agent: Agent, stub:
     stub.say(Say(text="Let me see", calls=(python(code),)), Say(text="It is 42", usage=(150, 5)))
     found, failed = await ask(agent)
     assert kernel.codes == [code]
-    assert found == Answer(text="It is 42", usage=Usage(input_tokens=250, output_tokens=15, calls=2))
+    assert (found.text, found.usage) == ("It is 42", Usage(input_tokens=250, output_tokens=15, calls=2))
     assert (stub.streams, failed) == ([True, True], [])
     assert case.wire.results(stub.requests[1]) == ["[result]\n42"]
     assert "You test." in json.dumps(stub.requests[0])
@@ -177,7 +178,7 @@ async def test_a_reply_of_nothing(agent: Agent, stub: Stub) -> None:
     """It is asked for once more, and both are counted."""
     stub.say(Say(), Say(text="here"))
     found, _ = await ask(agent)
-    assert found == Answer(text="here", usage=Usage(input_tokens=200, output_tokens=20, calls=2))
+    assert (found.text, found.usage) == ("here", Usage(input_tokens=200, output_tokens=20, calls=2))
 
 
 async def test_a_call_that_was_cut_does_not_run(case: Case, agent: Agent, stub: Stub, kernel: Kernel) -> None:

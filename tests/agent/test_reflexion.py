@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.stub import Kernel, Provider, Say, python
+from agent.stub import Kernel, Provider, Say, answer, python
 
-from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.reflexion import Reflexion
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import Model, open_model
@@ -19,16 +20,16 @@ WRONG = Say(calls=(python("open('users.json')"),))
 def agent_of(kernel: Kernel, *, critic: Model | None = None, attempts: int = 6) -> tuple[Agent, list[Any]]:
     """An agent with reflexion, and what it told."""
     told: list[Any] = []
-    reflexion = Reflexion(notify=told.append, turn=lambda: 1, critic=critic, max_attempts=attempts)
+    reflexion = Reflexion(critic=critic, max_attempts=attempts)
     model = open_model("openai:gpt-4.1")
     return build_agent(
         model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=20)), middleware=[reflexion]
     ), told
 
 
-async def ask(agent: Agent) -> str:
+async def ask(agent: Agent, told: list[Any]) -> str:
     """Ask, for the answer's text."""
-    return (await answer(agent, "Print the user names", on_reply=lambda _: None, turn=1)).text
+    return (await answer(agent, "Print the user names", turn=1, told=told)).text
 
 
 def steps(told: list[Any]) -> list[tuple[int, str]]:
@@ -40,7 +41,7 @@ async def test_code_that_works_costs_nothing(provider: Provider, kernel: Kernel)
     """No event, no further call, nothing added to the conversation."""
     provider.say(Say(calls=(python("55"),)), Say(text="55"))
     agent, told = agent_of(kernel, critic=open_model("openai:gpt-4.1-mini"))
-    assert await ask(agent) == "55"
+    assert await ask(agent, told) == "55"
     assert (told, len(provider.requests)) == ([], 2)
     assert [message["role"] for message in provider.sent()] == ["user", "assistant", "tool"]
 
@@ -49,7 +50,7 @@ async def test_without_a_critic_the_error_speaks(provider: Provider, kernel: Ker
     """The state is told, and no call is paid for."""
     provider.say(WRONG, Say(calls=(python("['alice', 'bob']"),)), Say(text="alice, bob"))
     agent, told = agent_of(kernel)
-    assert await ask(agent) == "alice, bob"
+    assert await ask(agent, told) == "alice, bob"
     assert steps(told) == [(1, "retry")]
     assert "FileNotFoundError" in told[0].error
     assert len(provider.requests) == 3
@@ -66,7 +67,7 @@ async def test_a_critic_sees_all_attempts_and_is_heard(provider: Provider, kerne
         Say(text="alice"),
     )
     agent, told = agent_of(kernel, critic=open_model("openai:gpt-4.1-mini"))
-    assert await ask(agent) == "alice"
+    assert await ask(agent, told) == "alice"
     assert steps(told) == [(1, "critique"), (2, "critique")]
     assert told[0].critique == "There is no such file. Make the data inline."
     assert told[0].usage == Usage(input_tokens=100, output_tokens=10, calls=1, cost=told[0].usage.cost)
@@ -82,7 +83,7 @@ async def test_enough_was_tried(provider: Provider, kernel: Kernel) -> None:
     """The model has no tools any more, is told so, and answers in words."""
     provider.say(*[Say(calls=(python(f"open('{each}.json')"),)) for each in range(3)], Say(text="It can't be done."))
     agent, told = agent_of(kernel, attempts=3)
-    assert await ask(agent) == "It can't be done."
+    assert await ask(agent, told) == "It can't be done."
     assert steps(told) == [(1, "retry"), (2, "retry"), (3, "gave up")]
     assert "tools" not in provider.requests[-1]
     assert "3 replies in a row have failed" in provider.requests[-1]["messages"][-1]["content"]
@@ -92,7 +93,7 @@ async def test_the_same_failure_three_times(provider: Provider, kernel: Kernel) 
     """Ends it sooner: trying it once more would be no correction."""
     provider.say(WRONG, WRONG, WRONG, Say(text="There is no file."))
     agent, told = agent_of(kernel)
-    assert await ask(agent) == "There is no file."
+    assert await ask(agent, told) == "There is no file."
     assert steps(told)[-1] == (3, "gave up")
     assert "same code and the same error" in provider.requests[-1]["messages"][-1]["content"]
     assert len(kernel.codes) == 3
@@ -103,8 +104,8 @@ async def test_a_success_in_between_begins_anew(provider: Provider, kernel: Kern
     works = Say(calls=(python("1"),))
     provider.say(WRONG, WRONG, works, WRONG, Say(text="ok"), WRONG, Say(text="ok"))
     agent, told = agent_of(kernel, attempts=3)
-    await ask(agent)
-    await ask(agent)
+    await ask(agent, told)
+    await ask(agent, told)
     assert steps(told) == [(1, "retry"), (2, "retry"), (1, "retry"), (1, "retry")]
 
 
@@ -112,7 +113,7 @@ async def test_a_critic_that_fails(provider: Provider, kernel: Kernel) -> None:
     """Costs the turn nothing: the model reads the error, as without one."""
     provider.say(WRONG, Say(status=400), Say(text="ok"))
     agent, told = agent_of(kernel, critic=open_model("openai:gpt-4.1-mini"))
-    assert await ask(agent) == "ok"
+    assert await ask(agent, told) == "ok"
     assert [(each.state, each.critique) for each in told] == [("critique", "")]
 
 
@@ -120,5 +121,5 @@ async def test_several_calls_are_one_attempt(provider: Provider, kernel: Kernel)
     """It has failed if the last of them has."""
     provider.say(Say(calls=(python("1"), python("1 / 0"))), Say(calls=(python("1 / 0"), python("2"))), Say(text="ok"))
     agent, told = agent_of(kernel)
-    await ask(agent)
+    await ask(agent, told)
     assert steps(told) == [(1, "retry")]

@@ -7,15 +7,16 @@ import time
 from typing import Any
 
 import pytest
-from agent.stub import Kernel, Provider, Say, python
+from agent.stub import Kernel, Provider, Say, answer, python
 
-from nbagent.agent.build import Agent, Answer, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.reflexion import Reflexion
 from nbagent.agent.middleware.spending import ENDED, Spending
 from nbagent.agent.middleware.structured import Structured
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import open_model
-from nbagent.events import ApprovalAsked, ModelFailed, ModelReplied, Usage
+from nbagent.events import Answer, ApprovalAsked, ModelFailed, ModelReplied, Usage
 from nbagent.safety.budget import Budget
 from nbagent.safety.consent import Consent, Mode
 
@@ -36,13 +37,13 @@ def agent_with(kernel: Kernel, budget: str, *, answers: list[str] | None = None)
 
     consent = Consent(Mode.NEVER_ASK, emit, attended=answers is not None, unattended="approve")
     model = open_model("openai:gpt-4.1")
-    spent = Spending(Budget.parse(budget), models=[model], consent=consent, turn=lambda: 7)
+    spent = Spending(Budget.parse(budget), models=[model], consent=consent)
     return build_agent(model, kernel, system_prompt="You test.", spending=spent), asked
 
 
 async def ask(agent: Agent, question: str = "Go") -> Answer:
     """Ask a question."""
-    return await answer(agent, question, on_reply=lambda _: None, turn=7)
+    return await answer(agent, question, turn=7)
 
 
 STEP = Say(calls=(python("1"),), usage=(1000, 100))
@@ -64,7 +65,7 @@ async def test_a_question_ends_where_nobody_grants_more(
     provider.say(*[STEP] * 5)
     agent, asked = agent_with(kernel, budget)
     found = await ask(agent)
-    assert (found.stopped, found.text) == ("budget", ENDED.format(told=says))
+    assert (found.success, found.text) == (False, ENDED.format(told=says))
     assert (len(provider.requests), len(kernel.codes), found.usage.calls) == (calls, calls, calls)
     assert [(each.kind, each.what, each.turn, each.rules) for each in asked[:1]] == [
         ("budget", f"this question has used {says}", 7, [])
@@ -77,7 +78,7 @@ async def test_the_conversation_goes_on_with_a_whole_budget(provider: Provider, 
     agent, _ = agent_with(kernel, "2 steps")
     await ask(agent)
     found = await ask(agent, "And now?")
-    assert (found.text, found.stopped) == ("fresh", "")
+    assert (found.text, found.success) == ("fresh", True)
     contents = [message["content"] for message in provider.sent()]
     assert "[The turn was stopped here, before an answer.]" in contents
     assert contents.count("[result]\n1") == 2
@@ -104,9 +105,9 @@ async def test_no_critic_is_paid_for_beyond_the_budget(provider: Provider, kerne
     provider.say(Say(calls=(python("1 / 0"),)), Say(text="Don't."), Say(text="done"))
     model = open_model("openai:gpt-4.1")
     spending = Spending(Budget(steps=1), models=[model])
-    reflexion = Reflexion(notify=lambda _: None, turn=lambda: 1, critic=model)
+    reflexion = Reflexion(critic=model)
     agent = build_agent(model, kernel, system_prompt="You test.", spending=spending, middleware=[reflexion])
-    assert ((await ask(agent)).stopped, len(provider.requests)) == ("budget", 1)
+    assert ((await ask(agent)).success, len(provider.requests)) == (False, 1)
 
 
 @pytest.mark.parametrize("structured", [False, True])
@@ -117,9 +118,9 @@ async def test_a_reply_that_is_none_is_asked_for_again_within_the_budget(
     provider.say(*[Say(text="" if not structured else "Hm.", usage=(10, 1))] * 4)
     model = open_model("openai:gpt-4.1", structured=structured)
     spending = Spending(Budget(steps=1), models=[model])
-    more = [Structured([model], notify=lambda _: None, turn=lambda: 1)] if structured else []
+    more = [Structured([model])] if structured else []
     agent = build_agent(model, kernel, system_prompt="You test.", spending=spending, middleware=more)
-    assert ((await ask(agent)).stopped, len(provider.requests), spending.spent.steps) == ("budget", 1, 1)
+    assert ((await ask(agent)).success, len(provider.requests), spending.spent.steps) == (False, 1, 1)
 
 
 @pytest.mark.usefixtures("provider")
@@ -174,7 +175,7 @@ async def test_attempts_that_failed_are_paid_for(provider: Provider, kernel: Ker
     provider.say(Say(status=500), STEP, Say(text="done"))
     told: list[ModelFailed] = []
     agent, _ = agent_with(kernel, "1usd")
-    found = await answer(agent, "Go", on_reply=lambda _: None, on_failure=told.append, turn=1)
+    found = await answer(agent, "Go", on_failure=told.append, turn=1)
     assert [each.usage.calls for each in told] == [0]
     assert found.usage.cost == pytest.approx(0.0028 + 0.00028)
 

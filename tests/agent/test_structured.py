@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.stub import PNG, Kernel, Provider, Say, python
+from agent.stub import PNG, Kernel, Provider, Say, answer, python
 from agent.stubs import ollama
 from agent.stubs.transport import Stub
 
-from nbagent.agent.build import Agent, answer, build_agent
+from nbagent.agent.agent import Agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.generated import SCHEMA
 from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.middleware.reflexion import Reflexion
@@ -41,23 +42,23 @@ def agent_of(name: str, kernel: Kernel, *, attempts: int = 6, record: Path | Non
     told: list[Any] = []
     model = open_model(name, structured=True, record=record)
     middleware = [
-        Reflexion(notify=told.append, turn=lambda: 1, max_attempts=attempts),
-        Structured([model], notify=told.append, turn=lambda: 1),
+        Reflexion(max_attempts=attempts),
+        Structured([model]),
     ]
     return build_agent(model, kernel, system_prompt="You test.", middleware=middleware), told
 
 
-async def ask(agent: Agent, question: str = "Go") -> tuple[str, list[ModelReplied]]:
+async def ask(agent: Agent, told: list[Any], question: str = "Go") -> tuple[str, list[ModelReplied]]:
     """Ask, for the answer and the replies."""
     replies: list[ModelReplied] = []
-    return (await answer(agent, question, on_reply=replies.append, turn=1)).text, replies
+    return (await answer(agent, question, on_reply=replies.append, turn=1, told=told)).text, replies
 
 
 async def test_code_runs_and_its_result_is_told(provider: Provider, kernel: Kernel) -> None:
     """No tools go out, the model reads its own words again; the rest of the agent sees ordinary calls."""
     provider.say(code("6 * 7"), final("It is 42."))
     agent, told = agent_of(MODEL, kernel)
-    text, replies = await ask(agent, "What is it?")
+    text, replies = await ask(agent, told, "What is it?")
     assert (text, kernel.codes) == ("It is 42.", ["6 * 7"])
     assert [(each.text, each.tools) for each in replies] == [("It counts.", ["python"]), ("It is 42.", [])]
     assert told == [CodeGenerated(turn=1, code="6 * 7", reasoning="It counts.", confidence=0.9)]
@@ -73,7 +74,7 @@ async def test_an_answer_without_code(provider: Provider, kernel: Kernel) -> Non
     """One call, and in the next question the model sees the form it used."""
     provider.say(final("Hello."), final("Again."))
     agent, told = agent_of(MODEL, kernel)
-    assert ((await ask(agent))[0], (await ask(agent))[0], told) == ("Hello.", "Again.", [])
+    assert ((await ask(agent, told))[0], (await ask(agent, told))[0], told) == ("Hello.", "Again.", [])
     assert [message["content"] for message in provider.sent()] == ["Go", '{"answer": "Hello."}', "Go"]
 
 
@@ -81,7 +82,7 @@ async def test_dependencies_come_first(provider: Provider, kernel: Kernel) -> No
     """Each by itself, before the code, without the standard library."""
     provider.say(code("1", "humanize", "json", "sklearn", "humanize"), final("ok"))
     agent, told = agent_of(MODEL, kernel)
-    _, replies = await ask(agent)
+    _, replies = await ask(agent, told)
     assert kernel.asked == [["humanize"], ["scikit-learn"]]
     assert replies[0].tools == ["install", "install", "python"]
     assert told[0].dependencies == ["humanize", "scikit-learn"]
@@ -91,13 +92,13 @@ async def test_dependencies_come_first(provider: Provider, kernel: Kernel) -> No
 async def test_a_refused_dependency(provider: Provider, kernel: Kernel) -> None:
     """Is told; it keeps nothing else from running."""
     provider.say(code("6 * 7", "--index-url=http://evil"), final("ok"))
-    agent, _ = agent_of(MODEL, kernel)
+    agent, told = agent_of(MODEL, kernel)
 
     async def refuse(requirements: list[str]) -> list[Any]:
         raise InstallRefused(f"{requirements[0]!r} is not a plain package name.")
 
     kernel.install = refuse  # type: ignore[method-assign]
-    await ask(agent)
+    await ask(agent, told)
     assert kernel.codes == ["6 * 7"]
     result = provider.sent()[-1]["content"]
     assert "Not installed. '--index-url=http://evil' is not a plain package name." in result
@@ -117,7 +118,7 @@ async def test_a_reply_that_cannot_be_read(provider: Provider, kernel: Kernel, r
     """Is shown to the model again with what is wrong; the person is told, and what it cost is counted."""
     provider.say(Say(text=reply), final("It is 42."))
     agent, told = agent_of(MODEL, kernel)
-    assert (await ask(agent))[0] == "It is 42."
+    assert (await ask(agent, told))[0] == "It is 42."
     *shown, complaint = provider.sent()[1:]
     assert [message["content"] for message in shown] == ([reply] if reply else [])
     assert why in complaint["content"]
@@ -132,7 +133,7 @@ async def test_a_reply_that_cannot_be_read_has_its_price(provider: Provider, ker
     """Else what a question has cost would not be known any more, and a budget in money would end there."""
     provider.say(Say(text="Forty two.", usage=(1000, 100)), final("42"))
     agent, told = agent_of("openai:gpt-4.1", kernel)
-    assert (await ask(agent))[0] == "42"
+    assert (await ask(agent, told))[0] == "42"
     assert [each.usage.cost for each in told] == [pytest.approx(0.0028)]
 
 
@@ -141,19 +142,19 @@ async def test_only_twice_more(provider: Provider, kernel: Kernel) -> None:
     provider.say(*[Say(text="Forty two.")] * 3, final("42"))
     agent, told = agent_of(MODEL, kernel)
     with pytest.raises(ModelCallError, match=r"^openai:local replied 3 times with what is neither") as caught:
-        await ask(agent)
+        await ask(agent, told)
     assert "\n" not in str(caught.value)
     assert [each.wait for each in told] == [0.0, 0.0, None]
     assert len(provider.requests) == 3
-    assert (await ask(agent, "Again"))[0] == "42"
+    assert (await ask(agent, told, "Again"))[0] == "42"
     assert [message["role"] for message in provider.sent()] == ["user", "assistant", "user"]
 
 
 async def test_a_long_reply_is_not_sent_back_whole(provider: Provider, kernel: Kernel) -> None:
     """The model knows what it said by its ends."""
     provider.say(Say(text="x" * 1_000_000), final("ok"))
-    agent, _ = agent_of(MODEL, kernel)
-    await ask(agent)
+    agent, told = agent_of(MODEL, kernel)
+    await ask(agent, told)
     assert len(provider.sent()[1]["content"]) < 5_000
 
 
@@ -161,7 +162,7 @@ async def test_an_unsure_model(provider: Provider, kernel: Kernel) -> None:
     """Says so where the person reads it."""
     provider.say(code("1", sure=0.2), final("ok"))
     agent, told = agent_of(MODEL, kernel)
-    _, replies = await ask(agent)
+    _, replies = await ask(agent, told)
     assert replies[0].text == "It counts. (The model is not sure of this: confidence 0.2.)"
     assert told[0].confidence == 0.2
     assert json.loads(provider.sent()[1]["content"])["confidence"] == 0.2
@@ -170,8 +171,8 @@ async def test_an_unsure_model(provider: Provider, kernel: Kernel) -> None:
 async def test_failing_code_is_bounded(provider: Provider, kernel: Kernel) -> None:
     """As ever: what failed three times in the same way runs no more, even if the model insists."""
     provider.say(*[code("1 / 0")] * 4, final("It can't be done."))
-    agent, _ = agent_of(MODEL, kernel)
-    assert (await ask(agent))[0] == "It can't be done."
+    agent, told = agent_of(MODEL, kernel)
+    assert (await ask(agent, told))[0] == "It can't be done."
     assert kernel.codes == ["1 / 0"] * 3
     assert "no more code runs" in provider.sent()[-1]["content"]
 
@@ -180,8 +181,8 @@ async def test_figures_stand_behind_their_results(provider: Provider, kernel: Ke
     """Where the model takes images."""
     kernel.extra = [{"output_type": "display_data", "data": {"image/png": PNG}}]
     provider.say(code("1"), final("ok"))
-    agent, _ = agent_of("openai:gpt-4.1", kernel)
-    await ask(agent)
+    agent, told = agent_of("openai:gpt-4.1", kernel)
+    await ask(agent, told)
     assert [block["type"] for block in provider.sent()[-1]["content"]] == ["text", "image_url"]
 
 
@@ -195,10 +196,10 @@ async def test_the_ledger_knows_whose_results_they_are(provider: Provider, kerne
         model,
         kernel,
         system_prompt="You test.",
-        middleware=[Structured([model], notify=told.append, turn=lambda: 1)],
-        outgoing=Outgoing([model], notify=told.append, turn=lambda: 1),
+        middleware=[Structured([model])],
+        outgoing=Outgoing([model]),
     )
-    await ask(agent)
+    await ask(agent, told)
     first, second = (each for each in told if isinstance(each, SentToModel))
     assert [piece.source for piece in first.pieces] == ["system prompt", "question"]
     assert [piece.source for piece in second.pieces] == ["reply", "cell 1", "figure of cell 1"]
@@ -207,8 +208,8 @@ async def test_the_ledger_knows_whose_results_they_are(provider: Provider, kerne
 async def test_calls_of_a_model_that_makes_them_anyway(provider: Provider, kernel: Kernel) -> None:
     """Run like any other, also in a conversation that began with tools; those that can't be read are told."""
     provider.say(Say(text="Look", calls=(python("6 * 7"),)), Say(calls=(("python", "nonsense"),)), final("42"))
-    agent, _ = agent_of(MODEL, kernel)
-    assert (await ask(agent))[0] == "42"
+    agent, told = agent_of(MODEL, kernel)
+    assert (await ask(agent, told))[0] == "42"
     assert kernel.codes == ["6 * 7"]
     assert [message["role"] for message in provider.sent()] == ["user", "assistant", "user", "assistant", "user"]
     assert json.loads(provider.sent()[1]["content"])["code"] == "6 * 7"
@@ -218,8 +219,8 @@ async def test_calls_of_a_model_that_makes_them_anyway(provider: Provider, kerne
 async def test_a_call_with_other_arguments_than_it_takes(provider: Provider, kernel: Kernel) -> None:
     """Is shown as what it was; the question goes on."""
     provider.say(Say(calls=(("install", '{"packages": 5}'),)), final("ok"))
-    agent, _ = agent_of(MODEL, kernel)
-    assert (await ask(agent))[0] == "ok"
+    agent, told = agent_of(MODEL, kernel)
+    assert (await ask(agent, told))[0] == "ok"
     assert json.loads(provider.sent()[1]["content"])["code"] == '# install {"packages": 5}'
 
 
@@ -228,12 +229,12 @@ async def test_a_recording_is_replayed_by_itself(provider: Provider, kernel: Ker
     file = tmp_path / "r.jsonl"
     provider.say(Say(text="Let me see."), code("6 * 7", "humanize"), final("It is 42."))
     recorded, first = agent_of(MODEL, kernel, record=file)
-    found = await ask(recorded)
+    found = await ask(recorded, first)
     assert [reply.structured for reply in read_replies(file)] == [True, True, True]
     assert open_model(f"replay:{file}").structured
     again = Kernel()
     replayed, second = agent_of(f"replay:{file}", again)
-    assert await ask(replayed) == found
+    assert await ask(replayed, second) == found
     assert (again.codes, again.asked) == (kernel.codes, kernel.asked)
     assert [type(each) for each in second] == [type(each) for each in first] == [ModelFailed, CodeGenerated]
 
@@ -252,7 +253,7 @@ async def test_a_small_model_of_ollamas(local: Stub, kernel: Kernel) -> None:
     with pytest.raises(ModelError, match="--structured"):
         open_model("ollama:gemma2:2b")
     local.say(code("6 * 7"), final("42"))
-    agent, _ = agent_of("ollama:gemma2:2b", kernel)
-    assert (await ask(agent))[0] == "42"
+    agent, told = agent_of("ollama:gemma2:2b", kernel)
+    assert (await ask(agent, told))[0] == "42"
     assert [request["format"] for request in local.requests] == [SCHEMA, SCHEMA]
     assert not any(request.get("tools") for request in local.requests)

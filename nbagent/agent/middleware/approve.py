@@ -6,11 +6,9 @@ and goes on. Installs are asked about where their versions are known, by the ker
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -19,31 +17,16 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.types import Command
 
+from nbagent.agent.runs import NOBODY, approved_by
 from nbagent.agent.tools.python import source_of
 from nbagent.agent.tools.scripts import words_of
+from nbagent.agent.turn import Turn, turn_of
 from nbagent.safety.consent import Action, Consent, Verdict, of_cell
 
-NOBODY = "policy:never-ask"
-_approver: ContextVar[str] = ContextVar("nbagent_approver", default=NOBODY)
 ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
 """Tools whose calls are asked about before they run."""
 CODE = {"python": "code", "sandbox_write_file": "content", "sandbox_edit_file": "new_string"}
 """By tool, the argument that a person may edit; the command of sandbox_exec is a list, and edited as JSON."""
-
-
-def approver() -> str:
-    """Who let the tool run that runs now, for the log."""
-    return _approver.get()
-
-
-@contextlib.contextmanager
-def approved_by(who: str) -> Iterator[None]:
-    """What runs meanwhile was let run by somebody, for the log."""
-    token = _approver.set(who)
-    try:
-        yield
-    finally:
-        _approver.reset(token)
 
 
 def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None:
@@ -70,12 +53,10 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
 
     Args:
         consent: Says what is asked about, and asks.
-        turn: Tells the number of the question that is being answered.
     """
 
-    def __init__(self, consent: Consent, *, turn: Callable[[], int]) -> None:
+    def __init__(self, consent: Consent) -> None:
         self._consent = consent
-        self._turn = turn
         self._reply: AIMessage | None = None
         self._policies: dict[str, str] = {}
         self._by: dict[str, str] = {}
@@ -87,6 +68,10 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
         """Forget the last question's replies: a server may give the next ones the same ids."""
         self._reply = None
 
+    def close(self) -> None:
+        """End what is still asked: also what the turn's code asked for behind its back, by `%pip install`."""
+        self._consent.close()
+
     def _asks(self, request: ToolCallRequest) -> bool:
         """Whether a call is asked about; the same when the graph goes on, whatever was allowed meanwhile."""
         call = request.tool_call
@@ -96,26 +81,26 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
             self._reply, self._policies, self._by, self._waiting = reply, {}, {}, []
         key = str(call["id"])
         if key not in self._policies:
-            policy = self._policies[key] = self._policy(call["name"], call["args"])
+            policy = self._policies[key] = self._policy(call["name"], call["args"], turn_of(request))
             self._by[key] = policy
             self._waiting += [] if policy else [key]
         return not self._policies[key]
 
-    def _policy(self, name: str, args: Mapping[str, Any]) -> str:
+    def _policy(self, name: str, args: Mapping[str, Any], turn: Turn) -> str:
         """What lets a call run without a question; empty if nothing does."""
         if not self._consent.asks:
             return NOBODY  # without reading the code
-        action = action_of(name, args, turn=self._turn())
+        action = action_of(name, args, turn=turn.number)
         return self._consent.policy(action) if action else NOBODY
 
-    async def decide(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    async def decide(self, requests: Sequence[Mapping[str, Any]], turn: Turn) -> list[dict[str, Any]]:
         """Have each of LangChain's action requests of an interrupt answered, one after the other."""
         calls, self._waiting = self._waiting, []
-        return [await self._decide(each, call=call) for each, call in zip(requests, calls, strict=True)]
+        return [await self._decide(each, turn, call=call) for each, call in zip(requests, calls, strict=True)]
 
-    async def _decide(self, request: Mapping[str, Any], *, call: str) -> dict[str, Any]:
+    async def _decide(self, request: Mapping[str, Any], turn: Turn, *, call: str) -> dict[str, Any]:
         name, args = str(request["name"]), dict(request["args"])
-        action = action_of(name, args, turn=self._turn())
+        action = action_of(name, args, turn=turn.number)
         assert action is not None  # noqa: S101 - only such calls are asked about
         verdict = await self._consent.ask(action)
         self._by[call] = verdict.by

@@ -7,8 +7,8 @@ attempt has cost. So the clients try nothing again by themselves, and this does,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -17,24 +17,15 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
 from nbagent.agent.middleware.replies import Handler
+from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.catalogue import UnlistedError, models_of, some
 from nbagent.agent.providers.failures import failure, is_missing_model, wait_of
 from nbagent.agent.providers.known import PROVIDERS
 from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.providers.watch import Attempt
+from nbagent.agent.turn import Turn
 from nbagent.errors import ModelCallError, NbagentError
-from nbagent.events import Usage
-
-
-class Failed(NamedTuple):
-    """An attempt that failed."""
-
-    model: str
-    reason: str
-    usage: Usage
-    """As far as the provider told it before the failure."""
-    wait: float | None
-    """Seconds until the next attempt with this model; None if there is none."""
+from nbagent.events import ModelFailed, Usage
 
 
 class Attempts(AgentMiddleware[AgentState[Any], Any, Any]):
@@ -42,13 +33,14 @@ class Attempts(AgentMiddleware[AgentState[Any], Any, Any]):
 
     With a fallback, a model that has failed for good is not asked again in the same question.
 
-    Attributes:
-        tell: Called with each failed attempt; `build.answer` sets it.
+    Args:
+        models: The agent's.
+        spending: Counts what an attempt that failed has used, as far as the provider told it.
     """
 
-    def __init__(self, models: Sequence[Model]) -> None:
+    def __init__(self, models: Sequence[Model], spending: Spending) -> None:
         super().__init__()
-        self.tell: Callable[[Failed], None] = lambda _: None
+        self._spending = spending
         self._models = models
         self._given_up: dict[str, ModelCallError] = {}
 
@@ -56,7 +48,7 @@ class Attempts(AgentMiddleware[AgentState[Any], Any, Any]):
         """Begin a question with trust in every model."""
         self._given_up.clear()
 
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: ModelRequest[Turn], handler: Handler) -> ModelResponse[Any]:
         """Call the model until it replies or there is no hope.
 
         Raises:
@@ -78,7 +70,10 @@ class Attempts(AgentMiddleware[AgentState[Any], Any, Any]):
                 wait = wait_of(error, attempt=number)
                 sentence = await _sentence(error, model)
                 reason = str(sentence) if wait is None else sentence.message
-                self.tell(Failed(model.name, reason, _counted(attempt.usage or attempt.begun), wait))
+                usage = self._spending.priced(_counted(attempt.usage or attempt.begun), model.name)
+                self._spending.count(usage)
+                turn = request.runtime.context
+                turn.emit(ModelFailed(turn=turn.number, model=model.name, reason=reason, usage=usage, wait=wait))
                 if wait is None:
                     self._given_up[model.name] = sentence
                     raise sentence from error

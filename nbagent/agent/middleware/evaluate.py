@@ -14,8 +14,12 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from nbagent.agent.asides import aside, is_aside, is_question
+from nbagent.agent.claims import claims
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel, text_of
+from nbagent.agent.runs import Desk
+from nbagent.agent.turn import Turn
+from nbagent.errors import contained
 from nbagent.events import Claim
 
 ROUNDS: Final = 1
@@ -30,6 +34,39 @@ ASK = (
 )
 
 
+UNCHECKED: Final = Claim(text="the numbers, which could not be looked for")
+"""What stands in place of an answer's claims where finding them has failed."""
+
+
+class Check:
+    """Looks for the numbers of an answer in what the session has come to.
+
+    Args:
+        desk: The session.
+        described: What the model was told of the data, whose numbers are not the model's.
+    """
+
+    def __init__(self, desk: Desk, described: str) -> None:
+        self._desk = desk
+        self._described = described
+        self._last: tuple[str, int, list[Claim]] = ("", 0, [])
+
+    def claims(self, text: str) -> list[Claim]:
+        """The numbers of an answer; what the questions, the code and the data's description say is not the model's."""
+        seen = self._desk.evidence()
+        if self._last[:2] == (text, len(seen.outputs)):
+            return self._last[2]  # as it was looked at a moment ago, before it was given
+        found = [UNCHECKED]
+        with contained("The numbers of an answer were not looked for in the outputs"):
+            found = claims(text, seen.outputs, given=[self._described, *seen.given], data=seen.has_data)
+        self._last = text, len(seen.outputs), found
+        return found
+
+    def checkable(self, text: str) -> list[Claim]:
+        """The same, for the model to mend: what nbagent could not find out is none of its business."""
+        return [claim for claim in self.claims(text) if claim is not UNCHECKED]
+
+
 class Evaluation(AgentMiddleware[AgentState[Any], Any, Any]):
     """Sends an answer back whose numbers no output supports.
 
@@ -37,34 +74,25 @@ class Evaluation(AgentMiddleware[AgentState[Any], Any, Any]):
         model: The model of the agent.
         claims: Finds the numbers of an answer, and where each of them stands.
         rounds: How often one answer is sent back at most.
-        looked: Told of each look: what was found, and whether the answer is sent back.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        claims: Callable[[str], Sequence[Claim]],
-        *,
-        rounds: int = ROUNDS,
-        looked: Callable[[Sequence[Claim], bool], object] = lambda _claims, _again: None,
-    ) -> None:
+    def __init__(self, model: Model, claims: Callable[[str], Sequence[Claim]], *, rounds: int = ROUNDS) -> None:
         super().__init__()
         self._model = model
         self._claims = claims
         self._most = rounds
-        self._looked = looked
 
     @hook_config(can_jump_to=["model"])
-    async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
+    async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Turn]) -> dict[str, Any] | None:
         """Look at a reply without calls, which is an answer."""
         messages: Sequence[AnyMessage] = state["messages"]
         last = messages[-1]
         if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls:
             return None
-        claims = self._claims(text_of(last))
-        missing = [claim.text for claim in claims if not claim.supported]
+        found = self._claims(text_of(last))
+        missing = [claim.text for claim in found if not claim.supported]
         again = bool(missing) and _rounds(messages) < self._most and self._can_be_asked()
-        self._looked(claims, again)
+        runtime.context.phases.evaluate(found, again=again)
         if not again:
             return None
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""

@@ -10,6 +10,7 @@ import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain.agents import AgentState
@@ -17,18 +18,19 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 
-from nbagent.agent.middleware.approve import approved_by
-from nbagent.agent.runs import Runs
+from nbagent.agent.runs import Runs, approved_by
 from nbagent.agent.tools import tool_cells
 from nbagent.agent.tools.any_tool import AnyTool
 from nbagent.agent.tools.python import source_of
-from nbagent.agent.view import plain, render
+from nbagent.agent.turn import Turn, turn_of
+from nbagent.agent.view import render
 from nbagent.errors import ForgeError, InstallError, StoreError
-from nbagent.events import Cell, Event, ToolRefused
+from nbagent.events import Cell, ToolRefused
 from nbagent.forge import Draft, Listed, Tool, ToolForge, source
 from nbagent.forge.adapter import drafts_of
 from nbagent.safety.actions import Action, of_cell
 from nbagent.safety.consent import Consent
+from nbagent.text import plain
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ToolCallRequest
@@ -41,6 +43,8 @@ PERSON = "person"
 DIVIDER = "\n\n# --- tests ---\n"
 """Between a tool's code and its tests, where a person sees and may edit both."""
 
+MAKERS = ("create_tool", "wrap_package")
+
 Result = tuple[Any, dict[str, Any]]
 
 
@@ -50,9 +54,7 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
     Args:
         forge: Makes and keeps them.
         runs: The session's side of the tools.
-        notify: Gets the events that the forge doesn't tell itself.
         consent: Asked before a tool is made, defined or called.
-        turn: Tells the number of the question that is being answered.
         images: Whether the model is shown figures.
     """
 
@@ -61,30 +63,26 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         forge: ToolForge,
         runs: Runs,
         *,
-        notify: Callable[[Event], object],
         consent: Consent,
-        turn: Callable[[], int] = lambda: 0,
         images: bool = False,
     ) -> None:
         super().__init__()
         self._forge = forge
         self._runs = runs
-        self._notify = notify
         self._consent = consent
-        self._turn = turn
         self._images = images
         self._known: dict[str, tuple[str, Tool]] = {}
         self._defined: dict[str, Tool] = {}  # whole: the number of a tool that was removed is given again
         self._refused: set[tuple[str, str]] = set()
-        self._makers = {each.name: each for each in _makers(self._create, self._wrap)}
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+        self, request: ModelRequest[Turn], handler: Callable[[ModelRequest[Turn]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Add the tools that there are now, wherever tools are offered at all."""
         if request.tools:
-            found = [self._offer(each) for each in await self._active()]
-            request = request.override(tools=[*request.tools, *self._makers.values(), *found])
+            turn = request.runtime.context
+            found = [self._offer(each, turn) for each in await self._active(turn)]
+            request = request.override(tools=[*request.tools, *self._makers(turn).values(), *found])
         return await handler(request)
 
     async def awrap_tool_call(
@@ -92,10 +90,11 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
     ) -> ToolMessage | Command[Any]:
         """Run a call of one of them; others are passed on."""
         name = str(request.tool_call["name"])
-        if name in self._makers:
-            request = request.override(tool=self._makers[name])
+        turn = turn_of(request)
+        if name in MAKERS:
+            request = request.override(tool=self._makers(turn)[name])
         elif name in self._known:
-            request = request.override(tool=self._offer(self._known[name][1]))
+            request = request.override(tool=self._offer(self._known[name][1], turn))
         else:
             self._forget(str(request.tool_call["args"].get("code", "")))
             return await handler(request)
@@ -106,36 +105,36 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
     # -- the library --------------------------------------------------------------------------------------------
 
-    async def _active(self) -> list[Tool]:
+    async def _active(self, turn: Turn) -> list[Tool]:
         """The tools that can be used; what is wrong with another one is told once."""
         try:
             listed = (await self._forge.list())[:OFFERED]
         except (ForgeError, StoreError) as error:
-            self._refuse("", str(error))
+            self._refuse("", str(error), turn)
             listed = []
-        found = [each for entry in listed if (each := await self._tool(entry)) is not None]
+        found = [each for entry in listed if (each := await self._tool(entry, turn)) is not None]
         self._known = {each.name: self._known[each.name] for each in found}
         return sorted(found, key=lambda each: each.name)
 
-    async def _tool(self, entry: Listed) -> Tool | None:
+    async def _tool(self, entry: Listed, turn: Turn) -> Tool | None:
         digest = entry.versions[entry.version]
         if self._known.get(entry.name, ("", None))[0] != digest:
             try:
                 self._known[entry.name] = digest, await self._forge.get(entry.name)
             except (ForgeError, StoreError) as error:
                 self._known.pop(entry.name, None)
-                self._refuse(entry.name, str(error))
+                self._refuse(entry.name, str(error), turn)
                 return None
         return self._known[entry.name][1]
 
-    def _refuse(self, name: str, reason: str) -> None:
+    def _refuse(self, name: str, reason: str, turn: Turn) -> None:
         if (name, reason) not in self._refused:
             self._refused.add((name, reason))
-            self._notify(ToolRefused(tool=name, reason=reason))
+            turn.emit(ToolRefused(tool=name, reason=reason))
 
-    def _offer(self, tool: Tool) -> BaseTool:
+    def _offer(self, tool: Tool, turn: Turn) -> BaseTool:
         async def call(arguments: dict[str, Any]) -> Result:
-            return await self._call(tool, arguments)
+            return await self._call(tool, arguments, turn)
 
         words = tool.description if tool.doc in tool.description else f"{tool.description}\n{tool.doc}"
         return AnyTool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
@@ -146,14 +145,18 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
     # -- making -------------------------------------------------------------------------------------------------
 
-    async def _create(self, draft: Draft) -> Result:
+    def _makers(self, turn: Turn) -> dict[str, BaseTool]:
+        """The tools that make tools."""
+        return {each.name: each for each in _makers(partial(self._create, turn), partial(self._wrap, turn))}
+
+    async def _create(self, turn: Turn, draft: Draft) -> Result:
         action = Action(
             kind="tool",
             tool="create_tool",
             what=draft.name,
             code=f"{draft.code}{DIVIDER}{draft.tests}",
             note=f"{draft.description} Depends on: {', '.join(draft.dependencies) or 'nothing'}.",
-            turn=self._turn(),
+            turn=turn.number,
         )
         verdict = await self._consent.ask(action)
         if not verdict.granted:
@@ -161,20 +164,20 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
         if verdict.decision == "edit":
             code, divider, tests = verdict.code.partition(DIVIDER)
             draft = _edited(draft, code=code, tests=tests if divider else draft.tests)
-        return await self._made([draft], by=verdict.by)
+        return await self._made([draft], turn, by=verdict.by)
 
-    async def _wrap(self, package: str, functions: list[str], description: str) -> Result:
+    async def _wrap(self, turn: Turn, package: str, functions: list[str], description: str) -> Result:
         try:
             drafts = drafts_of(package, functions, description=description)
         except ForgeError as error:
             return _failed(error)
         what = f"{package}: {', '.join(functions)}"
-        verdict = await self._consent.ask(Action(kind="tool", tool="wrap_package", what=what, turn=self._turn()))
+        verdict = await self._consent.ask(Action(kind="tool", tool="wrap_package", what=what, turn=turn.number))
         if not verdict.granted:
             return _not_approved("made", verdict.reason)
-        return await self._made(drafts, by=verdict.by)
+        return await self._made(drafts, turn, by=verdict.by)
 
-    async def _made(self, drafts: list[Draft], *, by: str) -> Result:
+    async def _made(self, drafts: list[Draft], turn: Turn, *, by: str) -> Result:
         """Make tools, and define them in the notebook."""
         told: list[str] = []
         for draft in drafts:
@@ -188,23 +191,23 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
                 f"Call it from your next reply on."
             )
             # A policy that lets tools be made says nothing of cells, and a definition is one.
-            if problem := await self._define(tool, by=by if by == PERSON else ""):
+            if problem := await self._define(tool, turn, by=by if by == PERSON else ""):
                 told.append(f"It could not be defined in this notebook: {problem}")
         return "\n".join(told), {"status": "ok"}
 
     # -- calling ------------------------------------------------------------------------------------------------
 
-    async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+    async def _call(self, tool: Tool, arguments: Mapping[str, Any], turn: Turn) -> Result:
         try:
             code = tool_cells.call(tool, arguments)
         except ForgeError as error:
             return f"Not called. {error}", {"status": "error"}
-        verdict = await self._consent.ask(_action(tool, code, turn=self._turn()))
+        verdict = await self._consent.ask(_action(tool, code, turn=turn.number))
         if not verdict.granted:
             return _not_approved("called", verdict.reason)
         code = verdict.code if verdict.decision == "edit" else code
         for again in (False, True):
-            if self._defined.get(tool.name) != tool and (problem := await self._define(tool)):
+            if self._defined.get(tool.name) != tool and (problem := await self._define(tool, turn)):
                 return f"Not called: {problem}", {"status": "error"}
             with approved_by(verdict.by):
                 cell = await self._runs.run_cell(code, tool=tool.name)
@@ -216,16 +219,17 @@ class ForgeTools(AgentMiddleware[AgentState[Any], Any, Any]):
             await self._forge.used(tool.name)
         return render(cell, images=self._images), {"cell": cell.cell, "status": cell.status}
 
-    async def _define(self, tool: Tool, *, by: str = "") -> str:
+    async def _define(self, tool: Tool, turn: Turn, *, by: str = "") -> str:
         """Install what a tool needs, and define it in the notebook; returns why not, or nothing.
 
         Args:
             tool: It.
+            turn: The question for which it is.
             by: Who has seen its code and approved of it, if anybody did.
         """
         code = tool_cells.define(tool)
         if not by:
-            verdict = await self._consent.ask(_action(tool, code, turn=self._turn()))
+            verdict = await self._consent.ask(_action(tool, code, turn=turn.number))
             if not verdict.granted:
                 return f"its definition was not approved. {verdict.reason}".strip()
             code, by = (verdict.code if verdict.decision == "edit" else code), verdict.by

@@ -16,9 +16,10 @@ from langchain_core.tools import BaseTool
 
 from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.tools.any_tool import AnyTool
+from nbagent.agent.turn import Turn, turn_of
 from nbagent.agent.view import cut
 from nbagent.errors import McpError
-from nbagent.events import Event, McpToolCalled, McpToolsSelected
+from nbagent.events import McpToolCalled, McpToolsSelected
 from nbagent.mcp.catalog import DIVIDER, McpTool
 from nbagent.mcp.select import Constraints, Selection, select
 from nbagent.safety.actions import Action
@@ -43,33 +44,27 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
     Args:
         client: The servers. Whoever made it closes it.
-        notify: Called with events.
         images: Whether the model takes images.
         explicit: Capabilities that every question needs.
         constraints: What a tool must meet, see `select.Constraints`.
         consent: Asked before a call, if there is one.
-        turn: Tells the number of the question that is being answered.
     """
 
     def __init__(
         self,
         client: McpClient,
         *,
-        notify: Callable[[Event], object],
         images: bool = False,
         explicit: Iterable[str] = (),
         constraints: Constraints | Mapping[str, Any] | None = None,
         consent: Consent | None = None,
-        turn: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__()
         self._client = client
-        self._notify = notify
         self._images = images
         self._explicit = tuple(explicit)
         self._constraints = Constraints.of(constraints)
         self._consent = consent
-        self._turn = turn
         self._offered: dict[str, McpTool] = {}
         self._question = ""
         self._revision = -1
@@ -80,19 +75,19 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         """What the model is offered now, by name; approvals show `McpTool.shown` of it."""
         return self._offered
 
-    async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:  # noqa: ARG002 - LangChain's
+    async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Turn]) -> None:
         """Choose for the question that was asked."""
         self._told = None
         self._question = _question(state["messages"])
-        await self._choose(state["messages"])
+        await self._choose(state["messages"], runtime.context)
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+        self, request: ModelRequest[Turn], handler: Callable[[ModelRequest[Turn]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Add the chosen tools; choose again if a server has changed its own meanwhile."""
         if self._client.revision != self._revision:
-            await self._choose(request.messages)
-        tools = [self._tool(tool) for tool in self._offered.values()]
+            await self._choose(request.messages, request.runtime.context)
+        tools = [self._tool(tool, request.runtime.context) for tool in self._offered.values()]
         return await handler(request.override(tools=[*request.tools, *tools]))
 
     async def awrap_tool_call(
@@ -107,12 +102,12 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
                     NO_EFFECT.format(name=name), name=name, tool_call_id=request.tool_call["id"] or "", status="error"
                 )
             return await handler(request)
-        result = await handler(request.override(tool=self._tool(tool)))
+        result = await handler(request.override(tool=self._tool(tool, turn_of(request))))
         if isinstance(result, ToolMessage) and isinstance(result.artifact, dict) and result.artifact["status"] != "ok":
             result.status = "error"
         return result
 
-    async def _choose(self, messages: Sequence[AnyMessage]) -> None:
+    async def _choose(self, messages: Sequence[AnyMessage], turn: Turn) -> None:
         self._revision = self._client.revision
         tools = await self._client.catalog()
         chosen = select(self._question, tools, self._explicit, self._constraints, provided=OWN)
@@ -120,9 +115,9 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         before = [tool for tool in tools if tool.name in used and tool not in chosen.selected_tools]
         self._offered = {tool.name: tool for tool in (*chosen.selected_tools, *before)}
         if tools:
-            self._tell(chosen)
+            self._tell(chosen, turn)
 
-    def _tell(self, chosen: Selection) -> None:
+    def _tell(self, chosen: Selection, turn: Turn) -> None:
         event = McpToolsSelected(
             tools=list(self._offered),
             confidence=chosen.confidence,
@@ -131,22 +126,22 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         )
         if event != self._told:
             self._told = event
-            self._notify(event)
+            turn.emit(event)
 
-    def _tool(self, tool: McpTool) -> BaseTool:
+    def _tool(self, tool: McpTool, turn: Turn) -> BaseTool:
         async def call(arguments: dict[str, Any]) -> tuple[Any, Any]:
-            return await self._call(tool, encodable(arguments))
+            return await self._call(tool, encodable(arguments), turn)
 
         words = tool.description or tool.tool
         return AnyTool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
 
-    async def _call(self, tool: McpTool, arguments: dict[str, Any]) -> tuple[Any, Any]:
+    async def _call(self, tool: McpTool, arguments: dict[str, Any], turn: Turn) -> tuple[Any, Any]:
         """Call the tool, if that is allowed; its content for the model, and the artifact."""
         artifact: dict[str, Any] = {"server": tool.server, "tool": tool.tool}
         content: Any
         seconds = 0.0
         if self._consent is not None:
-            verdict = await self._consent.ask(_action(tool, arguments, turn=self._turn()))
+            verdict = await self._consent.ask(_action(tool, arguments, turn=turn.number))
             wanted = _arguments(verdict.code) if verdict.decision == "edit" else arguments
             if not verdict.granted or wanted is None:
                 reason = verdict.reason if wanted is not None else "The edited arguments are no JSON object."
@@ -163,7 +158,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
             artifact["status"] = "error" if called.result.is_error else "ok"
             artifact["structured"] = structured(called.result)
         text = content if isinstance(content, str) else content[0]["text"]
-        self._notify(
+        turn.emit(
             McpToolCalled(
                 server=tool.server,
                 tool=tool.tool,

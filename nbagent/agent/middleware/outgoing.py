@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
@@ -14,7 +14,8 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from nbagent.agent.middleware.replies import Handler
 from nbagent.agent.pieces import Pieces, figures_of
 from nbagent.agent.providers.models import Model, model_of
-from nbagent.events import Event, Piece, SentToModel
+from nbagent.agent.turn import Turn
+from nbagent.events import Piece, SentToModel
 from nbagent.safety.redaction import Redactor
 
 
@@ -35,60 +36,50 @@ class Outgoing(AgentMiddleware[AgentState[Any], Any, Any]):
 
     Args:
         models: The agent's.
-        notify: Called with the events.
-        turn: Tells the number of the question that is being answered.
         redact: Hides secrets in a text; the usual ones by default.
-        described: Tells what of the system prompt describes the data.
+        described: What of the system prompt describes the data.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Model],
-        *,
-        notify: Callable[[Event], object],
-        turn: Callable[[], int],
-        redact: Redactor | None = None,
-        described: Callable[[], str] = lambda: "",
-    ) -> None:
+    def __init__(self, models: Sequence[Model], *, redact: Redactor | None = None, described: str = "") -> None:
         super().__init__()
         self._models = models
-        self._notify = notify
-        self._turn = turn
         self._redact = redact or Redactor()
         self._described = described
         self._last = Pieces(self._redact, before={})
         self._sent: dict[str, set[tuple[str, str]]] = defaultdict(set)
 
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: ModelRequest[Turn], handler: Handler) -> ModelResponse[Any]:
         """Call the model with what may leave."""
         pieces = self._last = Pieces(self._redact, before=self._last.known)
         figures = figures_of(request.state["messages"])
         system = request.system_message
         checked = request.override(
-            system_message=pieces.system(system, described=self._described()) if system else None,
+            system_message=pieces.system(system, described=self._described) if system else None,
             messages=[pieces.message(each, figures=figures) for each in request.messages],
         )
         pieces.tools(request.tools)
-        self._tell(model_of(request.model, self._models), pieces.found, purpose="answer")
+        self._tell(model_of(request.model, self._models), pieces.found, turn=request.runtime.context, purpose="answer")
         return await handler(checked)
 
-    def critique(self, model: Model, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    def critique(self, model: Model, messages: Sequence[AnyMessage], turn: Turn) -> list[AnyMessage]:
         """What a critic may be sent, who is no part of the agent."""
         pieces = Pieces(self._redact, before={})
         checked = [
             pieces.message(each, source="note" if isinstance(each, SystemMessage) else "attempts", figures={})
             for each in messages
         ]
-        self._tell(model, pieces.found, purpose="critique")
+        self._tell(model, pieces.found, turn=turn, purpose="critique")
         return checked
 
-    def _tell(self, model: Model, pieces: Sequence[Piece], *, purpose: Literal["answer", "critique"]) -> None:
+    def _tell(
+        self, model: Model, pieces: Sequence[Piece], *, turn: Turn, purpose: Literal["answer", "critique"]
+    ) -> None:
         sent = self._sent[model.host]
         new = [each for name, each in {(each.source, each.sha256): each for each in pieces}.items() if name not in sent]
         sent.update((each.source, each.sha256) for each in new)
-        self._notify(
+        turn.emit(
             SentToModel(
-                turn=self._turn(),
+                turn=turn.number,
                 model=model.name,
                 host=model.host,
                 size=sum(each.size for each in pieces),

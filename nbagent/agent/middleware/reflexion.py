@@ -25,11 +25,12 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.runtime import Runtime
 
 from nbagent.agent.asides import aside, is_aside, is_question
-from nbagent.agent.middleware.spending import usage_of
+from nbagent.agent.middleware.spending import Spending, usage_of
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import text_of
+from nbagent.agent.turn import Turn
 from nbagent.agent.view import cut
-from nbagent.events import Event, Reflected, Usage
+from nbagent.events import Reflected, Usage
 
 MAX_ATTEMPTS: Final = 6
 """Replies in a row whose code failed, after which the model must say what prevents it."""
@@ -77,46 +78,43 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
     """Bounds and helps the correction of failing code.
 
     Args:
-        notify: Gets the events.
-        turn: Tells the number of the question that is being answered.
         critic: The model that criticises, the agent's own or a cheaper one; without one the error has to speak for
             itself, and nothing is paid for.
         max_attempts: Replies in a row whose code may fail.
         checked: Gives what of messages the critic may be sent.
+        spending: Counts what the critic uses.
     """
 
     def __init__(
         self,
         *,
-        notify: Callable[[Event], object],
-        turn: Callable[[], int],
         critic: Model | None = None,
         max_attempts: int = MAX_ATTEMPTS,
-        checked: Callable[[Model, Sequence[AnyMessage]], Sequence[AnyMessage]] = lambda _, messages: messages,
+        checked: Callable[[Model, Sequence[AnyMessage], Turn], Sequence[AnyMessage]] | None = None,
+        spending: Spending | None = None,
     ) -> None:
         super().__init__()
-        self._notify = notify
-        self._turn = turn
         self._critic = critic if critic is not None and not critic.is_replay else None
         self._max = max_attempts
         self._checked = checked
+        self._spending = spending
 
-    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
+    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Turn]) -> dict[str, Any] | None:
         """Look at what the last reply's calls came to."""
         messages: Sequence[AnyMessage] = state["messages"]
         if not messages or not isinstance(messages[-1], ToolMessage):
             return None
-        attempts = failed_in_a_row(messages)
+        turn, attempts = runtime.context, failed_in_a_row(messages)
         if not attempts:
-            return self._repeated(messages)
+            return self._repeated(messages, turn)
         if (reason := self._enough(attempts)) is not None:
-            self._tell("gave up", attempts)
+            self._tell("gave up", attempts, turn)
             return {"messages": [aside("over", GAVE_UP.format(count=len(attempts), same=reason))]}
         if self._critic is None:
-            self._tell("retry", attempts)
+            self._tell("retry", attempts, turn)
             return None
-        text, usage = await self._criticise(self._critic, messages, attempts)
-        self._tell("critique", attempts, critique=text, usage=usage)
+        text, usage = await self._criticise(self._critic, messages, attempts, turn)
+        self._tell("critique", attempts, turn, critique=text, usage=usage)
         return {"messages": [aside("critique", CRITIQUE.format(text=text))]} if text else None
 
     async def awrap_model_call(
@@ -130,12 +128,12 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         result = [_without_calls(each) if isinstance(each, AIMessage) else each for each in response.result]
         return ModelResponse(result=result)
 
-    def _repeated(self, messages: Sequence[AnyMessage]) -> dict[str, Any] | None:
+    def _repeated(self, messages: Sequence[AnyMessage], turn: Turn) -> dict[str, Any] | None:
         """End what doesn't fail, or fails before any code runs, and would go on for ever."""
         if (count := same_in_a_row(messages)) < SAME:
             return None
         error = str(messages[-1].text)[-500:]
-        self._notify(Reflected(turn=self._turn(), attempt=count, state="gave up", error=error))
+        turn.emit(Reflected(turn=turn.number, attempt=count, state="gave up", error=error))
         return {"messages": [aside("over", REPEATED.format(count=count))]}
 
     def _enough(self, attempts: Sequence[Attempt]) -> str | None:
@@ -146,7 +144,7 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         return "" if len(attempts) >= self._max else None
 
     async def _criticise(
-        self, critic: Model, messages: Sequence[AnyMessage], attempts: Sequence[Attempt]
+        self, critic: Model, messages: Sequence[AnyMessage], attempts: Sequence[Attempt], turn: Turn
     ) -> tuple[str, Usage]:
         question = next((str(each.text) for each in reversed(messages) if is_question(each)), "")
         told = [
@@ -155,16 +153,22 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         ]
         asked: list[AnyMessage] = [SystemMessage(CRITIC), HumanMessage("\n\n".join([f"# Question\n{question}", *told]))]
         try:
-            reply = await critic.chat.ainvoke(self._checked(critic, asked))
+            reply = await critic.chat.ainvoke(self._checked(critic, asked, turn) if self._checked else asked)
         except Exception:
             return "", Usage()
         usage = usage_of(reply, [critic])
+        if self._spending is not None:
+            self._spending.count(
+                usage
+            )  # the critic is no part of the agent, whose calls are counted where they are made
         return (text_of(reply) if isinstance(reply, AIMessage) else str(reply.text)).strip(), usage
 
-    def _tell(self, state: str, attempts: Sequence[Attempt], *, critique: str = "", usage: Usage | None = None) -> None:
-        self._notify(
+    def _tell(
+        self, state: str, attempts: Sequence[Attempt], turn: Turn, *, critique: str = "", usage: Usage | None = None
+    ) -> None:
+        turn.emit(
             Reflected(
-                turn=self._turn(),
+                turn=turn.number,
                 attempt=len(attempts),
                 state=state,  # type: ignore[arg-type]  # one of its words
                 error=attempts[-1].error[-500:],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from nbagent.agent.middleware.replies import ANSWERED, ASKED, Handler
 from nbagent.agent.providers import prices
 from nbagent.agent.providers.models import Model
+from nbagent.agent.turn import Turn
 from nbagent.events import NO_USAGE, Usage
 from nbagent.safety.actions import Action
 from nbagent.safety.budget import Budget, Kind, Spent, amount, dollars
@@ -46,7 +47,6 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
         budget: What each question may use.
         models: The agent's, by whose prices money is counted, and its critic; without them it isn't.
         consent: Asked for more; without it nobody is.
-        turn: Tells the number of the question that is being answered.
 
     Attributes:
         consent: As given.
@@ -58,13 +58,11 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
         *,
         models: Sequence[Model] = (),
         consent: Consent | None = None,
-        turn: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__()
         self._budget = budget or Budget()
         self._models = models
         self.consent = consent
-        self._turn = turn
         self.begin()
 
     def begin(self) -> None:
@@ -78,21 +76,21 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
         """What the question has used so far."""
         return replace(self._used, minutes=(self._clock() - self._started) / 60)
 
-    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:  # noqa: ARG002
+    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Turn]) -> None:  # noqa: ARG002
         """Look before what comes ahead of the model's call, which a critic's call may: that is paid for as well.
 
         Raises:
             BudgetUsedUp: The question may use no more.
         """
-        await self._look()
+        await self._look(runtime.context)
 
-    async def call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+    async def call(self, request: ModelRequest[Turn], handler: Handler) -> ModelResponse[Any]:
         """Call a model, if the question may use that, and count it.
 
         Raises:
             BudgetUsedUp: It may not.
         """
-        await self._look()
+        await self._look(request.runtime.context)
         # While the model thinks there is time to read the price list.
         loading = asyncio.create_task(asyncio.to_thread(prices.load)) if self._has_prices else None
         try:
@@ -146,16 +144,14 @@ class Spending(AgentMiddleware[AgentState[Any], Any, Any]):
         """Seconds, without those in which a person was asked."""
         return time.monotonic() - (self.consent.waited if self.consent else 0.0)
 
-    async def _look(self) -> None:
+    async def _look(self, turn: Turn) -> None:
         spent = self.spent
         kinds = self._granted.used_up(spent)
         if not kinds:
             return
         told = self._granted.told(kinds, spent)
         note = self._meant(kinds, spent)
-        action = Action(
-            kind="budget", tool="model", what=f"this question has used {told}", note=note, turn=self._turn()
-        )
+        action = Action(kind="budget", tool="model", what=f"this question has used {told}", note=note, turn=turn.number)
         if self.consent is None or not (await self.consent.ask(action)).granted:
             raise BudgetUsedUp(ENDED.format(told=told))
         self._granted = self._granted.with_more(kinds, self._budget, spent=spent)

@@ -11,7 +11,7 @@ tool calls or a provider's JSON mode; here the loop goes on, and nothing but tex
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -27,9 +27,10 @@ from nbagent.agent.middleware.spending import usage_of
 from nbagent.agent.pieces import source_of
 from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.providers.replay import text_of
+from nbagent.agent.turn import Turn
 from nbagent.agent.view import Block, cut
 from nbagent.errors import ModelCallError
-from nbagent.events import UNSURE, CodeGenerated, Event, ModelFailed
+from nbagent.events import UNSURE, CodeGenerated, ModelFailed
 
 RETRIES: Final = 2
 """How often a reply that can't be read is asked for again, if nothing else is said."""
@@ -51,29 +52,18 @@ class Structured(AgentMiddleware[AgentState[Any], Any, Any]):
 
     Args:
         models: The session's model, then its fallbacks.
-        notify: Gets the events: what was generated, and what could not be read.
-        turn: Tells the number of the question that is being answered.
         retries: How often a reply that can't be read is asked for again.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Model],
-        *,
-        notify: Callable[[Event], object],
-        turn: Callable[[], int],
-        retries: int = RETRIES,
-    ) -> None:
+    def __init__(self, models: Sequence[Model], *, retries: int = RETRIES) -> None:
         super().__init__()
         self._models = models
-        self._notify = notify
-        self._turn = turn
         self._retries = retries
         # A server that can hold a model to a schema spares it mistakes; of the providers here, Ollama's always can.
         held = all(model.provider == "ollama" for model in models)
         self._settings = {"format": SCHEMA} if held else {}
 
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: ModelRequest[Turn], handler: Handler) -> ModelResponse[Any]:
         """Call the model, and again if its reply can't be read.
 
         Raises:
@@ -88,7 +78,7 @@ class Structured(AgentMiddleware[AgentState[Any], Any, Any]):
             if reply is None or reply.tool_calls or reply.invalid_tool_calls:
                 return response  # a recording of calls, or a server that makes them by itself
             try:
-                return self._told(reply, _read(reply, can_run=bool(request.tools)))
+                return _told(reply, _read(reply, can_run=bool(request.tools)), request.runtime.context)
             except UnreadableReplyError as error:
                 why = str(error)
             self._fail(request, reply, why, again=left > 0)
@@ -98,30 +88,11 @@ class Structured(AgentMiddleware[AgentState[Any], Any, Any]):
             mend="Try another model, or one that calls tools, without structured replies.",
         )
 
-    def _told(self, reply: AIMessage, found: GeneratedCode | FinalAnswer) -> ModelResponse[Any]:
-        """A reply as the agent knows it."""
-        if isinstance(found, FinalAnswer):
-            return ModelResponse(result=[reply.model_copy(update={"content": found.answer})])
-        self._notify(
-            CodeGenerated(
-                turn=self._turn(),
-                code=found.code,
-                dependencies=found.requirements,
-                reasoning=found.reasoning,
-                confidence=found.confidence,
-            )
-        )
-        text = found.reasoning.strip()
-        if found.confidence < UNSURE:
-            text = f"{text} (The model is not sure of this: confidence {found.confidence:g}.)".strip()
-        metadata = {**reply.response_metadata, CONFIDENCE: found.confidence}
-        made = {"content": text, "tool_calls": _calls(found), "response_metadata": metadata}
-        return ModelResponse(result=[reply.model_copy(update=made)])
-
-    def _fail(self, request: ModelRequest[Any], reply: AIMessage, why: str, *, again: bool) -> None:
-        self._notify(
+    def _fail(self, request: ModelRequest[Turn], reply: AIMessage, why: str, *, again: bool) -> None:
+        turn = request.runtime.context
+        turn.emit(
             ModelFailed(
-                turn=self._turn(),
+                turn=turn.number,
                 model=self._name(request),
                 reason=f"The reply is neither code nor an answer: {why}.",
                 usage=usage_of(reply, self._models),
@@ -131,6 +102,27 @@ class Structured(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _name(self, request: ModelRequest[Any]) -> str:
         return model_of(request.model, self._models).name
+
+
+def _told(reply: AIMessage, found: GeneratedCode | FinalAnswer, turn: Turn) -> ModelResponse[Any]:
+    """A reply as the agent knows it."""
+    if isinstance(found, FinalAnswer):
+        return ModelResponse(result=[reply.model_copy(update={"content": found.answer})])
+    turn.emit(
+        CodeGenerated(
+            turn=turn.number,
+            code=found.code,
+            dependencies=found.requirements,
+            reasoning=found.reasoning,
+            confidence=found.confidence,
+        )
+    )
+    text = found.reasoning.strip()
+    if found.confidence < UNSURE:
+        text = f"{text} (The model is not sure of this: confidence {found.confidence:g}.)".strip()
+    metadata = {**reply.response_metadata, CONFIDENCE: found.confidence}
+    made = {"content": text, "tool_calls": _calls(found), "response_metadata": metadata}
+    return ModelResponse(result=[reply.model_copy(update=made)])
 
 
 def _read(reply: AIMessage, *, can_run: bool) -> GeneratedCode | FinalAnswer:

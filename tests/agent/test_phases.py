@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from nbagent.agent.phases import Phases
 from nbagent.events import Claim, DataSeen, McpToolsSelected, ModelReplied, PhaseEntered
-from nbagent.session.phases import Phases
 from nbagent.session.session import Session
 
 DATA = [DataSeen("/tmp/data/sales.csv", "/x/sales.csv", 10), DataSeen("/tmp/data/regions.csv", "/x/regions.csv", 10)]
@@ -36,12 +36,12 @@ def test_a_question_that_is_sent_back_reasons_again() -> None:
     told: list[Any] = []
     phases = Phases(1, told.append)
     phases.comprehend("?", [])
-    phases.hear(McpToolsSelected(tools=["a__b"], confidence=1.0, missing=[], reasons=[]))
-    phases.hear(ModelReplied(turn=1, text="", tools=["python"]))
+    phases.follow(McpToolsSelected(tools=["a__b"], confidence=1.0, missing=[], reasons=[]))
+    phases.follow(ModelReplied(turn=1, text="", tools=["python"]))
     phases.reason("python")
     phases.reason("python")
     phases.evaluate([Claim("42"), Claim("7", cell=1, output=0, shown="7")], again=True)
-    phases.hear(ModelReplied(turn=1, text="", tools=["python"]))
+    phases.follow(ModelReplied(turn=1, text="", tools=["python"]))
     phases.reason("python")
     phases.evaluate([Claim("42", cell=2, output=0, shown="42")], again=False)
     phases.converse()

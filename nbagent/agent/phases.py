@@ -12,12 +12,10 @@ answer is looked at. A question that needs no tools goes from comprehension to e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import get_args
 
 from nbagent.events import Claim, DataSeen, Event, McpToolsSelected, ModelReplied, Phase, PhaseEntered
 from nbagent.mcp.capabilities import needs_of
 
-ORDER: tuple[Phase, ...] = get_args(Phase)
 NAMED = 8
 """Files, tools or numbers that are named."""
 
@@ -44,7 +42,7 @@ class Phases:
         told += [f"needs: {_some(needs)}"] if needs else []
         self._enter("comprehension", "; ".join(told))
 
-    def hear(self, event: Event) -> None:
+    def follow(self, event: Event) -> None:
         """Take what happens for the question."""
         match event:
             case McpToolsSelected(tools=tools) if tools and self._now == "comprehension":
