@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel.shared import junk
 
-from nbagent.agent import claims, generated, mistaken, prompts, view
+from nbagent.agent import answer_text, claims, generated, mistaken, prompts, view
 from nbagent.agent.tools import script_cells, scripts
 from nbagent.audit.entries import entries
 from nbagent.events import (
@@ -96,7 +96,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "HTML for the model": lambda text: rendered(displayed("text/html", text)),
     "a picture for the model": lambda text: rendered(displayed("image/png", text)),
     "an error for the model": lambda text: rendered(failed(text)),
-    "the answer": view.clean_answer,
+    "the answer": answer_text.clean_answer,
     "redaction": REDACT,
     "columns": lambda text: list(columns.secret_columns(text)),
     "the terminal": lambda text: (safe(text), safe(text, colours=True), one_line(text), visible(text)),

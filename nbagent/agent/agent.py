@@ -14,6 +14,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Command, Interrupt
 
+from nbagent.agent.answer_text import clean_answer
 from nbagent.agent.history import mend
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.middleware.approve import Approvals
@@ -24,7 +25,6 @@ from nbagent.agent.middleware.spending import BudgetUsedUp, Spending
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import text_of
 from nbagent.agent.turn import Turn
-from nbagent.agent.view import clean_answer
 from nbagent.errors import NbagentError, UsageError
 from nbagent.events import Answer, Asked, Claim, DataSeen, ModelReplied
 

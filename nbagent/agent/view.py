@@ -1,4 +1,4 @@
-"""What the model sees of a cell, and what the person sees of the model's answer. Pure: no kernel, no LangChain.
+"""What the model sees of a cell. Pure: no kernel, no LangChain.
 
 The model's view is budgeted and honest: whatever is left out is counted where it is missing. The notebook keeps the
 cell's outputs as they are.
@@ -328,26 +328,3 @@ def _size(encoded: str) -> tuple[int, int] | None:
             return width, height
         at += 2 + length
     return None
-
-
-# The repetitions are bounded: an answer of a hundred thousand brackets must not take minutes.
-_IMAGE = re.compile(r"!\[[^\]\n]{0,500}\](?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,2000}\)|\[[^\]\n]{0,200}\])")
-_IMG = re.compile(r"<img\b[^<>]{0,5000}>", re.IGNORECASE)
-_LINK = re.compile(r"\[([^\]\n]{0,500})\]\(<?((?:sandbox:|file:|attachment:|/tmp/|/workspace/)[^)\n>]{0,1000})>?\)")
-_CODE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
-
-
-def clean_answer(text: str) -> str:
-    """The model's answer without images and links that lead nowhere for the person who reads it.
-
-    Figures are in the notebook's cells and files reach the person by themselves: an image is dropped, a link into the
-    sandbox becomes the file's name. Code is left as it is.
-    """
-    parts = _CODE.split(text)
-    for index in range(0, len(parts), 2):  # the odd ones are code
-        part = _IMG.sub("", _IMAGE.sub("", parts[index]))
-        part = _LINK.sub(lambda link: f"`{link[2].split('?')[0].rstrip('/').rpartition('/')[2] or link[1]}`", part)
-        part = re.sub(r"\bsandbox:(?=/)", "", part)
-        parts[index] = re.sub(r"\n{3,}", "\n\n", re.sub(r"(?<![ \t])[ \t]+(?=\n)", "", part))
-    cleaned = "".join(parts).strip()
-    return cleaned or ("The answer is in the outputs of the cells." if text.strip() else "")
