@@ -416,9 +416,9 @@ class Session:
             key=self._audit_key,
             count=journal.quota.add,
         )
-        journal.follow(self._audit.add, strict=True)  # no code without a trace of it
-        journal.follow(self._telemetry.add)
-        journal.follow(Keeper(journal.folder, past=journal.since()).add)
+        journal.follow(self._audit.on_event, strict=True)  # no code without a trace of it
+        journal.follow(self._telemetry.on_event)
+        journal.follow(Keeper(journal.folder, past=journal.since()).on_event)
 
     @property
     def outlasts_login(self) -> bool:
@@ -551,7 +551,7 @@ class Session:
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
-        from nbagent.session.answer import streamed
+        from nbagent.session.stream import streamed
 
         return streamed(partial(self.ask, question, files=files), follow=self.follow)
 

@@ -51,7 +51,7 @@ async def start(
         SandboxError: It can't be started.
         StoreError: The session's folder can't be written.
     """
-    journal.follow(recording.add)
+    journal.follow(recording.on_event)
     saved.write_spec(journal.folder, spec)
     started = time.monotonic()
     await (pool.start(kernel) if pool else kernel.start())
@@ -88,10 +88,10 @@ async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: 
     """
     running_since, succeeded = 0.0, Succeeded()
     for record in journal.since():
-        recording.add(record)
-        succeeded.add(record)
+        recording.on_event(record)
+        succeeded.on_event(record)
         running_since = record.at if isinstance(record.event, CellStarted) else running_since
-    journal.follow(recording.add)
+    journal.follow(recording.on_event)
     kernel.cells = max((each.cell for each in recording.cells), default=0)
     left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
     lost, note = await _get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
