@@ -54,8 +54,7 @@ async def session(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> A
 
 def runs(session: Session) -> Runs:
     """What the session gives to its model's tools."""
-    assert session._conversation is not None
-    return session._conversation
+    return session.runs
 
 
 @pytest.fixture(scope="module")
