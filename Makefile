@@ -70,8 +70,8 @@ lint: $(DONE)/tests  ## style, types and the direction of imports
 vm:  ## what an ordinary user on systemd gets, in an emulated machine; slow, needs root
 	.ci/vm
 
-bench: install $(DONE)/tests image  ## how long things take here
-	$(BIN)/pytest tests/bench --benchmark-only
+bench: install $(DONE)/tests image  ## how long things take here, into docs/performance.md
+	$(BIN)/pytest tests/bench --benchmark-only --page docs/performance.md
 
 image: $(DONE)/wheel  ## the Docker image of the kernels; BASE=name:tag starts from an image of yours
 	@.ci/setup docker

@@ -75,6 +75,7 @@ IPYKERNEL: Final = (
     Private("ipykernel.iostream:OutStream", "_watch_pipe_fd", "reads it in order with what Python prints"),
     Private("ipykernel.iostream:OutStream", "_is_master_process", "tells a fork, which must not read it"),
     Private("ipykernel.iostream:OutStream", "_flush_buffers", "cuts text into messages of a bounded size"),
+    Private("ipykernel.kernelbase:Kernel", "_execute_sleep", "a reply is not held back"),
     Private("ipykernel.heartbeat:Heartbeat", "_bind_socket", "listens on a socket that was handed over"),
     Private("ipykernel.kernelapp:IPKernelApp", "_bind_socket", "the same"),
     Private("ipykernel.kernelapp:IPKernelApp", "_session_default", "its messages have a bounded size"),

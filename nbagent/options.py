@@ -126,6 +126,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         float, _MINUTES, _option("Minutes a session's kernel waits to be taken over once its process is gone.")
     ] = 10.0
 
+    background: Annotated[
+        bool,
+        _option(
+            "Have a process of its own own the session, which goes on when this command has ended.",
+            "--background",
+            group="background",
+            setting=False,
+        ),
+    ] = False
+
     # -- what it reaches ------------------------------------------------------------------------------------------
     allow_hosts: Annotated[
         list[str] | None,
@@ -274,6 +284,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             group="agent",
         ),
     ] = True
+    mcp_constraints: Annotated[
+        dict[str, Any],
+        _option(
+            "What a tool of an MCP server must meet that the model is offered: max_latency_ms, max_tools, read_only, "
+            "allow_servers, deny."
+        ),
+    ] = {}
     forge: Annotated[
         bool,
         _option(
@@ -408,6 +425,7 @@ class Keywords(TypedDict, total=False):
     security: Mapping[str, Any] | None
     restore: str | None
     keep_minutes: float | None
+    background: bool
     allow_hosts: Sequence[str] | None
     ask_hosts: bool
     upload_mb: int | None
@@ -429,6 +447,7 @@ class Keywords(TypedDict, total=False):
     budget: str | Budget | None
     redact: str | None
     mcp: str | Path | bool | None
+    mcp_constraints: Mapping[str, Any] | None
     forge: bool | None
     record: str | Path | None
     pool_size: int | Mapping[str, int] | None

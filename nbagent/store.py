@@ -20,7 +20,6 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import IO, Any
 import msgspec
 import platformdirs
 
+from nbagent import fileio
 from nbagent.errors import StoreError, UsageError, contained
 from nbagent.events import (
     CellFinished,
@@ -307,28 +307,16 @@ def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
         raise StoreError(f"The log {path} can't be read: {error}") from error
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file atomically: the old one stays until the new one is complete.
+def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Write a file whole or not at all, as `fileio.write` does, so that it outlasts a loss of power.
 
     Raises:
         StoreError: It can't be written; the old file is intact.
     """
-    staged: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".nbagent-", dir=path.parent)
-        staged = Path(name)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        staged.chmod((path.stat().st_mode & 0o777) if path.exists() else 0o666 & ~mask)
-        staged.replace(path)
+        fileio.write(path, data, mode=mode, sync=True)
     except OSError as error:
-        if staged is not None:
-            staged.unlink(missing_ok=True)
         raise cannot_write(path, error, mend="Choose another place.") from error
 
 

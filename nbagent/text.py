@@ -1,21 +1,29 @@
 """Text that others wrote, made safe to show and cut to what there is room for. Pure.
 
-`safe` is for all that is shown, `line` for a part of a sentence or a list, `visible` where a person decides by it;
-`cut` keeps the beginning of a text and `ends` both ends.
+| function | for |
+|---|---|
+| `safe` | a terminal, and whatever else is shown |
+| `plain` | a model, or another reader that has no terminal |
+| `one_line` | a part of a sentence or a list |
+| `printable` | a name or a path, each character of which counts |
+| `visible` | a decision: nothing is hidden |
+| `legible` | what a model is told by others: nothing that its reader wouldn't see |
+| `cut`, `ends` | what has too little room: its beginning, or both ends |
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Callable
 from typing import Final
 
 _ESCAPE: Final = re.compile(
     r"\x1b\[[0-9;:]*m"  # colours, the only ones that are ever kept
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # operating system commands and other strings: titles, links, the clipboard
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # system commands and other strings: titles, links, the clipboard
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moving, clearing, reporting
     r"|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]",
-    re.DOTALL,
 )
 
 
@@ -36,13 +44,40 @@ def safe(text: str, *, colours: bool = False) -> str:
     return _ESCAPE.sub(keep, text.replace("\r\n", "\n"))
 
 
-def line(text: str, limit: int = 500) -> str:
+def plain(text: str) -> str:
+    r"""Text without escape sequences and control characters; of a line that `\r` overwrites, its last state."""
+    text = _ESCAPE.sub("", text).replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join(each.rstrip("\r").rpartition("\r")[2] for each in text.split("\n"))
+    return text
+
+
+def printable(text: str) -> str:
+    """Text on one line, with U+FFFD for each character that can't be printed."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def legible(text: str) -> str:
+    """Text without signs that a reader doesn't see but a model or a terminal may obey.
+
+    Control characters, invisible and bidirectional format characters, tag characters and the variation selectors that
+    can carry a hidden message are dropped; line ends and tabs stay.
+    """
+
+    def is_seen(sign: str) -> bool:
+        if sign in "\n\t":
+            return True
+        return unicodedata.category(sign)[0] != "C" and not 0xFE00 <= ord(sign) <= 0xFE0F and ord(sign) < 0xE0000
+
+    return "".join(sign for sign in text.replace("\r\n", "\n") if is_seen(sign))
+
+
+def one_line(text: str, limit: int = 500) -> str:
     """Text on one line, of `limit` characters at most, with U+FFFD for each that can't be printed.
 
     Nothing in it can look like another line, or turn the direction of writing.
     """
-    words = " ".join(safe(text).split())
-    return cut("".join(each if each.isprintable() else "\ufffd" for each in words), limit)
+    return cut(printable(" ".join(safe(text).split())), limit)
 
 
 def visible(text: str) -> str:
@@ -60,10 +95,12 @@ def cut(text: str, limit: int, *, mark: str = "…") -> str:
     return text if len(text) <= limit else text[: limit - len(mark)] + mark
 
 
-def ends(text: str, *, head: int, tail: int, mark: str = " … {:,} more characters … ") -> str:
-    """The text, or its first `head` and last `tail` characters, with the mark and the number of the others between."""
+def ends(
+    text: str, *, head: int, tail: int, mark: Callable[[int], str] = lambda count: f" … {count:,} more characters … "
+) -> str:
+    """The text, or its first `head` and last `tail` characters, with the mark of how many are left out between."""
     left_out = len(text) - head - tail
-    return text if left_out <= 0 else f"{text[:head]}{mark.format(left_out)}{text[len(text) - tail :]}"
+    return text if left_out <= 0 else f"{text[:head]}{mark(left_out)}{text[len(text) - tail :]}"
 
 
 def size_of(size: int) -> str:

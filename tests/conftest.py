@@ -31,8 +31,8 @@ FOLDERS = {
 
 
 NEEDS = ("docker", "root")
-NEED_ROOT = frozenset({"whole_world", "below", "noted", "other_first"})
-"""Fixtures that make networks, file systems and users, which only root can."""
+NEED_ROOT = frozenset({"whole_world", "below", "noted", "other_first", "hierarchy"})
+"""Fixtures that make networks, file systems, control groups and users, which only root can everywhere."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

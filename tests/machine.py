@@ -18,6 +18,7 @@ from nbagent.sandbox.engines.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.engines.docker import LABEL
 from nbagent.sandbox.leases import place
 from nbagent.sandbox.limits import cgroup, users
+from nbagent.sandbox.limits.cgroup.tree import Tree
 from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")
@@ -135,16 +136,28 @@ def _of_others(name: str, runtime: Path) -> bool:
     roots = (*Path(tempfile.gettempdir()).glob("nbagent-*"), *Path("/tmp").glob("nbt-*/runtime/nbagent-*"))
     if any((root / name).exists() for root in roots if runtime not in root.parents):
         return True
-    # One whose folder was taken away from it.
-    return any(not lease.startswith(str(runtime)) for lease in _leases(name))
+    # One whose folder was taken away from it, or that runs outside of this bare Debian, where its folder is.
+    running = _processes(name)
+    return running is None or any(not lease.startswith(str(runtime)) for lease in _leases(running))
 
 
-def _leases(group: str) -> list[str]:
-    """The leases of what runs in a control group, as its bwrap has them in its environment."""
-    groups, found = cgroup.find(), []
+def _processes(group: str) -> list[int] | None:
+    """What runs in a control group; None if that is in another process namespace, whose processes have no id here."""
+    groups = cgroup.find()
     assert groups is not None
+    try:
+        running = groups.take(Path(group)).processes()
+        counted = int((groups.folders["pids"] / group / "pids.current").read_text()) if isinstance(groups, Tree) else 0
+    except OSError:
+        return []
+    return None if 0 in running or (counted and not running) else running
+
+
+def _leases(running: list[int]) -> list[str]:
+    """The leases of what runs in a control group, as its bwrap has them in its environment."""
+    found = []
     with contextlib.suppress(OSError, psutil.Error):
-        for pid in groups.take(Path(group)).processes():
+        for pid in running:
             found.append(psutil.Process(pid).environ().get(LEASE_VARIABLE, ""))
     return [each for each in found if each]
 

@@ -75,7 +75,7 @@ FORKS = """
 import json, os, sys
 from nbagent.agent import build
 from nbagent.agent.providers import models, replay
-from nbagent.faces.cli import app, commands
+from nbagent.faces.cli import app, ask, execute
 from nbagent.session import session
 from nbagent.sandbox.registry import engines
 engines()

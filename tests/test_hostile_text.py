@@ -42,7 +42,7 @@ from nbagent.notebook.record import record
 from nbagent.safety import columns
 from nbagent.safety.redaction import Redactor
 from nbagent.store import Journal
-from nbagent.text import line, safe, visible
+from nbagent.text import one_line, safe, visible
 
 LONG = 20_000
 """Characters: enough for what is square in them to be felt."""
@@ -99,7 +99,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "the answer": view.clean_answer,
     "redaction": REDACT,
     "columns": lambda text: list(columns.secret_columns(text)),
-    "the terminal": lambda text: (safe(text), safe(text, colours=True), line(text), visible(text)),
+    "the terminal": lambda text: (safe(text), safe(text, colours=True), one_line(text), visible(text)),
     "an excerpt": lambda text: excerpt.excerpt(text, width=80),
     "mistaken": lambda text: (mistaken.is_blank(text), mistaken.is_call(text, ["x"]), mistaken.is_bare_code(text)),
     "generated": generate,

@@ -104,7 +104,7 @@ def test_no_module_has_side_effects_on_the_disk(tmp_path: Path) -> None:
     """Importing the session and the command line writes nothing to the person's folders."""
     folders = {name: str(tmp_path / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
     code = (
-        "import nbagent.faces.cli.app, nbagent.faces.cli.commands, nbagent.faces.terminal.view\n"
+        "import nbagent.faces.cli.app, nbagent.faces.cli.ask, nbagent.faces.terminal.view\n"
         "import nbagent.session.session, nbagent.notebook.export"
     )
     subprocess.run([sys.executable, "-B", "-c", code], check=True, env={"PATH": "/usr/bin:/bin", **folders})
@@ -114,6 +114,7 @@ def test_no_module_has_side_effects_on_the_disk(tmp_path: Path) -> None:
 def test_no_modules_import_each_other() -> None:
     """Not even in a function or for the type checker, but for the front door: it names everything and imports late."""
     graph = grimp.build_graph("nbagent", cache_dir=None)
-    graph.remove_module("nbagent")
-    order = graphlib.TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    below = graph.modules - {"nbagent"}
+    order = graphlib.TopologicalSorter({name: graph.find_modules_directly_imported_by(name) & below for name in below})
+    assert len(below) > 100
     order.prepare()  # else a CycleError says who

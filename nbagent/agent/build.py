@@ -90,7 +90,10 @@ async def build(
         spending=spending,
         outgoing=outgoing,
         fallback=fallback,
-        middleware=[reflexion, *_offering(model, desk, fallback=fallback, consent=consent, tools=tools, forge=forge)],
+        middleware=[
+            reflexion,
+            *_offering(model, desk, options, fallback=fallback, consent=consent, tools=tools, forge=forge),
+        ],
         claims=check.claims,
         data=desk.data,
     )
@@ -104,6 +107,7 @@ async def build(
 def _offering(
     model: Model,
     runs: Runs,
+    options: AgentOptions,
     *,
     fallback: Sequence[Model],
     consent: Consent,
@@ -119,7 +123,7 @@ def _offering(
     if tools is not None:
         from nbagent.agent.middleware.mcp_tools import McpTools
 
-        found.append(McpTools(tools, consent=consent, images=model.images != "no"))
+        found.append(McpTools(tools, constraints=options.constraints, consent=consent, images=model.images != "no"))
     if forge is not None:
         from nbagent.agent.middleware.forge_tools import ForgeTools
 

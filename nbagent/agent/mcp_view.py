@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbagent.agent.view import IMAGE_BYTES, IMAGES, STREAM_BYTES, TOTAL_BYTES, cut, plain
+from nbagent.agent.view import IMAGE_BYTES, IMAGES, STREAM_BYTES, TOTAL_BYTES, cut
+from nbagent.text import one_line, plain
 
 if TYPE_CHECKING:
     from nbagent.agent.view import Block
@@ -123,4 +124,4 @@ def _text(text: str) -> str:
 
 def _line(text: str) -> str:
     """Words about a part, in which the server has a say."""
-    return " ".join(plain(text).split())[:500]
+    return one_line(text)

@@ -89,9 +89,6 @@ class ModelOpener:
             from nbagent.agent.providers import prices
 
             prices.demand([model, *self.fallback, *([self.critic] if self.critic else [])])
-        # What the first question needs takes seconds to import, and now there is time.
-        from nbagent.agent import build  # noqa: F401
-
         return model
 
     async def aclose(self) -> None:

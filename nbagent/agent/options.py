@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from nbagent.errors import UsageError
+from nbagent.mcp.select import Constraints
 from nbagent.options import Options
 from nbagent.safety.budget import Budget
 from nbagent.safety.redaction import Redactor
@@ -28,6 +29,7 @@ class AgentOptions:
         budget: What one question may use.
         redact: Hides secrets in what is sent to models.
         forge: Whether it may make tools, and use those of the library.
+        constraints: What a tool of an MCP server must meet that the model is offered.
     """
 
     model: str | None = None
@@ -39,6 +41,7 @@ class AgentOptions:
     budget: Budget = field(default_factory=Budget)
     redact: Redactor = field(default_factory=Redactor)
     forge: bool = False
+    constraints: Constraints = field(default_factory=Constraints)
 
     @classmethod
     def of(cls, chosen: Options) -> AgentOptions:
@@ -60,6 +63,7 @@ class AgentOptions:
             budget=chosen.budget,
             redact=Redactor(chosen.redact),
             forge=chosen.forge,
+            constraints=Constraints.of(chosen.mcp_constraints),
         )
 
 

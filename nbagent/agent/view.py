@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import contained
+from nbagent.text import one_line, plain
 
 if TYPE_CHECKING:
     from nbagent.events import Cell, Output, Package
@@ -47,8 +48,6 @@ Block = dict[str, Any]
 
 # CSI, OSC (ended by BEL or ST) and the two-character escapes of ECMA-48, then the control characters that mean nothing
 # to a reader. A window title or a hidden link must not reach the model any more than a terminal.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 # What looks like a tag ends at the next `<`, even in an attribute: else each of a million would be read to the end.
 _TAG = re.compile(
     r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+>|<!--.*?(?:-->|\Z)|<[!?][^<>]*+>""",
@@ -121,14 +120,6 @@ def cut(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str
     missing = data[len(head.encode()) : len(data) - len(tail.encode())]
     lines, size, whole = missing.count(b"\n") + gone.count(b"\n"), len(missing) + len(gone), len(data) + len(gone)
     return f"{head}\n[… {size:,} of {whole:,} bytes ({lines:,} line ends) left out here …]\n{tail}", True
-
-
-def plain(text: str) -> str:
-    """Text without colour codes, terminal sequences or control characters; a progress bar in its last state."""
-    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
-    if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return _CONTROLS.sub("", text)
 
 
 def traceback_of(output: Output) -> str:
@@ -263,7 +254,7 @@ def _remarks(cell: Cell) -> list[str]:
         remarks.append(plain(note))
     if cell.files:
         more = f" and {len(cell.files) - NAMED_FILES} more" if len(cell.files) > NAMED_FILES else ""
-        names = ", ".join(_one_line(name) for name in cell.files[:NAMED_FILES])
+        names = ", ".join(one_line(name, 100) for name in cell.files[:NAMED_FILES])
         remarks.append(f"Collected for the person: {names}{more}.")
     if cell.state_lost:
         left = plain(cell.restored) or (
@@ -271,11 +262,6 @@ def _remarks(cell: Cell) -> list[str]:
         )
         remarks.append(f"State lost: {plain(cell.state_lost)} {left}")
     return remarks
-
-
-def _one_line(name: str) -> str:
-    """A file's name, which may hold anything."""
-    return " ".join(plain(name).split())[:100]
 
 
 def installed(packages: list[Package]) -> str:

@@ -9,9 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from nbagent.egress.hosts import WEB_PORTS, By, Denied, Rules
+from nbagent.safety.questions import ASK_SECONDS
 
-ASK_SECONDS = 60.0
-"""Seconds that a person has to answer a question; after that the host is denied."""
 OPEN_QUESTIONS = 3
 """Questions that are put to a person at a time. Further ones wait, and their 60 seconds run."""
 MAX_QUESTIONS = 50

@@ -18,12 +18,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nbagent.egress.dial import Dialer
-from nbagent.egress.gate import ASK_SECONDS, Decide, Gate
+from nbagent.egress.gate import Decide, Gate
 from nbagent.egress.hosts import Rules
 from nbagent.egress.proxy import Closed, Decision, Exchange, Notify
 from nbagent.egress.relay import Budget
 from nbagent.errors import SandboxError
 from nbagent.policy import MIB
+from nbagent.safety.questions import ASK_SECONDS
 
 SOCKET = "egress.sock"
 """The socket's name in the folder that the sandbox sees at `/run/nbagent`."""

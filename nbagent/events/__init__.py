@@ -1,14 +1,14 @@
-"""What happens in a session, as frozen facts, and what a cell and an answer are.
+"""The events of a session, and the values `Cell` and `Answer`.
 
-Each fact is written to the session's append-only log before anyone shows it (`store.Journal`), wrapped in a `Record`
-that carries its sequence number and time. The log is the truth; notebooks, terminals and panels are views of it.
+Each event is written to the session's append-only log before any reader gets it (`store.Journal`), in a `Record` with
+its sequence number and time. Notebooks, terminals and panels are views of the log.
 
     cells.py       `Cell`, and what happens to one
     turns.py       `Answer`, and what leads to one
     session.py     a session's beginning and end, and what a person lets it do
     files.py, packages.py, tools.py
 
-An event that ends something is what came of it: `CellFinished` is the `Cell`, `Answered` is the `Answer`.
+An event that ends something is its result: `CellFinished` is a `Cell`, `Answered` is an `Answer`.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ Event = (
 
 
 class Record(msgspec.Struct, frozen=True):
-    """An event as it stands in the log.
+    """An event with its place in the log.
 
     Attributes:
-        seq: Its place in the session, from 1, without gaps.
+        seq: Its number within the session, from 1, without gaps.
         at: Seconds since the epoch, UTC.
-        event: The fact.
+        event: The event.
     """
 
     seq: int
@@ -95,9 +95,9 @@ _ENCODER = msgspec.json.Encoder(enc_hook=os.fspath)
 
 
 def to_json(value: Any) -> bytes:
-    """A cell, an answer, an event, or anything that is made of them, as JSON.
+    """A cell, an answer, an event, or a value made of these, as JSON.
 
-    Text from a sandbox, or a file's name, may hold half of a surrogate pair, which UTF-8 can't: it becomes a `?`.
+    Lone surrogates, which text from a sandbox and file names may have, become `?`, since UTF-8 can't encode them.
     """
     try:
         return _ENCODER.encode(value)
@@ -107,9 +107,9 @@ def to_json(value: Any) -> bytes:
 
 
 def from_json(data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """What `to_json` was given.
+    """Read a value that `to_json` wrote.
 
     Raises:
-        msgspec.DecodeError: It is of another kind.
+        msgspec.DecodeError: It is of another type.
     """
     return msgspec.json.decode(data, type=kind, dec_hook=lambda made, given: made(given))

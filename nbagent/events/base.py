@@ -1,4 +1,4 @@
-"""What all events are made of."""
+"""The base of all events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells: the value that a cell is, and what happens while it runs and after it."""
+"""The value `Cell`, and the events while a cell runs and after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.events.files import FileSeen
 from nbagent.events.packages import Package
 
 CellStatus = Literal["running", "ok", "error", "timeout", "interrupted", "died"]
-"""How a cell ended: `timeout` and `interrupted` were stopped, `died` took the kernel with it."""
+"""How a cell ended: with `timeout` and `interrupted` it was stopped, with `died` its kernel died."""
 
 
 class CodeBoxOutput(msgspec.Struct, frozen=True):
@@ -32,25 +32,23 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cell: Its number within the session, from 1.
-        turn: The question that it ran for; 0 for a cell that a person ran.
-        code: What ran.
+        turn: The number of the question that it ran for; 0 for a cell that a person ran.
+        code: Its code.
         status: How it ended.
-        outputs: nbformat 4 outputs, whole (within the limits that they name themselves) and final once it has ended.
-        execution_count: The kernel's own count, None if it never got to it.
+        outputs: nbformat 4 outputs; where they were cut, they say so. Final once the cell has ended.
+        execution_count: The kernel's own count; None if the kernel never ran it.
         duration: Seconds on a monotonic clock, installs and the run after them included.
-        note: What must be told beside the outputs: why it was stopped, what was cut.
-        installed: What was installed so that it could run.
+        note: What a reader must know beside the outputs: why it was stopped, what was cut.
+        installed: Packages that were installed so that it could run.
         state_lost: Why the kernel was replaced, a sentence; empty if it was not.
-        restored: What of its state was brought back by running cells again, in sentences.
+        restored: Which state was restored by running cells again, in sentences.
         files: Names of the files that were collected from /tmp/output after it.
-        total_files: Files that there are in /tmp/output in all.
-        changed: Files elsewhere that it made or changed, as many as are named.
-        display_ids: For each output the name by which updates reach it, or an empty string; empty if there is no such
-            name.
-        memory_peak: Bytes: the most that the sandbox has used at once since it was started; None where the engine
-            can't tell.
-        memory_limit: Bytes.
-        exit_code: The kernel's, if it ended with the cell; negative for a signal.
+        total_files: The number of files in /tmp/output.
+        changed: Other files that it made or changed; a long list is cut.
+        display_ids: For each output its display id or an empty string; an empty list if none has one.
+        memory_peak: Bytes that the sandbox has used at most since it was started; None if the engine can't tell.
+        memory_limit: Bytes that it may use.
+        exit_code: The kernel's exit code, if it ended with the cell; negative for a signal.
     """
 
     cell: int
@@ -79,11 +77,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What it printed and its result as text, without pictures and errors."""
+        """Its printed text and its result as text, without pictures and errors."""
         return text_of(self.outputs)
 
     def to_codebox(self) -> CodeBoxOutput:
-        """The cell in its small form."""
+        """The cell as a `CodeBoxOutput`."""
         for output in self.outputs:
             if output["output_type"] == "error":
                 trace = "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
@@ -112,9 +110,9 @@ class CellStarted(Fact, frozen=True, kw_only=True):
     turn: int
     code: str
     tool: str = ""
-    """What the model called, for example `python`; `person` for a cell without a model; empty in an old log."""
+    """The model's tool, such as `python`; `person` for a cell without a model; empty in an old log."""
     approver: str = ""
-    """Who let it run: `person`, or `policy:NAME` where a policy did."""
+    """Who approved it: `person`, or `policy:NAME`."""
 
 
 class CommandRun(Fact, frozen=True, kw_only=True):
@@ -126,16 +124,16 @@ class CommandRun(Fact, frozen=True, kw_only=True):
 
 
 class OutputAdded(Fact, frozen=True, kw_only=True):
-    """An output as it arrived. For a stream it is only the new text: join them, or wait for `CellFinished`."""
+    """An output, as it arrived. Of a stream it has the new text only; `CellFinished` has the whole."""
 
     cell: int
     output: Output
 
 
 class OutputUpdated(Fact, frozen=True, kw_only=True):
-    """Every display that carries this `display_id`, in any cell, now shows this data.
+    """Every display with this `display_id`, in any cell, now shows this data.
 
-    `cell` is the one that the message says it belongs to: a claim. What the controller saw itself is `during`.
+    The message claims to belong to `cell`, which code can forge; `during` is what the controller saw.
     """
 
     cell: int
@@ -145,7 +143,7 @@ class OutputUpdated(Fact, frozen=True, kw_only=True):
     during: int | None = None
     """The cell that ran when it came, 0 for none; None in an old log."""
     changed: list[int] = []
-    """The cells but `during` whose output it changed: they had ended."""
+    """The ended cells whose outputs it changed."""
 
 
 class OutputsCleared(Fact, frozen=True, kw_only=True):
@@ -155,11 +153,11 @@ class OutputsCleared(Fact, frozen=True, kw_only=True):
 
 
 class CellFinished(Cell, Fact, frozen=True, kw_only=True, omit_defaults=True):
-    """A cell ended. What of its files was collected is told by the events that follow."""
+    """A cell ended. Later events have the files that were collected after it."""
 
 
 class LateOutput(Fact, frozen=True, kw_only=True):
-    """Output that arrived after its cell had ended; it says that it belongs to `cell`."""
+    """Output that arrived after its cell had ended. It claims to belong to `cell`."""
 
     cell: int
     output: Output
@@ -173,7 +171,7 @@ class StateLost(Fact, frozen=True, kw_only=True):
     cell: int
     reason: str
     kept: tuple[str, ...] = ("outputs", "packages", "data")
-    """What survived: the notebook's cells with their outputs, installed packages, and the data that was mounted."""
+    """What is kept: the notebook's cells with their outputs, installed packages, and mounted data."""
 
 
 class StateRestored(Fact, frozen=True, kw_only=True):
@@ -181,16 +179,16 @@ class StateRestored(Fact, frozen=True, kw_only=True):
 
     cell: int
     cells: list[int]
-    """Those that succeeded again, in order."""
+    """The cells that succeeded again, in order."""
     failed: int = 0
-    """The one that did not, at which it ended; 0 if there was none."""
+    """The cell that failed, which ended it; 0 if none did."""
     skipped: list[int] = []
-    """Those after it."""
+    """The cells after the failed one, which were not run."""
     reason: str = ""
     """Why it failed."""
     seconds: float = 0.0
     told: str = ""
-    """All this in sentences."""
+    """All of this in sentences."""
 
 
 class WidgetState(Fact, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ class FileSeen(msgspec.Struct, frozen=True):
     """A file in the sandbox.
 
     Attributes:
-        path: Where code has it, for example `/workspace/model.pkl`; signs that mislead a reader are replaced.
+        path: Its path in the sandbox, such as `/workspace/model.pkl`, without characters that mislead a reader.
         size: Bytes.
     """
 
@@ -20,11 +20,11 @@ class FileSeen(msgspec.Struct, frozen=True):
 
 
 class FileLeft(msgspec.Struct, frozen=True):
-    """A file that a cell left for the person, and that did not reach them.
+    """A file that a cell saved and that did not reach the person.
 
     Attributes:
-        path: Where code has it; signs that mislead a reader are replaced.
-        why: Why not, in words that go on a sentence.
+        path: Its path in the sandbox, without characters that mislead a reader.
+        why: Why not, as the end of a sentence.
     """
 
     path: str
@@ -39,7 +39,7 @@ class FileSaved(Fact, frozen=True, kw_only=True):
     sha256: str
     cell: int = 0
     source: str = ""
-    """Where code has it."""
+    """Its path in the sandbox."""
 
 
 class FilesLeft(Fact, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class FilesChanged(Fact, frozen=True, kw_only=True):
     cell: int
     files: list[FileSeen]
     more: int = 0
-    """How many more there are than are named."""
+    """The number of files that are not listed."""
 
 
 class FileUploaded(Fact, frozen=True, kw_only=True):
@@ -63,13 +63,13 @@ class FileUploaded(Fact, frozen=True, kw_only=True):
 
     path: str
     name: str
-    """Its own, which an archive's folder has without the ending."""
+    """The file's name; an archive's folder has it without the ending."""
     size: int
     sha256: str
     source: str = ""
-    """Where it lies on the host, absolute; empty if it came from memory."""
+    """Its absolute path on the host; empty if it came from memory."""
     unpacked: int = 0
-    """Files that it was unpacked to below `path`; 0 if it was not."""
+    """The number of files that were unpacked below `path`; 0 if it is no archive."""
 
 
 class FileDownloaded(Fact, frozen=True, kw_only=True):
@@ -79,10 +79,10 @@ class FileDownloaded(Fact, frozen=True, kw_only=True):
     size: int
     sha256: str
     to: str = ""
-    """Where it is on the host, absolute; empty if it went to memory."""
+    """Its absolute path on the host; empty if it went to memory."""
 
 
 def left_output(event: FilesLeft) -> Output:
-    """How a cell's outputs say what of its files did not reach the person."""
+    """An output for the cell that names the files that did not reach the person."""
     lines = [f"nbagent: {each.path} was not delivered: {each.why}.\n" for each in event.files]
     return {"output_type": "stream", "name": "stderr", "text": "".join(lines)}

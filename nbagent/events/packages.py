@@ -14,7 +14,7 @@ class Package(msgspec.Struct, frozen=True):
         name: The distribution's normalised name, for example `opencv-python-headless`.
         version: Its exact version.
         sha256: The hash of the wheel that was installed, in hexadecimal.
-        requested: Whether it was asked for itself, or came as a dependency.
+        requested: Whether it was asked for, and is not only a dependency.
     """
 
     name: str
@@ -24,15 +24,15 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class IndexAsked(Fact, frozen=True, kw_only=True):
-    """The package index is asked for these names: what leaves the machine of a request for packages.
+    """The package index is asked for these names, which leave the machine.
 
-    What they depend on is asked for as well; that is their publishers' word, and no choice of the code's.
+    It is asked for their dependencies too, which their publishers chose, not the code.
     """
 
     cell: int
     names: list[str]
     unknown: list[str] = []
-    """Of these, those that few people use: they count, see `packages/allowance.py`."""
+    """Those of the names that are unpopular and so count, see `packages/allowance.py`."""
 
 
 class PackagesInstalled(Fact, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""A session as a whole: its beginning and end, what it sees, and what a person lets it do."""
+"""Events of the whole session: its start and end, its data, and what a person allows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class DataSeen(msgspec.Struct, frozen=True):
     """A file or folder that the sandbox sees read-only.
 
     Attributes:
-        path: Where the sandbox sees it, for example `/tmp/data/sales.csv`.
-        source: Where it lies on the host, absolute.
-        size: Bytes, the sum of its files for a folder.
+        path: Its path in the sandbox, such as `/tmp/data/sales.csv`.
+        source: Its absolute path on the host.
+        size: Bytes; for a folder, of all its files.
     """
 
     path: str
@@ -24,7 +24,7 @@ class DataSeen(msgspec.Struct, frozen=True):
 
 
 class SessionStarted(Fact, frozen=True, kw_only=True):
-    """A sandbox was chosen and its kernel is up."""
+    """An engine was chosen, and the kernel is up."""
 
     session: str
     engine: str
@@ -35,33 +35,33 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     nbagent: str
     data: list[DataSeen] = []
     sandbox: str = ""
-    """What the engine calls it: a container's name, or a control group's."""
+    """The engine's name of the sandbox: of a container or a control group."""
     limits: dict[str, float | None] = {}
-    """Each bound of `policy.Limits` by name; None for one that there is not."""
+    """Each field of `policy.Limits`; None for no limit."""
     security: dict[str, Any] = {}
     """Each security option of `policy.Trust` by name."""
     accepted: list[str] = []
-    """Limits that may stay unenforced, because a person said so."""
+    """Limits that a person accepted as unenforced."""
     seconds: float = 0.0
-    """From the start's beginning to the kernel's first answer."""
+    """Seconds from the start to the kernel's first answer."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True):
-    """A session whose process had ended goes on in another one.
+    """A session was resumed in another process.
 
-    `kept` tells whether its kernel was taken over with its variables; if not, `StateLost` follows.
+    `kept` says whether its kernel was taken over with its variables; if not, `StateLost` follows.
     """
 
     kept: bool
     note: str
     engine: str = ""
     environment: str = ""
-    """As of `SessionStarted`; a new kernel may be made of something newer."""
+    """As in `SessionStarted`; a new kernel may have a newer one."""
     sandbox: str = ""
 
 
 class Renamed(Fact, frozen=True, kw_only=True):
-    """A person gave the session another title; an empty one stands for none."""
+    """A person gave the session a title; an empty one removes it."""
 
     title: str
 
@@ -76,16 +76,16 @@ class DataLeftOut(Fact, frozen=True, kw_only=True):
     """Something in the data is not shown to code: a link that leads out of it, a hidden name, a socket."""
 
     reason: str
-    """What it is, in words."""
+    """Why, in words."""
     paths: list[str]
-    """The first of them, below /tmp/data."""
+    """The first such paths, below /tmp/data."""
     total: int
     text: str
-    """All of it as a sentence."""
+    """The whole as a sentence."""
 
 
 class QuotaReached(Fact, frozen=True, kw_only=True):
-    """What the session may keep on the host's disk is used up: further output is cut, and files stay in the sandbox."""
+    """The session's quota on the host's disk is used up: further output is cut, and files stay in the sandbox."""
 
     cell: int
     limit: int
@@ -93,7 +93,7 @@ class QuotaReached(Fact, frozen=True, kw_only=True):
 
 
 class HostAsked(Fact, frozen=True, kw_only=True):
-    """Code wants to reach a host that isn't listed; a face may answer by `id`, and until then the code waits."""
+    """Code wants to reach a host that isn't listed, and waits until a face answers by `id`."""
 
     id: str
     host: str
@@ -101,37 +101,37 @@ class HostAsked(Fact, frozen=True, kw_only=True):
 
 
 class HostDecided(Fact, frozen=True, kw_only=True):
-    """Whether code may reach a host; told once for each host, port and answer."""
+    """It was decided whether code may reach a host; one event for each host, port and answer."""
 
     host: str
-    """Its name; for a request that names none, what it says instead, quoted."""
+    """The host's name; if the request names none, what it says instead, quoted."""
     port: int
     allowed: bool
     by: Literal["list", "person", "policy"]
     reason: str = ""
     address: str = ""
-    """Where the first connection led, or would have led."""
+    """The address to which the first connection led, or would have led."""
 
 
 class ApprovalAsked(Fact, frozen=True, kw_only=True):
-    """The model wants to do something that a person must allow; a face may answer by `id`, and the turn waits."""
+    """The model wants to do something that needs approval; the turn waits until a face answers by `id`."""
 
     id: str
     turn: int
     kind: str
     """`cell`, `shell`, `edit`, `install`, `mcp`, `tool` or `budget`."""
     tool: str
-    """What does it, by the name that the model calls it."""
+    """The model's name of the tool that does it."""
     what: str
-    """What it is about, in one line."""
+    """The action in one line."""
     code: str = ""
-    """What will run, whole."""
+    """The whole code that will run."""
     packages: list[str] = []
     """For an install, each package with its version."""
     note: str = ""
-    """What else a person should know, such as what a tool of an MCP server says of itself."""
+    """What else a person should know, such as the description of an MCP server's tool."""
     rules: list[str] = []
-    """What is allowed for the rest of the session by who allows this for it; empty where that can't be."""
+    """The rules that are added if a person allows this for the session; empty if that isn't possible."""
 
 
 class ApprovalGiven(Fact, frozen=True, kw_only=True):
@@ -141,21 +141,23 @@ class ApprovalGiven(Fact, frozen=True, kw_only=True):
     turn: int
     decision: Literal["approve", "edit", "reject"]
     by: str
-    """`person`, or `policy:NAME` where nobody was there."""
+    """`person`, or `policy:NAME` if nobody was there."""
     code: str = ""
-    """What runs instead, if it was edited."""
+    """The edited code that runs instead."""
     reason: str = ""
+    rules: list[str] = []
+    """What is allowed for the rest of the session from now on."""
 
 
 class ApprovalsSet(Fact, frozen=True, kw_only=True):
-    """What a person is asked about from now on; before the first of these it was nothing."""
+    """The approval mode from now on; before the first of these events, `never-ask`."""
 
     mode: str
     """One of `consent.Mode`."""
 
 
 class RedactionSet(Fact, frozen=True, kw_only=True):
-    """What is hidden in what goes to models from now on; before the first of these it was `secrets`."""
+    """What is hidden from models from now on; before the first of these events, `secrets`."""
 
     what: str
     """One of `redaction.What`."""

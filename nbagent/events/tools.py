@@ -1,4 +1,4 @@
-"""Tools beside the kernel's own: those of MCP servers, and those that are made."""
+"""Events of MCP servers' tools, and of tools that the forge makes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class McpServerChanged(Fact, frozen=True, kw_only=True):
     reason: str = ""
     """Why it failed, as a sentence."""
     version: str = ""
-    """The name and version that it gives itself."""
+    """The server's own name and version."""
     protocol: str = ""
     seconds: float = 0.0
-    """That the start took."""
+    """Seconds that the start took."""
 
 
 class McpToolsChanged(Fact, frozen=True, kw_only=True):
-    """A server's tools are not what they were when they were first seen, or last accepted.
+    """A server's tools have changed since they were first seen, or last accepted.
 
-    A tool whose description or schema changed may be an update, or an attempt to make the model do something else.
+    That may be an update, or an attempt to make the model do something else.
     """
 
     server: str
@@ -34,7 +34,7 @@ class McpToolsChanged(Fact, frozen=True, kw_only=True):
     added: list[str] = []
     removed: list[str] = []
     unusable: dict[str, str] = {}
-    """Tools that are offered to no model, with the reason."""
+    """Tools that can't be offered to a model, with the reason."""
 
 
 class McpToolsSelected(Fact, frozen=True, kw_only=True):
@@ -44,53 +44,53 @@ class McpToolsSelected(Fact, frozen=True, kw_only=True):
     confidence: float
     """From 0 to 1."""
     missing: list[str] = []
-    """Capabilities that the question needs and no tool has."""
+    """Needed capabilities that no tool has."""
     reasons: list[str] = []
 
 
 class McpRequestDeclined(Fact, frozen=True, kw_only=True):
-    """A server asked for what no server is given: a reply of the model, an answer of the person, their folders."""
+    """A server's request was refused: for a reply of the model, an answer of the person, or their folders."""
 
     server: str
     method: str
-    """The protocol's name of it, for example `sampling/createMessage`."""
+    """The protocol's method, such as `sampling/createMessage`."""
 
 
 class McpToolCalled(Fact, frozen=True, kw_only=True):
-    """The model called a tool of an MCP server, outside of the sandbox, and this is what it was told."""
+    """The model called a tool of an MCP server, which runs outside of the sandbox."""
 
     server: str
     tool: str
     arguments: dict[str, Any]
     status: Literal["ok", "error", "failed"]
-    """`error` is the tool's own answer; with `failed` there was none."""
+    """`error` is an answer of the tool; with `failed` there was no answer."""
     text: str
     seconds: float
 
 
 class ToolStage(Fact, frozen=True, kw_only=True):
-    """The tool forge has taken a tool to the next stage of its life, see `nbagent.forge`."""
+    """A tool that the forge makes has entered a stage, see `nbagent.forge`."""
 
     tool: str
     version: int
     stage: Literal["dormant", "creating", "installing", "testing", "active", "cleanup"]
-    """`active` tools are in the library; after `cleanup` nothing is left but what was there before."""
+    """`active` tools are in the library; after `cleanup` the library is as before."""
     reason: str = ""
     """Why it failed, or who removed it, as a sentence."""
     seconds: float = 0.0
-    """Since its making began."""
+    """Seconds since its making began."""
     code: str = ""
-    """With `creating`, what is about to run in a sandbox of its own."""
+    """With `creating`, the code that will run in a sandbox of its own."""
     tests: str = ""
     dependencies: list[str] = []
     packages: list[Package] = []
-    """With `testing`, what was installed for it in there."""
+    """With `testing`, the packages that were installed for it."""
     sha256: str = ""
-    """With `active`, of the file in the library."""
+    """With `active`, the hash of the file in the library."""
 
 
 class ToolRefused(Fact, frozen=True, kw_only=True):
-    """A tool of the library, or all of it, is not used: it is not what was put there."""
+    """A tool of the library, or the whole library, is refused, since its file was changed."""
 
     tool: str
     """Empty for the whole library."""

@@ -1,4 +1,4 @@
-"""Questions: what the model is sent and replies, and the value that an answer is."""
+"""Events of questions, of requests to the model and its replies; and the value `Answer`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbagent.events.cells import Cell
 from nbagent.events.packages import Package
 
 PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
-"""Kinds of pictures, the one that is kept of several first, with the endings of their files."""
+"""MIME types of pictures, the preferred first, with the endings of their files."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -24,8 +24,8 @@ class Claim(msgspec.Struct, frozen=True):
     Attributes:
         text: The number, as the answer has it.
         cell: The cell whose output shows it; 0 if none does.
-        output: Which of that cell's outputs, from 0; -1 if none.
-        shown: How it stands there, for example `12.3456` for a claim of `12.3`.
+        output: The index of that cell's output, from 0; -1 if none.
+        shown: The number as the output has it, such as `12.3456` for a claim of `12.3`.
     """
 
     text: str
@@ -43,11 +43,11 @@ class Usage(msgspec.Struct, frozen=True):
     """What the model used, in tokens, and in how many calls.
 
     Attributes:
-        input_tokens: All that were read, those from a cache too.
-        output_tokens: All that were written, those of its thinking too.
-        calls: Replies that were asked for.
-        cached_tokens: Of the input, what the provider had kept from an earlier call, which costs less.
-        cost: US dollars, by the price list; None where a price isn't known, which is not nothing.
+        input_tokens: All tokens of the input, cached ones included.
+        output_tokens: All tokens of the output, those of thinking included.
+        calls: The number of calls.
+        cached_tokens: Tokens of the input that the provider had cached, which cost less.
+        cost: US dollars, by the price list; None if a price isn't known.
     """
 
     input_tokens: int = 0
@@ -77,9 +77,9 @@ class Piece(msgspec.Struct, frozen=True):
     Attributes:
         source: What it is: `system prompt`, `data description`, `tools`, `question`, `reply` (the model's own, which
             goes with what comes after it), `note` (nbagent's words), `cell 3`, `figure of cell 3`, `tool NAME`.
-        size: Bytes, of a text as UTF-8, of a picture as base64; without the JSON around it.
-        sha256: Of these bytes, in hexadecimal.
-        redacted: What was hidden in it before, each secret by its kind.
+        size: Bytes of a text in UTF-8 or a picture in base64, without the JSON around it.
+        sha256: The hash of these bytes, in hexadecimal.
+        redacted: The kinds of the secrets that were hidden in it.
     """
 
     source: str
@@ -89,19 +89,19 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a question.
+    """The answer to a question.
 
     Attributes:
         turn: The question's number, from 1.
         text: The answer in words.
-        success: Whether the model came to an end by itself, with an answer that its cells bear out: the last one ran
-            without an error, or, where that failed, the answer has numbers and each stands in an output.
+        success: Whether the model ended by itself with a supported answer: its last cell ran without an error, or else
+            the answer has numbers, and each is in an output.
         attempts: One, and one more for each cell that failed.
         usage: Tokens and calls of the model.
-        seconds: From the question to the answer.
-        claims: The numbers in the text, each with the output in which it stands; some may stand in none.
+        seconds: Seconds from the question to the answer.
+        claims: The numbers in the text, each with the output that shows it, if one does.
         cells: The cells that ran for it, in order.
-        files: What its cells left in /tmp/output, on the host.
+        files: The files that its cells saved in /tmp/output, on the host.
         installed: Packages that were installed for it.
     """
 
@@ -123,7 +123,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsupported(self) -> list[str]:
-        """The numbers that stand in no output: the model's own word is all there is for them."""
+        """The numbers that no output shows, so that only the model vouches for them."""
         return [claim.text for claim in self.claims if not claim.supported]
 
 
@@ -155,7 +155,7 @@ def pictures(cells: Iterable[Cell]) -> Iterator[Picture]:
             text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
             content = text.encode() if mime.endswith("xml") else _decoded(text)
             if content is None:
-                continue  # what code claims to be a picture may be anything
+                continue  # code can declare anything to be a picture
             number += 1
             yield Picture(f"cell-{cell.cell}-{number}.{PICTURES[mime]}", mime, content, cell.cell)
 
@@ -177,16 +177,16 @@ class Asked(Fact, frozen=True, kw_only=True):
 
 
 Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
-"""Of a question, see `phases.py`."""
+"""The phases of a question, see `session/phases.py`."""
 
 
 class PhaseEntered(Fact, frozen=True, kw_only=True):
-    """A question came into a phase."""
+    """A question entered a phase."""
 
     turn: int
     phase: Phase
     told: str = ""
-    """What is known there: data and needs, tools, the first cell, the numbers of the answer."""
+    """What is known in that phase: data and needs, tools, the first cell, the numbers of the answer."""
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True):
@@ -197,11 +197,11 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     tools: list[str] = []
     usage: Usage = Usage()
     model: str = ""
-    """Which one, if it was a fallback; empty for the model that was asked."""
+    """The fallback model that replied; empty for the first model."""
 
 
 UNSURE = 0.5
-"""Confidence below which a person is told of it."""
+"""Confidence below which it is shown to a person."""
 
 
 class CodeGenerated(Fact, frozen=True, kw_only=True):
@@ -210,54 +210,54 @@ class CodeGenerated(Fact, frozen=True, kw_only=True):
     turn: int
     code: str
     dependencies: list[str] = []
-    """What is installed for it, by names on the index."""
+    """The distributions that are installed for it."""
     reasoning: str = ""
     confidence: float
-    """The model's own, from 0 to 1."""
+    """The model's confidence, from 0 to 1."""
 
 
 class ModelFailed(Fact, frozen=True, kw_only=True):
-    """A model was asked and gave no whole reply; it is asked again after `wait`, or not at all."""
+    """A model gave no complete reply; it is asked again after `wait` seconds, or not at all."""
 
     turn: int
     model: str
     reason: str
     """One sentence, as a person is told it."""
     usage: Usage = Usage()
-    """What the attempt has cost, as far as the provider told it; `calls` is 0 if it told nothing."""
+    """The usage of the attempt, as far as the provider reported it; `calls` is 0 if it reported nothing."""
     wait: float | None = None
     """Seconds until the same model is asked again; None if it isn't in this question."""
 
 
 class SentToModel(Fact, frozen=True, kw_only=True):
-    """A model was asked: what left for it, and where to. Each attempt is told, also of one that failed."""
+    """A request was sent to a model, to this host. Each attempt is an event, a failed one too."""
 
     turn: int
     model: str
     host: str
-    """Whose address it went to; empty for recorded replies, which are asked nothing."""
+    """The host; empty for recorded replies."""
     size: int
     """Bytes of all its pieces."""
     pieces: list[Piece]
-    """Those that this host was not sent before."""
+    """The pieces that this host had not been sent before."""
     again: int = 0
-    """How many it was, by nbagent in this process: with each call goes the conversation so far."""
+    """The number of pieces that this process had sent there before: each call sends the whole conversation."""
     purpose: Literal["answer", "critique"] = "answer"
 
 
 class Reflected(Fact, frozen=True, kw_only=True):
-    """The code of a reply failed, or replies did the same again and again, and this is what is done about it."""
+    """The reaction to code that failed, or to replies that did the same again and again."""
 
     turn: int
     attempt: int
-    """Replies in a row whose code failed, or that were the same."""
+    """The number of replies in a row whose code failed, or that were the same."""
     state: Literal["critique", "retry", "gave up"]
     error: str
-    """The end of what came of the last one."""
+    """The end of the last one's result."""
     critique: str = ""
     usage: Usage = Usage()
-    """Of the critic's model."""
+    """The usage of the critic's model."""
 
 
 class Answered(Answer, Fact, frozen=True, kw_only=True, omit_defaults=True):
-    """A turn ended. Its cells, files and packages are left out: they are events of their own."""
+    """A turn ended. Its cells, files and packages are not in this event: they have events of their own."""

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from nbagent.errors import ForgeError, StoreError
+from nbagent.fileio import PRIVATE
 from nbagent.forge import tool as tools
 from nbagent.forge.tool import Tool
 from nbagent.store import cannot_write, write_atomically
@@ -130,7 +131,7 @@ class Library:
                 )
             versions[tool.version] = tools.digest(data)
             gone = sorted(versions)[:-KEPT]
-            _write(self._file(tool.name, tool.version), data)
+            write_atomically(self._file(tool.name, tool.version), data, mode=PRIVATE)
             kept = {number: digest for number, digest in versions.items() if number not in gone}
             entry = Listed(
                 name=tool.name, description=tool.description, versions=kept, made=tool.made, used=time.time()
@@ -188,7 +189,7 @@ class Library:
         data = msgspec.json.format(msgspec.json.encode(_Index(tools=entries)))
         if len(data) > MAX_FILE:  # `_read` would refuse it
             raise StoreError("The library of tools is full.", mend="Remove some: nbagent tools clean, or tools remove.")
-        _write(self._path, data)
+        write_atomically(self._path, data, mode=PRIVATE)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[_Index]:
@@ -205,11 +206,6 @@ class Library:
 
 def _numbers(entry: Listed) -> str:
     return ", ".join(map(str, sorted(entry.versions)))
-
-
-def _write(path: Path, data: bytes) -> None:
-    write_atomically(path, data)
-    path.chmod(0o600)
 
 
 def _read(path: Path) -> bytes:

@@ -7,6 +7,7 @@ import keyword
 from typing import Any
 
 from nbagent.errors import ForgeError
+from nbagent.text import one_line
 
 MAX_PARAMETERS = 30
 MAX_BYTES = 20_000
@@ -58,7 +59,7 @@ def _part(part: Any, depth: int) -> dict[str, Any]:
             case "items" | "additionalProperties":
                 made[key] = _part(value, depth + 1)
             case "description":
-                made[key] = "".join(filter(str.isprintable, str(value)))[:MAX_TEXT]
+                made[key] = one_line(str(value), MAX_TEXT)
             case "default":
                 made[key] = value
             case _:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbagent.text import one_line
+
 NAMED = 3
 """Tests that an error names."""
 
@@ -41,7 +43,7 @@ def report_of(found: Any, *, nonce: str) -> Report | None:
     code, calls, outcomes = found.get("code"), found.get("calls"), found.get("outcomes")
     if type(code) is not int or type(calls) is not int or not isinstance(outcomes, dict) or len(outcomes) > 10_000:
         return None
-    named = {"".join(filter(str.isprintable, str(name)))[:200]: str(each) for name, each in outcomes.items()}
+    named = {one_line(str(name), 200): str(each) for name, each in outcomes.items()}
     return Report(code=code, calls=calls, outcomes=named)
 
 

@@ -28,6 +28,7 @@ from nbagent.policy import InstallPolicy
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.untrusted import UnreadableError, parse
+from nbagent.text import cut, ends, legible, one_line
 
 PYTEST = "pytest>=8,<10"
 """pytest, which is installed for every tool's tests, but is no dependency of the tool."""
@@ -68,11 +69,6 @@ class Progress:
         seconds = round(time.monotonic() - self._started, 3)
         name = self.draft.name
         self.notify(ToolStage(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
-
-    @property
-    def is_working(self) -> bool:
-        """Whether a sandbox is there for it."""
-        return self.stage in (Stage.CREATING, Stage.INSTALLING, Stage.TESTING)
 
 
 class Workshop:
@@ -202,7 +198,7 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
         adapts=draft.adapts,
         packages=(*packages, *more),
         schema=parameters,
-        doc="".join(each for each in str(found.get("doc", "")) if each.isprintable() or each == "\n")[:1000],
+        doc=cut(legible(str(found.get("doc", ""))), 1000),
         is_async=found.get("is_async") is True,
         python=kernel.python,
         tested=report.passed,
@@ -278,15 +274,8 @@ def _printed(cell: Cell) -> str:
     return shortened("".join(str(each["text"]) for each in cell.outputs if each["output_type"] == "stream"))
 
 
-def one_line(text: str) -> str:
-    """Text from the sandbox, as part of a sentence."""
-    return "".join(each for each in " ".join(text.split()) if each.isprintable())[:500]
-
-
 def shortened(text: str) -> str:
-    """Both ends of a long text, with the number of characters left out between them."""
-    text = text.strip()
-    if len(text) <= OUTPUT:
-        return text
+    """Both ends of a long output."""
     half = OUTPUT // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out here …]\n{text[-half:]}"
+    marked = "\n[… {:,} characters left out here …]\n".format
+    return ends(text.strip(), head=half, tail=half, mark=marked)

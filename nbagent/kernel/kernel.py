@@ -120,8 +120,12 @@ class Kernel:
 
     # -- its life -----------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Start the sandbox and wait until the kernel answers.
+
+        Args:
+            meanwhile: Called while the kernel starts, which takes most of a second: what is needed later and takes
+                this process's time, as imports do.
 
         Raises:
             SandboxError: It can't be started, or did not answer in time.
@@ -129,6 +133,7 @@ class Kernel:
         await self.engine.prepare()
         try:
             await self._process.launch(self._hooks())
+            meanwhile()
             await self._process.connect()
         except BaseException:
             await self.stop()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from nbagent.text import cut, legible
 
 MAX_NAME = 64
 """Characters of a tool's name; OpenAI's and Gemini's limit."""
@@ -95,7 +96,7 @@ class McpTool:
         """What a person is shown for an approval: the tool's server and description."""
         effect = {True: "It says that it only reads.", False: "It says that it changes things.", None: ""}
         parts = [
-            f"{clean(self.tool)!r} of the MCP server {self.server!r}, which runs outside of the sandbox.",
+            f"{legible(self.tool)!r} of the MCP server {self.server!r}, which runs outside of the sandbox.",
             effect[self.read_only],
             "It says that it may destroy something." if self.destructive and not self.read_only else "",
             "Its description or schema CHANGED since it was accepted." if self.changed else "",
@@ -129,7 +130,7 @@ def describe(server: str, listed: Listed, *, capabilities: frozenset[str] = froz
         name=name_of(server, listed.name),
         server=server,
         tool=listed.name,
-        description=cut(clean(words).strip(), MAX_DESCRIPTION),
+        description=cut(legible(words).strip(), MAX_DESCRIPTION, mark=" [… cut]"),
         schema=fit(listed.input_schema),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
@@ -170,27 +171,6 @@ def digest_of(listed: Listed) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def clean(text: str) -> str:
-    """Text without characters that a reader doesn't see but a model or a terminal may obey.
-
-    Control characters, invisible and bidirectional format characters, tag characters and the variation selectors that
-    can carry a hidden message are dropped; line ends and tabs stay.
-    """
-
-    def visible(sign: str) -> bool:
-        if sign in "\n\t":
-            return True
-        return unicodedata.category(sign)[0] != "C" and not 0xFE00 <= ord(sign) <= 0xFE0F and ord(sign) < 0xE0000
-
-    return "".join(sign for sign in text.replace("\r\n", "\n") if visible(sign))
-
-
-def cut(text: str, limit: int) -> str:
-    """A text of at most `limit` characters; a longer one is cut, and says so."""
-    rest = " [… cut]"
-    return text if len(text) <= limit else text[: limit - len(rest)] + rest
-
-
 def fit(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Make a schema of arguments that providers take.
 
@@ -205,7 +185,7 @@ def fit(schema: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(fitted.get("properties"), dict):
         fitted["properties"] = {}
     if odd := next((name for name in fitted["properties"] if not _PROPERTY.fullmatch(name)), None):
-        raise UnusableError(f"no model can be told its argument {clean(odd)[:80]!r}")
+        raise UnusableError(f"no model can be told its argument {legible(odd)[:80]!r}")
     if _length(fitted) > MAX_SCHEMA:
         fitted = _without_descriptions(fitted)
     if _length(fitted) > MAX_SCHEMA:
@@ -218,7 +198,7 @@ def _tidy(value: Any, *, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise UnusableError("its schema is nested too deeply")
     if isinstance(value, str):
-        return clean(value)
+        return legible(value)
     if isinstance(value, list):
         return [_tidy(each, depth=depth + 1) for each in value]
     if not isinstance(value, dict):
@@ -226,7 +206,7 @@ def _tidy(value: Any, *, depth: int) -> Any:
     reference = value.get("$ref")
     if isinstance(reference, str) and not reference.startswith("#"):
         raise UnusableError("its schema refers to another document")
-    return {clean(key): _tidy(each, depth=depth + 1) for key, each in value.items() if key not in ("$schema", "$id")}
+    return {legible(key): _tidy(each, depth=depth + 1) for key, each in value.items() if key not in ("$schema", "$id")}
 
 
 def _without_descriptions(value: Any) -> Any:
@@ -249,7 +229,7 @@ def _check(schema: dict[str, Any]) -> None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise UnusableError(f"its schema is wrong: {clean(error.message)[:200]}") from error
+        raise UnusableError(f"its schema is wrong: {legible(error.message)[:200]}") from error
 
 
 def _length(value: Any) -> int:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import McpError, UsageError
-from nbagent.mcp.catalog import McpTool, UnusableError, clean, describe
+from nbagent.mcp.catalog import McpTool, UnusableError, describe
 from nbagent.mcp.seen import Seen
+from nbagent.text import legible
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -173,9 +174,9 @@ class McpClient:
             self._notify(
                 McpToolsChanged(
                     server=server,
-                    changed=[clean(tool) for tool in changes.changed],
-                    added=[clean(tool) for tool in changes.added],
-                    removed=[clean(tool) for tool in changes.removed],
+                    changed=[legible(tool) for tool in changes.changed],
+                    added=[legible(tool) for tool in changes.added],
+                    removed=[legible(tool) for tool in changes.removed],
                     unusable=unusable,
                 )
             )
@@ -209,5 +210,5 @@ def _describe(server: Server, listed: Sequence[Any]) -> tuple[list[McpTool], dic
                 raise UnusableError("another one has the same name")
             found[tool.name] = tool
         except UnusableError as error:
-            unusable[clean(each.name)[:100]] = str(error)
+            unusable[legible(each.name)[:100]] = str(error)
     return list(found.values()), unusable

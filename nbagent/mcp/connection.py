@@ -17,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from nbagent.errors import McpError
 from nbagent.events import Event, McpRequestDeclined, McpServerChanged
 from nbagent.mcp.bounds import ASKS
-from nbagent.mcp.link import Link, printable, words_of
+from nbagent.mcp.link import Link, words_of
+from nbagent.text import printable
 
 if TYPE_CHECKING:
     from nbagent.mcp.servers import Server

@@ -20,6 +20,7 @@ from nbagent.errors import McpError
 from nbagent.mcp.bounds import Meter, Watched
 from nbagent.mcp.http import remote
 from nbagent.mcp.stdio import program
+from nbagent.text import one_line, printable
 
 if TYPE_CHECKING:
     from nbagent.compat import TransportStreams
@@ -156,9 +157,4 @@ def words_of(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return "gave an answer that is not of the protocol's form"
     text = error.error.message if isinstance(error, MCPError) else str(error)
-    return printable(" ".join(text.split()))[:500].rstrip(".") or type(error).__name__
-
-
-def printable(text: str) -> str:
-    """Text from a server, with control characters made visible."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+    return one_line(text).rstrip(".") or type(error).__name__

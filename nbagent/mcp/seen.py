@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbagent import fileio
 from nbagent.errors import StoreError
 
 
@@ -87,10 +86,8 @@ class Seen:
             return
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            number, name = tempfile.mkstemp(dir=self._file.parent)  # readable by its owner only
-            with os.fdopen(number, "w") as stream:
-                json.dump(self._accepted, stream, indent=1, sort_keys=True)
-            Path(name).replace(self._file)
+            data = json.dumps(self._accepted, indent=1, sort_keys=True).encode()
+            fileio.write(self._file, data, mode=fileio.PRIVATE)
         except OSError as error:
             raise StoreError(f"The digests of MCP tools can't be written to {self._file}: {error}.") from error
 

@@ -20,6 +20,7 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from nbagent import fileio
 from nbagent.errors import InstallError
 from nbagent.packages.modules import KNOWN
 from nbagent.policy import MIB, InstallPolicy
@@ -154,9 +155,7 @@ class Allowance:
         if self._path is None:
             self._asked = asked
             return
-        beside = self._path.with_suffix(".new")
         try:
-            beside.write_bytes(msgspec.json.encode(asked))
-            beside.replace(self._path)
+            fileio.write(self._path, msgspec.json.encode(asked))
         except OSError as error:
             raise InstallError(f"What is asked of the index can't be written down: {error}.") from error

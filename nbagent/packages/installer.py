@@ -27,6 +27,7 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from nbagent import fileio
 from nbagent.errors import EnvironmentMissing, InstallError, InstallRefused
 from nbagent.events import Package
 from nbagent.packages.allowance import Allowance
@@ -290,9 +291,7 @@ class Installer:
         make_readable(staging)
         move_into(staging, self.site)
         self.installed |= {package.name: package for package in packages}
-        beside = self._ledger.with_suffix(".new")
-        beside.write_bytes(msgspec.json.encode(list(self.installed.values())))
-        beside.replace(self._ledger)
+        fileio.write(self._ledger, msgspec.json.encode(list(self.installed.values())))
 
 
 @contextlib.asynccontextmanager

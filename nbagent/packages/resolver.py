@@ -31,6 +31,7 @@ from packaging.utils import canonicalize_name
 
 from nbagent.errors import InstallError, InstallRefused
 from nbagent.packages.requirements import Target
+from nbagent.text import ends
 
 RESOLVE_SECONDS = 60.0
 """Seconds for resolving, with retries and the search for a failure's cause."""
@@ -387,4 +388,4 @@ def fetch_failure(error: str) -> InstallError:
 def shorten(error: str) -> str:
     """The message of uv on one line of bounded length, without credentials in an index's URL."""
     line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ")
-    return line if len(line) <= 500 else f"{line[:300]} … {line[-200:]}"
+    return ends(line, head=300, tail=200, mark=lambda _: " … ")

@@ -23,6 +23,7 @@ from nbagent.errors import InstallRefused, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Event, Package
 from nbagent.policy import NAMES_MEND
 from nbagent.safety.actions import Action, Kind, allows, of_cell, parse_rule
+from nbagent.text import cut
 
 __all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cell"]
 
@@ -82,12 +83,14 @@ class Verdict:
         by: `person`, or `policy:NAME`.
         code: For `edit`, the code that is to run.
         reason: For `reject`, the person's reason.
+        rules: What is allowed for the rest of the session too.
     """
 
     decision: Decision
     by: str
     code: str = ""
     reason: str = ""
+    rules: tuple[str, ...] = ()
 
     @property
     def granted(self) -> bool:
@@ -173,10 +176,13 @@ class Consent:
 
         Args:
             past: The log's events so far.
-            keep: Whether no mode was chosen for the resumed session; then the mode is no weaker than it was.
+            keep: Whether no mode was chosen for the resumed session; then the mode is no weaker than it was, and what a
+                person allowed for the rest of the session stays allowed.
         """
         was = Mode.NEVER_ASK
         for event in past:
+            if keep and isinstance(event, ApprovalGiven):
+                self._rules += event.rules
             if isinstance(event, ApprovalAsked):
                 self._asked += 1
             elif isinstance(event, ApprovalsSet):
@@ -308,9 +314,9 @@ class Consent:
                 return False
             if decision == "edit" and not (code.strip() and question.action.code):
                 raise UsageError("There is no code to edit to." if question.action.code else "This can't be edited.")
-            if always and decision == "approve":
-                self._rules = [*self._rules, *question.action.rules]
-            question.verdict = Verdict(decision=decision, by="person", code=code, reason=reason)
+            rules = question.action.rules if always and decision == "approve" else ()
+            self._rules = [*self._rules, *rules]
+            question.verdict = Verdict(decision=decision, by="person", code=code, reason=reason, rules=tuple(rules))
         question.wake()
         return True
 
@@ -325,13 +331,12 @@ class Consent:
 
 
 def _asked(name: str, action: Action) -> ApprovalAsked:
-    cut = len(action.what) > MAX_WHAT
     return ApprovalAsked(
         id=name,
         turn=action.turn,
         kind=action.kind,
         tool=action.tool,
-        what=action.what[: MAX_WHAT - 1] + "…" if cut else action.what,
+        what=cut(action.what, MAX_WHAT),
         code=action.code,
         packages=list(action.packages),
         rules=[] if action.anyway else list(action.rules),
@@ -341,5 +346,11 @@ def _asked(name: str, action: Action) -> ApprovalAsked:
 
 def _given(name: str, action: Action, verdict: Verdict) -> ApprovalGiven:
     return ApprovalGiven(
-        id=name, turn=action.turn, decision=verdict.decision, by=verdict.by, code=verdict.code, reason=verdict.reason
+        id=name,
+        turn=action.turn,
+        decision=verdict.decision,
+        by=verdict.by,
+        code=verdict.code,
+        reason=verdict.reason,
+        rules=list(verdict.rules),
     )

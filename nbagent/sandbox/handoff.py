@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 from nbagent.errors import NbagentError, SandboxError
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.channels.endpoint import PORTS, UnixEndpoint
+from nbagent.sandbox.layout import INSIDE
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 if TYPE_CHECKING:
     from nbagent.sandbox.contract import CommandHook, InstallHook
 
-INSIDE = "/run/nbagent"
 TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
 CHUNK = 64 * 1024

@@ -8,9 +8,9 @@ from typing import Any
 
 from nbagent.policy import Network, Trust
 from nbagent.sandbox.environment import environment
-from nbagent.sandbox.handoff import INSIDE
 from nbagent.sandbox.limits import seccomp
 
+INSIDE = "/run/nbagent"
 OUTPUT = "/tmp/output"  # noqa: S108
 WORKSPACE = "/workspace"
 HOME = "/home/sandbox"

@@ -105,6 +105,31 @@ def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[Sandb
     return Candidate(engine, report, tuple(lacking.values()) if engine.isolates else (), trusting)
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What each engine would do for a sandbox here.
+
+    Attributes:
+        candidates: All engines by name, in the order of their names.
+        chosen: The one that would start it, by name; None if none would.
+    """
+
+    candidates: dict[str, Candidate]
+    chosen: str | None
+
+
+def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
+    """Ask each engine what it would do for a sandbox here.
+
+    Args:
+        spec: The sandbox.
+        name: The engine that a person wants; the best by default.
+    """
+    found = {each: candidate(engine, image=spec.image, specs=[spec]) for each, engine in sorted(engines().items())}
+    order = [name] if name else [each.name for each in by_themselves()]
+    return Survey(found, next((each for each in order if each in found and found[each].starts), None))
+
+
 async def choose(name: str | None, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Engine:
     """The engine of that name, or the best that would start such sandboxes here: never `local`.
 

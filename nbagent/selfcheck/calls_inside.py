@@ -1,4 +1,4 @@
-"""Attacks by system calls through which sandboxes have been left; where they are allowed their arguments do nothing."""
+"""Attacks by system calls by which code has escaped from sandboxes; their arguments have no effect if they succeed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ CALLS: dict[str, tuple[int, ...]] = {
     "process_mrelease": (-1, 0),
     "memfd_secret": (0xFFFF,),
 }
-"""By name, with arguments that do nothing even to root on a machine where nothing stops them."""
+"""System calls by name, with arguments that have no effect, even for root without a sandbox."""
 
 
 @_attack(
@@ -105,7 +105,7 @@ def make_namespaces(host: Any) -> object:
     kinds = {"user": 0x10000000, "mount": 0x20000, "network": 0x40000000, "pid": 0x20000000, "ipc": 0x08000000}
     found = []
     for name, flag in (kinds | {"uts": 0x04000000, "cgroup": 0x02000000}).items():
-        # A child that ends before any Python runs in it, and shares nothing.
+        # The child shares nothing, and ends before any Python runs in it.
         child = libc.clone(end, top, flag | 17, 0)
         if child > 0:
             os.waitpid(child, 0)
@@ -210,7 +210,7 @@ def attach_filters(host: Any) -> object:
     import socket
     import threading
 
-    # One instruction: let it be.
+    # The filter has one instruction: allow.
     instruction = ctypes.create_string_buffer(bytes.fromhex("06000000") + (0x7FFF0000).to_bytes(4, "little"))
     program = ctypes.create_string_buffer(
         (1).to_bytes(8, "little") + ctypes.addressof(instruction).to_bytes(8, "little")
@@ -225,7 +225,7 @@ def attach_filters(host: Any) -> object:
                 continue
 
     def install() -> None:
-        # It holds for this thread only, and is gone with it.
+        # The filter is this thread's only, and ends with it.
         libc = ctypes.CDLL(None)
         set_no_new_privileges, set_seccomp = 38, 22
         libc.prctl(set_no_new_privileges, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Attacks on the host's files: reading, writing, and what their names give away."""
+"""Attacks on the host's files: reading them, writing them, and learning from their names."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def read_what_comes_later(host: Any) -> object:
     import os
     import time
 
-    # The table came last: once it is seen, the rest would be, too.
+    # The table was added last: once it is visible, the rest would be, too.
     folder, end = host["data_folder"], time.monotonic() + 10
     while not os.path.exists(folder + "/later.csv"):
         if time.monotonic() > end:
@@ -128,7 +128,7 @@ def read_through_descriptors(host: Any) -> object:
             about = dict(line.split(":", 1) for line in open(at.replace("/fd/", "/fdinfo/")) if ":" in line)
         except OSError:
             continue
-        # What the sandbox has opened itself, for reading: libraries do (libffi opens its own file).
+        # Libraries in the sandbox open files for reading themselves (libffi opens its own).
         seen_anyway = about["mnt_id"].strip() in mounts and int(about["flags"], 8) & os.O_ACCMODE == os.O_RDONLY
         if leads == host["canary"] or (host["isolated"] and not leads.startswith(own) and not seen_anyway):
             return leads
@@ -193,7 +193,7 @@ def see_paths_in_command_lines(host: Any) -> object:
 
 @_attack("+", "Learn where the data lies on the host from the list of mounts", expected="no path of the host")
 def see_paths_in_mounts(host: Any) -> object:
-    # By its own name only: the start of a path may be hidden by where a file system is mounted.
+    # Compares file names only: a mount may hide the beginning of a path.
     name = host["folder"].rstrip("/").rsplit("/", 1)[-1]
     if not host["isolated"]:
         return [line.split()[0] for line in open("/proc/self/mountinfo") if line.split()[4] == "/"]
@@ -254,7 +254,7 @@ def write_to_mounts(host: Any) -> object:
     import errno
     import os
 
-    # Files without a name: a true attempt, of which nothing stays wherever it succeeds.
+    # Files without a name, so that nothing is left if the attack succeeds.
     refused = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENXIO, errno.EIO, errno.ENODEV)
     devices = {f"/dev/{each}" for each in "null zero full random urandom tty ptmx pts console".split()}
     found = []

@@ -44,7 +44,7 @@ def be_somebody(host: Any) -> object:
     import os
 
     ids = {*os.getresuid(), *os.getresgid(), *os.getgroups()}
-    # The overflow id is what Linux calls all that are not in the user namespace.
+    # Linux shows ids that are not mapped into the user namespace as the overflow id.
     return sorted(ids - set(host["ids"]) - {65534})
 
 
@@ -134,7 +134,7 @@ def change_settings_of_linux(host: Any) -> object:
             if folder.startswith(("/sys/devices", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/cgroup")):
                 continue
             for name in files:
-                # This one seems to be for everybody; who writes to it needs a privilege all the same.
+                # Its mode lets everybody write, but Linux requires a privilege.
                 if name != "ns_last_pid" and os.access(at := os.path.join(folder, name), os.W_OK):
                     found.append(at)
             if len(found) > 20:
@@ -227,7 +227,7 @@ def take_precedence(host: Any) -> object:
     got = []
 
     def take_back() -> None:
-        # What a thread gave away, which not even one at the best of all is refused to give.
+        # To lower the priority is always permitted; to raise it again must not be.
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
         try:
             os.setpriority(os.PRIO_PROCESS, 0, niceness + 1)
@@ -267,7 +267,7 @@ def signal_a_process_of_the_host(host: Any) -> object:
     import os
     import signal
 
-    # By its number, which inside may belong to another process or to none.
+    # By its number on the host, which inside may be that of another process or of none.
     if host["marker"] not in open(f"/proc/{host['process']}/cmdline").read():
         return None
     os.kill(host["process"], signal.SIGUSR1)
@@ -284,7 +284,7 @@ def trace_a_process_of_the_host(host: Any) -> object:
     libc.ptrace.argtypes = (ctypes.c_long,) * 4
     if libc.ptrace(attach, host["process"], 0, 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    # It can be let go only once it has stopped, and the kernel's own signals must not get in between.
+    # It can be detached only once it has stopped, and signals of the kernel must not interfere.
     os.waitpid(host["process"], 0x40000000)
     libc.ptrace(detach, host["process"], 0, 0)
     return True
@@ -299,7 +299,7 @@ def trace_a_process_of_the_host(host: Any) -> object:
 def touch_process_one(host: Any) -> object:
     import os
 
-    # On an unprotected machine that is the machine's own: opened for reading, and nothing is read.
+    # Without a sandbox this is the machine's own memory: it is opened for reading, but not read.
     if os.getpid() == 1:
         return None
     found = []
@@ -323,7 +323,7 @@ def change_how_process_one_runs(host: Any) -> object:
     import os
     import resource
 
-    # To what it is already. On an unprotected machine it is the machine's own first process.
+    # Set to the value that it has: without a sandbox it is the machine's first process.
     found = []
 
     def attempt(name: str, change: Any) -> None:
@@ -360,7 +360,7 @@ def signal_process_one(host: Any) -> object:
     import os
     import socket
 
-    # The signal 0 is none: it tells whether another one would arrive.
+    # Signal 0 does nothing, but shows whether signals are permitted.
     found = []
     libc = ctypes.CDLL(None, use_errno=True)
     calls = {"x86_64": (200, 234)}.get(os.uname().machine, (130, 131))
@@ -409,7 +409,7 @@ def write_to_proc(host: Any) -> object:
     found = []
     for folder, folders, files in os.walk("/proc"):
         if folder == "/proc":
-            # Settings have an attack of their own; processes are nobody else's.
+            # Settings have an attack of their own; /proc/PID is of the sandbox's own processes.
             folders[:] = [
                 each for each in folders if not each.isdecimal() and each not in ("sys", "self", "thread-self")
             ]

@@ -10,7 +10,7 @@ GROUP = Group("another sandbox")
 
 
 def leave(host: Any) -> object:
-    """What the other sandbox has: files, sockets, shared memory, and a process to find."""
+    """Make files, sockets, shared memory and a process in the other sandbox, as targets."""
     import ctypes
     import os
     import socket
@@ -106,7 +106,7 @@ def reach_the_door_of_the_neighbour(host: Any) -> object:
 
 
 def use_up_pipes(host: Any) -> object:
-    """As many pipes as there may be at their usual size for one user of the machine."""
+    """Open as many pipes of the usual size as one user of the machine may have."""
     import os
 
     kept = globals().setdefault("nbagent_kept_pipes", [])
@@ -137,7 +137,7 @@ def shrink_pipes_of_the_neighbour(host: Any) -> object:
 
 
 def hold_files_in_flight(host: Any) -> object:
-    """As many open files on their way between processes as there may be for one user of the machine."""
+    """Send as many open files over sockets as one user of the machine may have in flight."""
     import os
     import socket
 
@@ -151,7 +151,7 @@ def hold_files_in_flight(host: Any) -> object:
             socket.send_fds(pair[0], [b"x"], [file] * 50)
             sent += 50
     except OSError:
-        # The queue is full: another one.
+        # The socket's queue is full: use another one.
         pass
     os.close(file)
     return sent
@@ -170,7 +170,7 @@ def block_files_of_the_neighbour(host: Any) -> object:
     import socket
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # The limit that most programs have.
+    # The usual limit of a process.
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
     ours, theirs = socket.socketpair()
     try:

@@ -13,7 +13,7 @@ _NO_ROUTE = "no route to it"
 
 
 def _attack(threat: str, title: str, *, expected: str = _NO_ROUTE, **others: Any) -> Callable[[A], A]:
-    """A probe of this group: `trusted` has the host's network, all others must have none."""
+    """Decorate an attack as a probe of this group, for all levels but `trusted`, which has the host's network."""
     return GROUP.attack(threat, title, expected=expected, **{"levels": BELOW_TRUSTED, "control": "network", **others})
 
 
@@ -90,7 +90,7 @@ def connect_to_a_later_socket_in_data(host: Any) -> object:
     import socket
     import time
 
-    # What came after it is seen by then, or nothing that comes later is, which would prove nothing.
+    # Wait until data that is added later is visible; otherwise the attack would prove nothing.
     end = time.monotonic() + 10
     while not os.path.exists(host["data_folder"] + "/later.csv"):
         if time.monotonic() > end:
@@ -189,7 +189,7 @@ def ping(host: Any) -> object:
 def find_a_route(host: Any) -> object:
     import socket
 
-    # To connect UDP sends nothing: it only asks Linux for a route.
+    # Connecting a UDP socket sends nothing, it only needs a route.
     found = []
     places = "1.1.1.1 169.254.169.254 100.100.100.200 10.0.0.1 172.17.0.1 192.168.1.1 2606:4700::1111 fd00:ec2::254"
     for address in places.split():
@@ -209,7 +209,7 @@ def ask_a_resolver(host: Any) -> object:
 
     query = bytes.fromhex("1d0501000001000000000000") + b"\x07nbagent\x07invalid\x00\x00\x01\x00\x01"
     sent = []
-    # The host's own resolvers where it has any; a datagram to the host itself where it has none.
+    # To the host's resolvers, or, if it has none, to the host itself.
     for address in (*host["resolvers"], host["addresses"][0]):
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -236,7 +236,7 @@ def send_a_program(host: Any) -> object:
 def see_interfaces(host: Any) -> object:
     import os
 
-    # Not by a socket, which not every level may make.
+    # Without a socket, since some levels can't make any.
     names = {line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]}
     idle = {"lo", "sit0", "tunl0", "ip6tnl0", "ip_vti0", "ip6_vti0", "gre0", "gretap0", "erspan0", "ip6gre0"}
     return sorted((names | set(os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else ())) - idle)

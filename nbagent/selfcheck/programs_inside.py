@@ -11,7 +11,7 @@ GROUP = Group("programs and processes")
 
 
 def _attack(threat: str, title: str, *, expected: str = "not permitted") -> Callable[[A], A]:
-    """A probe of this group."""
+    """Decorate an attack as a probe of this group."""
     return GROUP.attack(threat, title, expected=expected, levels=NO_PROGRAMS, control="system calls")
 
 
@@ -64,7 +64,7 @@ def fork_in_c(host: Any) -> object:
     libc.clone.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
     stack = ctypes.create_string_buffer(1 << 16)
     top = (ctypes.addressof(stack) + len(stack)) & ~0xFF
-    # It ends before any Python runs in it.
+    # The child ends before any Python runs in it.
     child = libc.clone(ctypes.cast(libc._exit, ctypes.c_void_p), top, 17, 0)
     if child < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -85,7 +85,7 @@ def replace_the_process(host: Any) -> object:
     import ctypes
     import threading
 
-    # An address that isn't one: EFAULT if the call is there, and nothing is replaced.
+    # With an invalid address: if the call is permitted it fails with EFAULT, and the process goes on.
     got = []
 
     def attempt() -> None:

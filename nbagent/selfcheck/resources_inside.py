@@ -1,4 +1,4 @@
-"""Attacks on resources: each goes beyond its limit by a known small amount, and gives back what it took."""
+"""Attacks on resources: each exceeds a limit by a small known amount, and releases what it took."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KILLED = "killed at the limit, and called out of memory"
 def start_processes(host: Any) -> object:
     import os
 
-    # Each child waits for the end of a pipe that only this process holds: none of them outlives it.
+    # Each child waits for the end of a pipe that only this process holds, so none outlives it.
     reader, writer = os.pipe()
     children: list[int] = []
     try:
@@ -253,7 +253,7 @@ def open_files_in_processes(host: Any) -> object:
 def take_memory_by_connections(host: Any) -> object:
     import socket
 
-    # Linux counts more than is sent, and how much more depends on its version: what it counts itself is the measure.
+    # Linux counts more bytes than are sent, by its version; use what it counts.
     def counted() -> int:
         lines = open("/proc/net/sockstat").read().splitlines()
         return next(int(line.split()[-1]) for line in lines if line.startswith("TCP:")) >> 8
@@ -324,7 +324,7 @@ def take_cores(host: Any) -> object:
             thread.join()
         return (time.process_time() - computed) / (time.monotonic() - started)
 
-    # Linux counts in periods of a tenth of a second.
+    # Linux applies the limit in periods of a tenth of a second.
     cores = max(measure(), measure())
     if cores <= host["cpus"] + 0.25:
         raise OSError(f"{cores:.2f} cores, the limit is {host['cpus']}")
@@ -374,7 +374,7 @@ def fill_scratch_folders(host: Any) -> object:
 def make_a_sparse_file(host: Any) -> object:
     import os
 
-    # Every folder that can be written is a file system of the sandbox's own, in memory, with a size.
+    # Every writable folder must be a tmpfs of the sandbox's with a size.
     found = []
     for folder in host["scratch"]:
         name = folder + "/nbagent-probe-sparse"
@@ -430,7 +430,7 @@ def pin_memory(host: Any) -> object:
         address, length = ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size)
         failed = libc.mlock(address, length) and ctypes.get_errno()
         libc.munlock(address, length)
-        # What still points to it would forbid to give it back.
+        # Remaining references would prevent that it is freed.
         del start
     if failed:
         raise OSError(failed, os.strerror(failed))

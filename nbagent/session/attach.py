@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from nbagent.kernel.transfer.ends import Source
     from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
+    from nbagent.state import Artifact
 
 T = TypeVar("T")
 
@@ -228,6 +229,18 @@ class Attached:
             waiting.set_result(message.value)
             return
         waiting.set_exception(failure.as_error())
+
+    def artifacts(self) -> list[Artifact]:
+        """The files that reached the host, and the figures of its cells. See `Session.artifacts`."""
+        from nbagent.state.views import Views
+
+        return Views(self.folder.parent.parent).artifacts(self.id)
+
+    def load_artifact(self, artifact_id: str) -> bytes:
+        """The content of one of `artifacts()`. See `Session.load_artifact`."""
+        from nbagent.state.views import Views
+
+        return Views(self.folder.parent.parent).load(artifact_id)[1]
 
     # -- calls --------------------------------------------------------------------------------------------------
 

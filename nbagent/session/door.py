@@ -22,7 +22,8 @@ from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, ad
 
 if TYPE_CHECKING:
     from nbagent.events import Record
-    from nbagent.session.session import Session
+    from nbagent.safety.consent import Consent
+    from nbagent.session.protocol import AnySession
 
 log = logging.getLogger("nbagent")
 
@@ -42,13 +43,15 @@ class Door:
 
     Args:
         session: Started.
+        consent: Its questions, which somebody attached may answer.
 
     Attributes:
         visitors: Connections that are open.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AnySession, *, consent: Consent) -> None:
         self._session = session
+        self._consent = consent
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -133,7 +136,7 @@ class Door:
 
     def _attend(self, writer: asyncio.StreamWriter, *, answers: bool) -> None:
         """Note whether somebody there answers for the model's wishes; if nobody does any more, all is as it was."""
-        consent, before = self._session.consent, bool(self._attending)
+        consent, before = self._consent, bool(self._attending)
         (self._attending.add if answers else self._attending.discard)(writer)
         if self._attending and not before:
             self._attended, consent.attended = consent.attended, True

@@ -100,7 +100,7 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
 
     options = settings.load(**keywords)
     root = store.state_root(options.state_dir).absolute()
-    options = options.but(state_dir=root)
+    options = msgspec.structs.replace(options, state_dir=str(root), background=False)
     if session is None:
         order = Order(new or store.new_session_id(), options)
         store.check_session_id(order.session)

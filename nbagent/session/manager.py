@@ -214,7 +214,7 @@ class SessionManager:
 
         removed = []
         url = settings.load().state_url
-        async with StateManager(self._root / "shared", url=url, session_id=folders[0].name) as state:
+        async with StateManager(url=url, session_id=folders[0].name, root=self._root) as state:
             for folder in folders:
                 with held(folder) as is_held:
                     if is_held:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
+    from nbagent.state import Artifact
 
 T = TypeVar("T")
 
@@ -83,6 +84,12 @@ class AnySession(Protocol):
 
     def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
         """Call `reader` with each record, as it happens; returns what ends that."""
+
+    def artifacts(self) -> list[Artifact]:
+        """The files that reached the host, and the figures of its cells."""
+
+    def load_artifact(self, artifact_id: str) -> bytes:
+        """The content of one of `artifacts()`."""
 
     # -- what is to be done -------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import importlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from nbagent.session.files import SessionFiles
     from nbagent.session.index import Known
     from nbagent.session.listing import Listing, Uploaded
-    from nbagent.state import StateManager
+    from nbagent.state import Artifact, StateManager
     from nbagent.telemetry import Metrics
 
 Status = Literal["new", "starting", "running", "stopped"]
@@ -95,6 +96,8 @@ class Session:
         from nbagent.telemetry import Telemetry
 
         chosen = self.options = (options or settings.load()).but(**keywords)
+        if chosen.background:
+            raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
         self._engine_name = known_engine(chosen.engine)
         self._agent = AgentOptions.of(chosen)
         self._model = ModelOpener(
@@ -226,7 +229,7 @@ class Session:
         from nbagent.session.door import Door
 
         self.status = "running"
-        self.door = Door(self)
+        self.door = Door(self, consent=self.consent)
         await self.door.open()
 
     @classmethod
@@ -280,7 +283,8 @@ class Session:
         from nbagent.session import startup
 
         self._model.check()
-        engine = await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
+        engine = self._pool.engine_for(self._engine_name, self._spec) if self._pool else None
+        engine = engine or await registry.choose(self._engine_name, image=self._spec.image, specs=[self._spec])
         if not engine.isolates:
             self._spec = replace(self._spec, keep=0)
         journal = self._journal = store.Journal(self._root, self.id, limit=self._spec.trust.limits.session_mb * MIB)
@@ -300,15 +304,17 @@ class Session:
             allowance=self._allowance,
             quota=journal.quota,
         )
-        opening = asyncio.create_task(self._model.open()) if self._model.name else None
+        opening = asyncio.create_task(self._open_model()) if self._model.name else None
         await startup.side_by_side(self._come_to(kernel, journal), opening)
+
+    async def _open_model(self) -> None:
+        """Open the model, and import what the first question needs, which takes seconds."""
+        await self._model.open()
+        await asyncio.to_thread(importlib.import_module, "nbagent.agent.build")
 
     async def _come_to(self, kernel: Kernel, journal: store.Journal) -> None:
         """Start the kernel or take it over, and make what works with it."""
         from nbagent.session import startup
-        from nbagent.session.cells import Cells
-        from nbagent.session.conversation import Conversation
-        from nbagent.session.files import SessionFiles
 
         recording, note = self._recording, ""
         if self._found:
@@ -317,6 +323,11 @@ class Session:
             self.news = await startup.start(
                 kernel, spec=self._spec, journal=journal, recording=recording, pool=self._pool
             )
+        # Only now: these were imported while the kernel started.
+        from nbagent.session.cells import Cells
+        from nbagent.session.conversation import Conversation
+        from nbagent.session.files import SessionFiles
+
         self.consent.begin((record.event for record in journal.since()), keep=bool(self._found) and self._keeps_mode)
         self._go_on_redacting(journal)
         # Results that landed elsewhere are not seen in the session's folder.
@@ -391,7 +402,7 @@ class Session:
         """Where the conversation outlives this process."""
         from nbagent.state import StateManager, Turns
 
-        self._state = StateManager(self._root / "shared", url=self.options.state_url, session_id=self.id)
+        self._state = StateManager(url=self.options.state_url, session_id=self.id, root=self._root)
         await self._state.initialize()
         return Turns(self._state.checkpointer, self.id)
 
@@ -667,6 +678,22 @@ class Session:
             TransferError: There is no such folder.
         """
         return await self._running(self._exchange).files(folder, limit=limit)
+
+    def artifacts(self) -> list[Artifact]:
+        """The files that reached the host, and the figures of its cells: each with its size, hash, type and cell."""
+        from nbagent.state.views import Views
+
+        return Views(self._root).artifacts(self.id)
+
+    def load_artifact(self, artifact_id: str) -> bytes:
+        """The content of one of `artifacts()`.
+
+        Raises:
+            StoreError: There is none of that id, or its file is gone or was changed since.
+        """
+        from nbagent.state.views import Views
+
+        return Views(self._root).load(artifact_id)[1]
 
     async def deliver(self) -> dict[str, str]:
         """Collect what cells left in /tmp/output and /workspace and what still waits; to be called at the end.

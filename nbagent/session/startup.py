@@ -39,6 +39,11 @@ async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] |
         raise
 
 
+def import_the_rest() -> None:
+    """Import what a session needs as soon as its kernel answers, and not before."""
+    from nbagent.session import cells, conversation, files  # noqa: F401
+
+
 async def start(
     kernel: Kernel, *, spec: SandboxSpec, journal: Journal, recording: Recording, pool: KernelPool | None
 ) -> list[Record]:
@@ -54,7 +59,7 @@ async def start(
     journal.follow(recording.on_event)
     saved.write_spec(journal.folder, spec)
     started = time.monotonic()
-    await (pool.start(kernel) if pool else kernel.start())
+    await (pool.start(kernel) if pool else kernel.start(import_the_rest))
     journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
     return [journal.emit(event) for event in facts(kernel.about.left_out)]
 

@@ -3,7 +3,10 @@
     scopes      who shares a state, how long it lives, and its form
     artifacts   large content as files named by their hash
     bus         publishing and subscribing, across sessions and processes
-    manager     the three as one: `StateManager`
+    states      states in LangGraph's store
+    views       what of sessions and of the library of tools is shown among them
+    bell        wakes whoever waits for a file to change
+    manager     all of this as one: `StateManager`
     turns       a conversation's place in a checkpointer
     backends    the URL → LangGraph's checkpointer and store, and the event log
 

@@ -16,13 +16,13 @@ import fcntl
 import hashlib
 import os
 import secrets
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent import fileio
 from nbagent.errors import StoreError
 from nbagent.state.scopes import ROOT, check_name, from_json, to_json
 from nbagent.store import cannot_write
@@ -52,6 +52,7 @@ class Artifact:
         sha256: Of the content, in hexadecimal digits.
         created: Seconds since the epoch.
         expires: Seconds since the epoch; None is never.
+        cell: Of a session's, the cell that left or showed it; 0 if none did.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Artifact:
     sha256: str
     created: float
     expires: float | None
+    cell: int = 0
 
 
 class Artifacts:
@@ -224,16 +226,7 @@ def _write(path: Path, content: bytes) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if _holds(path, content):
             return
-        descriptor, staged = tempfile.mkstemp(prefix=".saving-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(staged).replace(path)
-        except BaseException:
-            Path(staged).unlink(missing_ok=True)
-            raise
+        fileio.write(path, content, mode=fileio.PRIVATE, sync=True)
     except OSError as error:
         mend = "Make room, or name another folder." if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ""
         raise cannot_write(path, error, mend=mend) from error

@@ -12,23 +12,23 @@ import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbagent.errors import StoreError
 from nbagent.state import backends
 from nbagent.state.artifacts import ARTIFACT_TTL, Artifact, Artifacts
 from nbagent.state.bus import Bus, BusEvent, EventType, Subscription, end
-from nbagent.state.scopes import DEFAULT_TTL, ROOT, StateEntry, StateScope, check_name, from_json, namespace, to_json
+from nbagent.state.scopes import DEFAULT_TTL, StateEntry, StateScope, check_name
+from nbagent.state.states import States
+from nbagent.state.views import SessionLog, Views
 from nbagent.store import state_root
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.store.base import BaseStore, Item
+    from langgraph.store.base import BaseStore
 
 SWEEP_SECONDS = 300.0
-_ONLY = "state"
-"""The key of a scope's one state, if it has no other."""
-_PAGE = 500
+Part = TypeVar("Part")
 
 
 class _Default:
@@ -47,6 +47,7 @@ class StateManager:
         url: Where the rest is kept; see `backends`.
         session_id: Whose states the scope SESSION means.
         ttl: Seconds that a state of a scope lives, where `DEFAULT_TTL` doesn't suit; None is until it is deleted.
+        root: nbagent's own state folder, whose sessions and tools are shown too; see `views`.
 
     Nothing is done before `initialize`.
     """
@@ -58,14 +59,19 @@ class StateManager:
         url: str = "",
         session_id: str = "default",
         ttl: Mapping[StateScope, float | None] | None = None,
+        root: Path | None = None,
     ) -> None:
-        self.folder = Path(data_dir).expanduser() if data_dir is not None else state_root() / "shared"
+        root = root or state_root()
+        self.folder = Path(data_dir).expanduser() if data_dir is not None else root / "shared"
+        self.views = Views(root)
         self.session_id = check_name(session_id, "session_id")
         self.ttl = {**DEFAULT_TTL, **(ttl or {})}
         self._url = url
         self._backend: backends.Backend | None = None
         self._bus: Bus | None = None
         self._artifacts: Artifacts | None = None
+        self._states: States | None = None
+        self._sessions: dict[str, tuple[SessionLog, Bus]] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     async def initialize(self) -> None:
@@ -79,6 +85,7 @@ class StateManager:
         self._backend = await backends.open(self._url, folder=self.folder)
         self._bus = Bus(self._backend.log)
         self._artifacts = Artifacts(self._backend.store, self.folder / "artifacts")
+        self._states = States(self._backend.store, session_id=self.session_id, views=self.views)
         self._sweeper = asyncio.create_task(self._sweep_on(), name="sweep of states")
 
     async def close(self) -> None:
@@ -87,9 +94,13 @@ class StateManager:
             await end(self._sweeper)
         if self._bus is not None:
             await self._bus.close()
+        for log, bus in self._sessions.values():
+            await bus.close()
+            log.close()
+        self._sessions.clear()
         if self._backend is not None:
             await self._backend.close()
-        self._sweeper = self._bus = self._artifacts = self._backend = None
+        self._sweeper = self._bus = self._artifacts = self._states = self._backend = None
 
     async def __aenter__(self) -> StateManager:
         await self.initialize()
@@ -101,31 +112,27 @@ class StateManager:
     @property
     def checkpointer(self) -> BaseCheckpointSaver[Any]:
         """LangGraph's checkpointer, for conversations that go on after a restart."""
-        return self._opened().checkpointer
+        return self._opened(self._backend).checkpointer
 
     @property
     def store(self) -> BaseStore:
         """LangGraph's store; the namespaces below `nbagent` are this manager's."""
-        return self._opened().store
+        return self._opened(self._backend).store
 
     @property
     def artifacts(self) -> Artifacts:
-        """The artifacts by themselves."""
-        self._opened()
-        assert self._artifacts is not None  # noqa: S101 - for the type checker
-        return self._artifacts
+        """The artifacts that were saved, by themselves."""
+        return self._opened(self._artifacts)
 
     @property
     def bus(self) -> Bus:
-        """The events by themselves."""
-        self._opened()
-        assert self._bus is not None  # noqa: S101 - for the type checker
-        return self._bus
+        """The events that were published, by themselves."""
+        return self._opened(self._bus)
 
-    def _opened(self) -> backends.Backend:
-        if self._backend is None:
+    def _opened(self, part: Part | None) -> Part:
+        if part is None:
             raise StoreError("The state manager is not open.", mend="Await its initialize() first.")
-        return self._backend
+        return part
 
     async def set_state(
         self,
@@ -150,18 +157,8 @@ class StateManager:
         Raises:
             StoreError: The data is not JSON or too large, or it can't be written.
         """
-        where = self._where(scope, agent_id, task_id)
-        check_name(agent_id, "agent_id")
-        now = time.time()
         lives = self.ttl[scope] if isinstance(ttl, _Default) else ttl
-        value = {
-            "data": to_json(data, what="The state"),
-            "agent": agent_id,
-            "task": task_id,
-            "updated": now,
-            "expires": None if lives is None else now + lives,
-        }
-        await self.store.aput(where, check_name(key or _ONLY, "key"), value)
+        await self._opened(self._states).set(scope, key, agent_id=agent_id, task_id=task_id, data=data, ttl=lives)
         payload = {"scope": scope.value, "key": key, "session_id": self.session_id}
         await self._tell(EventType.STATE_CHANGED, agent_id, task_id, payload)
 
@@ -173,9 +170,7 @@ class StateManager:
         Raises:
             StoreError: It can't be read, or the scope needs a name that is empty.
         """
-        item = await self.store.aget(self._where(scope, agent_id, task_id), key or _ONLY)
-        entry = _entry(scope, item) if item else None
-        return entry.data if entry and _lives(entry) else None
+        return await self._opened(self._states).get(scope, key, agent_id=agent_id, task_id=task_id)
 
     async def delete_state(
         self, agent_id: str = "", task_id: str = "", scope: StateScope = StateScope.TASK, *, key: str = ""
@@ -185,8 +180,7 @@ class StateManager:
         Raises:
             StoreError: It can't be written, or the scope needs a name that is empty.
         """
-        there = await self.get_state(agent_id, task_id, scope, key=key) is not None
-        await self.store.adelete(self._where(scope, agent_id, task_id), key or _ONLY)
+        there = await self._opened(self._states).delete(scope, key, agent_id=agent_id, task_id=task_id)
         if there and agent_id:
             payload = {"scope": scope.value, "key": key, "session_id": self.session_id, "deleted": True}
             await self._tell(EventType.STATE_CHANGED, agent_id, task_id, payload)
@@ -200,19 +194,7 @@ class StateManager:
         Raises:
             StoreError: They can't be read.
         """
-        below = self._where(scope, "", "") if scope is StateScope.SESSION else (ROOT, "state", scope.value)
-        found: list[StateEntry] = []
-        offset = 0
-        while page := await self.store.asearch(below, limit=_PAGE, offset=offset):
-            # Postgres compares the beginnings of texts, and `tasks` begins with `task`.
-            found += [_entry(scope, item) for item in page if item.namespace[: len(below)] == below]
-            offset += len(page)
-        entries = [
-            entry
-            for entry in found
-            if _lives(entry) and agent_id in {None, entry.agent_id} and task_id in {None, entry.task_id}
-        ]
-        return sorted(entries, key=lambda entry: entry.updated)
+        return await self._opened(self._states).find_all(scope, agent_id=agent_id, task_id=task_id)
 
     async def save_artifact(
         self,
@@ -245,15 +227,30 @@ class StateManager:
         return artifact.id
 
     async def load_artifact(self, artifact_id: str) -> tuple[Artifact, bytes]:
-        """An artifact and its content, whose hash is checked.
+        """An artifact and its content, whose hash is checked; also one of a session's.
 
         Raises:
             StoreError: There is none of that id, or its content is gone or was changed.
         """
+        if ":" in artifact_id:
+            return await asyncio.to_thread(self.views.load, artifact_id)
         return await self.artifacts.load(artifact_id)
 
-    async def list_artifacts(self, *, agent_id: str | None = None, task_id: str | None = None) -> list[Artifact]:
-        """The artifacts, the oldest first; of one agent or one task, if named."""
+    async def list_artifacts(
+        self, *, agent_id: str | None = None, task_id: str | None = None, session_id: str | None = None
+    ) -> list[Artifact]:
+        """The artifacts that were saved, the oldest first; of one agent or one task, if named.
+
+        Args:
+            agent_id: Who saved them.
+            task_id: At which task.
+            session_id: A session, whose files and figures are listed instead.
+
+        Raises:
+            StoreError: They can't be read, or there is no such session.
+        """
+        if session_id is not None:
+            return await asyncio.to_thread(self.views.artifacts, session_id)
         return await self.artifacts.find_all(agent_id=agent_id, task_id=task_id)
 
     async def delete_artifact(self, artifact_id: str) -> bool:
@@ -284,19 +281,31 @@ class StateManager:
         )
         return await self.bus.publish(event)
 
-    async def subscribe_events(self, agent_id: str, *, since: int | None = None) -> Subscription:
+    async def subscribe_events(
+        self, agent_id: str, *, since: int | None = None, session_id: str | None = None
+    ) -> Subscription:
         """The queue of what an agent is told from now on, or after the event of number `since`; 0 is all that is kept.
 
+        Args:
+            agent_id: Who subscribes.
+            since: The number of the last event that it knows.
+            session_id: A session, what happens in which is told instead: questions and their answers
+                (`TASK_STARTED`, `TASK_COMPLETED`, `TASK_FAILED`), what it waits for (`MESSAGE`), files and figures
+                (`ARTIFACT_SAVED`), and what a person allowed for good (`STATE_CHANGED`).
+
         Raises:
-            StoreError: The events can't be read.
+            StoreError: The events can't be read, or there is no such session.
         """
-        return await self.bus.subscribe(agent_id, since=since)
+        bus = self.bus
+        if session_id is not None:
+            if session_id not in self._sessions:
+                log = SessionLog(self.views.folder(session_id), session_id)
+                self._sessions[session_id] = log, Bus(log)
+            bus = self._sessions[session_id][1]
+        return await bus.subscribe(agent_id, since=since)
 
     async def _tell(self, type: EventType, agent_id: str, task_id: str, payload: dict[str, Any]) -> None:
         await self.publish_event(type, source_agent=agent_id, task_id=task_id or None, payload=payload)
-
-    def _where(self, scope: StateScope, agent_id: str, task_id: str) -> tuple[str, ...]:
-        return namespace(scope, agent_id=agent_id, task_id=task_id, session_id=self.session_id)
 
     async def sweep(self) -> int:
         """Remove what has expired, files that nothing refers to, and old events; returns how many states and artifacts.
@@ -306,17 +315,9 @@ class StateManager:
         Raises:
             StoreError: It can't be written.
         """
-        now, removed, others = time.time(), 0, 0
-        expired = {"expires": {"$lt": now}}
-        while page := await self.store.asearch((ROOT,), filter=expired, limit=_PAGE, offset=others):
-            for item in page:
-                if item.namespace[0] == ROOT:
-                    await self.store.adelete(item.namespace, item.key)
-                    removed += 1
-                else:  # as in `list_states`: somebody else's, whose name begins like ours
-                    others += 1
+        removed = await self._opened(self._states).sweep()
         await self.artifacts.sweep()
-        await self.bus.trim(now=now)
+        await self.bus.trim(now=time.time())
         return removed
 
     async def _sweep_on(self) -> None:
@@ -325,20 +326,3 @@ class StateManager:
             with contextlib.suppress(StoreError):
                 await self.sweep()
             await asyncio.sleep(SWEEP_SECONDS)
-
-
-def _entry(scope: StateScope, item: Item) -> StateEntry:
-    value = item.value
-    return StateEntry(
-        scope=scope,
-        agent_id=str(value.get("agent", "")),
-        task_id=str(value.get("task", "")),
-        key="" if item.key == _ONLY else item.key,
-        data=from_json(value.get("data"), what="A state"),
-        updated=float(value.get("updated", 0.0)),
-        expires=value.get("expires"),
-    )
-
-
-def _lives(entry: StateEntry) -> bool:
-    return entry.expires is None or entry.expires > time.time()

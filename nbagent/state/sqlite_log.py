@@ -7,20 +7,17 @@ memory.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
 from pathlib import Path
 
 import aiosqlite
-import inotify_simple
 
+from nbagent.state.bell import Bell
 from nbagent.state.bus import BusEvent, event_of
 from nbagent.state.guard import Translate, told
 from nbagent.state.scopes import from_json
-
-POLL_SECONDS = 0.05
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS events (
@@ -46,11 +43,9 @@ class SqliteLog:
 
     def __init__(self, connection: aiosqlite.Connection, *, bell: Path, translate: Translate) -> None:
         self._connection = connection
-        self._bell = bell
+        self._path = bell
+        self._bell = Bell(bell, look=self._version)
         self._translate = translate
-        self._watch: inotify_simple.INotify | None = None
-        self._rung = asyncio.Event()
-        self._version = -1
 
     async def setup(self) -> None:
         """Make the table."""
@@ -67,8 +62,8 @@ class SqliteLog:
             number = cursor.lastrowid
             await cursor.close()
         with contextlib.suppress(FileNotFoundError):  # somebody cleared the folder; the event is written all the same
-            os.utime(self._bell)
-        self._rung.set()
+            os.utime(self._path)
+        self._bell.ring()
         return int(number or 0)
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
@@ -87,43 +82,12 @@ class SqliteLog:
 
     async def grown(self, seconds: float) -> None:
         """See `EventLog`."""
-        if self._watch is None:
-            if not self._listen():
-                await self._poll(seconds)
-            return  # what was told before it listened
-        try:
-            async with asyncio.timeout(seconds):
-                await self._rung.wait()
-        except TimeoutError:
-            pass
-        self._rung.clear()
+        await self._bell.wait(seconds)
 
-    def _listen(self) -> bool:
-        try:
-            self._watch = inotify_simple.INotify(nonblocking=True)
-            self._watch.add_watch(self._bell, inotify_simple.flags.ATTRIB)
-        except OSError:  # each user has a bounded number of them
-            self.close()
-            return False
-        asyncio.get_running_loop().add_reader(self._watch.fileno(), self._hear)
-        return True
-
-    def _hear(self) -> None:
-        assert self._watch is not None  # noqa: S101 - for the type checker
-        list(self._watch.read(timeout=0))
-        self._rung.set()
-
-    async def _poll(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            with told(self._translate):
-                rows = list(await self._connection.execute_fetchall("PRAGMA data_version"))
-            # It counts the commits of other connections; those of this one have rung already.
-            if rows[0][0] != self._version or self._rung.is_set():
-                self._version = rows[0][0]
-                self._rung.clear()
-                return
-            await asyncio.sleep(POLL_SECONDS)
+    async def _version(self) -> object:
+        """A number in shared memory that counts the commits of other connections."""
+        with told(self._translate):
+            return next(iter(await self._connection.execute_fetchall("PRAGMA data_version")))[0]
 
     async def trim(self, *, keep: int, before: float) -> None:
         """See `EventLog`."""
@@ -135,8 +99,4 @@ class SqliteLog:
 
     def close(self) -> None:
         """Stop listening."""
-        if self._watch is not None:
-            if not self._watch.closed:
-                asyncio.get_running_loop().remove_reader(self._watch.fileno())
-                self._watch.close()
-            self._watch = None
+        self._bell.close()

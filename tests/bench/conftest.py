@@ -1,19 +1,67 @@
-"""What the benchmarks share: the floor they are measured against, taken in the same run, turn by turn."""
+"""What the benchmarks share: the floor they are measured against, taken in the same run, turn by turn.
+
+What a run found is printed at its end, and written as a page where `--page` says, which `make bench` does.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_client import AsyncKernelManager
 
-LINES: list[str] = []
-"""What the run found, printed at its end."""
+QUANTILES = {"p50": 0.5, "p95": 0.95}
+PACKAGES = ("nbagent", "ipykernel", "jupyter_client", "pyzmq", "langchain", "langgraph")
+"""Whose versions stand in the page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One figure that was found.
+
+    Attributes:
+        what: What was measured.
+        figures: What came out, by quantile; by an empty name if there is only one.
+        unit: Of these.
+        floor: What it is a ratio to; empty for an absolute figure.
+        limit: What it is held against; None if against nothing.
+        runs: How often both were measured.
+    """
+
+    what: str
+    figures: dict[str, float]
+    unit: str = "×"
+    floor: str = ""
+    limit: float | None = None
+    runs: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is within its limit."""
+        return self.limit is None or max(self.figures.values()) <= self.limit
+
+    def __str__(self) -> str:
+        figures = "  ".join(f"{name} {figure:.3f}".strip() for name, figure in self.figures.items())
+        limit = "" if self.limit is None else f"limit {self.limit:g}  {'ok' if self.ok else 'TOO MUCH'}"
+        what = f"{self.what}, to {self.floor}" if self.floor else self.what
+        return f"{what:<90} {figures} {self.unit}  {limit}"
+
+
+ROWS: list[Row] = []
+"""What the run found."""
+NOTES: list[str] = []
+"""What it found that is held against nothing."""
+BEGUN: list[float] = []
+"""How many processes wanted to run when it began."""
 
 
 @dataclass
@@ -35,27 +83,107 @@ def at(values: list[float], quantile: float) -> float:
 
 @pytest.fixture
 def say() -> Callable[..., None]:
-    """Keep one line for the table at the end, and hold the figure against its limit."""
+    """Keep one figure for the table at the end, and hold it against its limit."""
 
     def tell(what: str, figure: float, *, limit: float, unit: str = "×") -> None:
-        verdict = "ok" if figure <= limit else "TOO MUCH"
-        LINES.append(f"{what:<68} {figure:8.3f} {unit:<3} limit {limit:g} {unit:<3} {verdict}")
-        assert figure <= limit, LINES[-1]
+        _keep(Row(what=what, figures={"": figure}, limit=limit, unit=unit))
 
     return tell
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the table."""
-    terminalreporter.section("figures")
-    for line in LINES:
-        terminalreporter.write_line(line)
+@pytest.fixture
+def compare() -> Callable[..., None]:
+    """Keep the ratios of a pair, median and p95, and hold both against a limit."""
+
+    def tell(what: str, pair: Pair, *, floor: str, limit: float) -> None:
+        figures = {name: pair.ratio(quantile) for name, quantile in QUANTILES.items()}
+        _keep(Row(what=what, figures=figures, floor=floor, limit=limit, runs=len(pair.ours)))
+
+    return tell
+
+
+def _keep(row: Row) -> None:
+    ROWS.append(row)
+    assert row.ok, str(row)
 
 
 @pytest.fixture
 def note() -> Callable[[str], None]:
     """Keep one line for the table that is held against nothing."""
-    return LINES.append
+    return NOTES.append
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where the page goes."""
+    parser.addoption("--page", default="", help="Write the figures to this file.")
+
+
+def pytest_sessionstart() -> None:
+    """Remember how busy the machine was."""
+    BEGUN.append(os.getloadavg()[0])
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the figures, and write the page."""
+    terminalreporter.section("figures")
+    for line in [*map(str, ROWS), *NOTES]:
+        terminalreporter.write_line(line)
+    if (path := config.getoption("--page")) and ROWS:
+        Path(path).write_text(page())
+
+
+def page() -> str:
+    """The page of what this run found."""
+    compared = [
+        f"| {row.what} | {row.floor} | {row.figures['p50']:.2f} | {row.figures['p95']:.2f} "
+        f"| {row.limit:g} | {row.runs} |"
+        for row in ROWS
+        if row.floor
+    ]
+    single = [f"| {row.what} | {row.figures['']:.3g} {row.unit} | {row.limit:g} |" for row in ROWS if not row.floor]
+    over = [row.what for row in ROWS if not row.ok]
+    return "\n".join(
+        [
+            "# What things cost",
+            "",
+            "`make bench` wrote this page from the figures of one run; nobody edits it. Each figure is a ratio to a",
+            "named floor that was measured in the same run, turn by turn, so that whatever else the machine did hit",
+            "both. Only ratios mean something elsewhere. p50 is the ratio of the medians, p95 that of the 95th",
+            "percentiles.",
+            "",
+            _machine(),
+            "",
+            "| what | floor | p50 | p95 | limit | runs |",
+            "|---|---|---|---|---|---|",
+            *compared,
+            "",
+            f"Over its limit in this run: {', '.join(over)}." if over else "All were within their limits.",
+            *(["", "| what | figure | limit |", "|---|---|---|", *single] if single else []),
+            *(["", *(f"- {line}" for line in NOTES)] if NOTES else []),
+            "",
+        ]
+    )
+
+
+def _machine() -> str:
+    """Where and when the run was, and how busy the machine was with other things."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cpu = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
+    )
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    busy = f"processes that wanted to run: {BEGUN[0]:.1f} at its begin, {os.getloadavg()[0]:.1f} at its end"
+    return (
+        f"Machine: {os.cpu_count()} cores ({cpu}), {memory:.0f} GB, Linux {platform.release()}; {busy}.\n"
+        f"Python {platform.python_version()}, {versions}. {time.strftime('%Y-%m-%d', time.gmtime())}."
+    )
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
 
 
 @pytest.fixture(scope="module")

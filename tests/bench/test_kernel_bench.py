@@ -8,15 +8,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from bench.conftest import Bare, Pair, at, timed
 
+from nbagent import Session
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.registry import choose
 
 ENGINES = ("bubblewrap", "docker")
+BARE = "a bare ipykernel"
+PRINTS = "for i in range(10_000): print(i, flush=True)"
+FIGURE = """
+import matplotlib.pyplot as plt
+fig, ax = plt.subplots()
+ax.plot(range(100))
+plt.show()
+"""
 COLD = {"bubblewrap": 1.0, "docker": 1.25}
 Say = Callable[..., None]
 
@@ -30,7 +40,7 @@ async def warm(engine: str) -> Kernel:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_round_trip(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say) -> None:
+def test_round_trip(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, compare: Say) -> None:
     """A trivial cell costs at most 1.10 times what it costs in a bare ipykernel, in the median and at p95."""
     pair = Pair()
     bare, kernel = Bare(), loop.run_until_complete(warm(engine))
@@ -45,8 +55,39 @@ def test_round_trip(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop
     finally:
         loop.run_until_complete(bare.stop())
         loop.run_until_complete(kernel.stop())
-    say(f"trivial cell, {engine}, p50, to a bare ipykernel", pair.ratio(), limit=1.10)
-    say(f"trivial cell, {engine}, p95, to a bare ipykernel", pair.ratio(0.95), limit=1.10)
+    compare(f"trivial cell of a kernel, {engine}", pair, floor=BARE, limit=1.10)
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "rounds", "limit"), [("10,000 flushed prints", PRINTS, 7, 0.9), ("a figure", FIGURE, 40, 1.0)]
+)
+def test_a_cell_with_output(
+    what: str,
+    code: str,
+    rounds: int,
+    limit: float,
+    benchmark: Any,
+    loop: asyncio.AbstractEventLoop,
+    compare: Say,
+    tmp_path: Path,
+) -> None:
+    """What is printed a line at a time, and a figure, cost a session no more than they cost in a bare ipykernel."""
+    pair = Pair()
+    bare, session = Bare(), Session(engine="bubblewrap", state_dir=str(tmp_path))
+    loop.run_until_complete(session.start())
+    loop.run_until_complete(bare.start())
+    try:
+        benchmark.pedantic(
+            lambda: pair.ours.append(loop.run_until_complete(timed(session.run(code)))),
+            setup=lambda: pair.floor.append(loop.run_until_complete(timed(bare.run(code)))),
+            rounds=rounds,
+            warmup_rounds=1,
+        )
+    finally:
+        loop.run_until_complete(bare.stop())
+        loop.run_until_complete(session.stop())
+    del pair.ours[0], pair.floor[0]  # the first figure makes the list of fonts
+    compare(f"{what}, Session.run, bubblewrap", pair, floor=BARE, limit=limit)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -72,7 +72,7 @@ def test_a_broken_log_is_one(written: Written, tmp_path: Path) -> None:
     [
         (["nothing"], "There is no audit log of 'nothing'."),
         (["s", "--key-file", "nothing"], "The audit key nothing can't be read"),
-        ([], "Missing argument"),
+        ([], "needs SESSION"),
     ],
 )
 def test_wrong_use_is_two(written: Written, tmp_path: Path, words: list[str], message: str) -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nbagent.kernel.outputs.streams import CellStreams, HeadTail, LineFold, Stream, clean_text, cut
+from nbagent.kernel.outputs.streams import CellStreams, HeadTail, LineFold, Stream, clean_text
 from nbagent.sandbox.inside.bounds_inside import left_out
+from nbagent.text import ends
 
 tokens = ["a", "b", "cdefg", "\u00e9\u6f22\U0001f600", "\r", "\r", "\b", "\b\b\b", "\n", "\r\n", "\x1b[32m", " "]
 terminal_text = st.lists(st.sampled_from(tokens), max_size=25).map("".join)
@@ -143,7 +144,7 @@ def test_head_tail_and_spill_are_the_whole(chunks: list[str], head: int, tail: i
     early = kept.text()
     kept.close()
     text, missing = "".join(chunks), "".join(spilled)
-    assert kept.text() == early == cut(text, head=head, tail=tail)
+    assert kept.text() == early == ends(text, head=head, tail=tail, mark=left_out)
     assert kept.left_out == len(missing) == max(0, len(text) - head - tail)
     if missing:
         before, after = kept.text().split(left_out(len(missing)))
@@ -152,7 +153,7 @@ def test_head_tail_and_spill_are_the_whole(chunks: list[str], head: int, tail: i
 
 def test_marker_names_the_exact_count() -> None:
     """The line between head and tail says how many characters are missing."""
-    assert cut("a" * 10 + "b" * 95_123_456 + "c" * 10, head=10, tail=10) == (
+    assert ends("a" * 10 + "b" * 95_123_456 + "c" * 10, head=10, tail=10, mark=left_out) == (
         "a" * 10 + "\n[… 95,123,456 characters left out …]\n" + "c" * 10
     )
 
@@ -194,7 +195,7 @@ def test_stream_knows_what_is_missing_before_it_is_closed(texts: list[str]) -> N
     count = stream.left_out
     stream.close()
     assert stream.left_out == count
-    assert stream.output()["text"] == cut(fold(*texts), head=4, tail=3)
+    assert stream.output()["text"] == ends(fold(*texts), head=4, tail=3, mark=left_out)
 
 
 def test_text_of_100_mb_leaves_memory_flat() -> None:

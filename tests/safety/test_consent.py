@@ -188,11 +188,16 @@ async def test_an_edit() -> None:
     ],
 )  # fmt: skip
 async def test_always(first: Action, same: Action, other: Action) -> None:
-    """The same kind of thing isn't asked about again in this session; another is."""
+    """The same kind of thing isn't asked about again in this session, resumed or not; another is."""
     asked = Asked()
     await asked.ask(first, always=True)
     assert (await asked.consent.ask(same)).by == "policy:allow-list"
     assert not asked.consent.policy(other)
+    for keep in (True, False):
+        resumed = Asked()
+        resumed.consent.begin(asked.told, keep=keep)
+        assert bool(resumed.consent.policy(same)) is keep
+        assert not resumed.consent.policy(other)
 
 
 @pytest.mark.parametrize("unattended", ["reject", "approve"])

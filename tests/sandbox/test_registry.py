@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -84,6 +85,22 @@ async def test_a_named_engine_is_not_replaced() -> None:
     with pytest.raises(EngineUnavailable, match="docker doesn't work here: no Docker daemon") as caught:
         await choose("docker")
     assert "--engine bubblewrap" in caught.value.mend
+
+
+def test_a_daemon_that_this_user_may_not_speak_to(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Most often a socket is there, and only members of a group may use it: then starting the daemon is no mend."""
+    path, own = home / "theirs.sock", os.geteuid()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        path.chmod(0)
+        os.seteuid(own or 65534)
+        try:
+            with pytest.raises(EngineUnavailable, match="this user may not speak to") as caught:
+                daemon.connect()
+        finally:
+            os.seteuid(own)
+    assert "usermod" in caught.value.mend
 
 
 @pytest.mark.usefixtures("dead_daemon")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import stat
 import sys
@@ -16,6 +17,9 @@ from nbagent import Session, attach
 from nbagent.errors import StoreError, UsageError
 from nbagent.events import ApprovalAsked, CellFinished, OutputAdded, Record
 from nbagent.session.attach import Attached
+from nbagent.session.door import AT_ONCE
+from nbagent.session.wire import address
+from nbagent.store import Journal
 
 OWNER = """
 import asyncio, sys
@@ -105,6 +109,25 @@ async def test_files_go_both_ways(attached: Attached, tmp_path: Path) -> None:
     assert (await attached.export(tmp_path / "a.ipynb")).is_file()
 
 
+FIGURE = """
+from IPython.display import SVG, display
+display(SVG("<svg xmlns='http://www.w3.org/2000/svg'/>"))
+open("/tmp/output/kept.csv", "w").write("a,b\\n")
+"""
+
+
+async def test_files_and_figures_are_artifacts(owned: Session, attached: Attached) -> None:
+    """Each face lists them alike, by the log alone, and loads them."""
+    cell = await owned.run(FIGURE)
+    found = [each for each in attached.artifacts() if each.cell == cell.cell]
+    assert found == [each for each in owned.artifacts() if each.cell == cell.cell]
+    assert [(each.name, each.content_type, each.size) for each in found] == [
+        (f"cell-{cell.cell}-figure-1.svg", "image/svg+xml", 41),
+        ("kept.csv", "text/csv", 4),
+    ]
+    assert [attached.load_artifact(each.id)[:4] for each in found] == [b"<svg", b"a,b\n"]
+
+
 async def test_who_interrupts_stops_what_the_other_one_started(owned: Session, attached: Attached) -> None:
     """Stop works from any face."""
     running = asyncio.create_task(owned.run("import time; print('on', flush=True); time.sleep(60)"))
@@ -123,6 +146,51 @@ async def test_a_slow_reader_costs_the_owner_nothing(owned: Session) -> None:
             assert (await owned.run("for i in range(300): print(i, flush=True)")).status == "ok"
         assert owned.door is not None
         assert all(each.transport.get_write_buffer_size() < 100_000 for each in owned.door._writers)
+
+
+async def test_of_ten_readers_each_gets_all_once(owned: Session) -> None:
+    """However late one comes or how long it sleeps; whoever comes with a number goes on behind it without a gap."""
+    async with contextlib.AsyncExitStack() as stack:
+        readers = [
+            await stack.enter_async_context(attach(owned.id, state_dir=owned.options.state_dir)) for _ in range(10)
+        ]
+        seen: list[list[Record]] = [[] for _ in readers]
+        for number, (reader, found) in enumerate(zip(readers, seen, strict=True)):
+            reader.follow(found.append, since=number)
+            await owned.run(f"print({number})")
+        assert readers[0]._hearing is not None
+        readers[0]._hearing.cancel()  # it sleeps from here on
+        await owned.run("for i in range(300): print(i, flush=True)")
+        for number, (reader, found) in list(enumerate(zip(readers, seen, strict=True)))[1:]:
+            while reader.last < owned.last:
+                await asyncio.sleep(0.01)
+            assert [each.seq for each in found] == list(range(number + 1, owned.last + 1))
+        own: list[Record] = []
+        owned.follow(own.append, since=3)()
+        assert [each.seq for each in own] == list(range(4, owned.last + 1))
+
+
+async def test_a_folder_that_is_a_link_has_no_door(owned: Session, tmp_path: Path) -> None:
+    """Neither to attach to nor to own: it may be somebody else's."""
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "linked").symlink_to(owned.folder)
+    with pytest.raises(UsageError, match="no session"):
+        attach("linked", state_dir=tmp_path)
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"), address(tmp_path / "sessions" / "linked"):
+        pass
+    with pytest.raises(StoreError, match="it is a link"):
+        Journal(tmp_path, "linked")
+
+
+async def test_many_calls_never_keep_an_interrupt_waiting(attached: Attached) -> None:
+    """What waits for its turn is bounded: too many are refused, and a stop is heard."""
+    cells = [asyncio.create_task(attached.run("import time; time.sleep(60)")) for _ in range(AT_ONCE + 1)]
+    with pytest.raises(UsageError, match="wait already"):
+        await cells[-1]
+    while not all(each.done() for each in cells):
+        attached.interrupt()
+        await asyncio.sleep(0.05)
+    assert {each.result().status for each in cells[:-1]} == {"interrupted"}
 
 
 async def output_of(code: str, *, cwd: Path) -> str:

@@ -21,6 +21,7 @@ from state.jobs import Job, converse
 from state.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
 from test_store import no_room
 
+from nbagent import fileio
 from nbagent.errors import StoreError
 from nbagent.state import StateManager, backends
 from nbagent.state.backends import Backend
@@ -287,7 +288,7 @@ async def test_a_full_disk_is_told_and_survived(tmp_path: Path) -> None:
             assert await state.get_state("a", "t") == {"x": 1}
             await state.set_state(agent_id="a", task_id="t", data={"x": 2})
             assert await state.get_state("a", "t") == {"x": 2}
-        assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.name.startswith(".saving")]
+        assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.name.startswith(fileio.PREFIX)]
     finally:
         signal.signal(signal.SIGXFSZ, previous)
 

@@ -12,7 +12,7 @@ from state.jobs import Job, answer, talk
 from state.servers import Redis, private_folder
 
 from nbagent.errors import StoreError
-from nbagent.state import BusEvent, EventType, StateManager, Subscription, bus, sqlite_log
+from nbagent.state import BusEvent, EventType, StateManager, Subscription, bell, bus
 
 
 async def take(subscription: Subscription, count: int) -> list[BusEvent]:
@@ -171,7 +171,7 @@ async def test_without_inotify_the_log_is_looked_at(tmp_path: Path, monkeypatch:
     def none_left(*_: object, **__: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(sqlite_log.inotify_simple, "INotify", none_left)
+    monkeypatch.setattr(bell.inotify_simple, "INotify", none_left)
     async with StateManager(tmp_path) as one, StateManager(tmp_path) as two:
         queue = await one.subscribe_events("me")
         await say(two, 1)

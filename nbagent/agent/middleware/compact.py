@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from nbagent.agent.asides import aside, is_aside, is_question
 from nbagent.agent.view import cut
+from nbagent.text import one_line
 
 WHOLE: Final = 8
 """Turns that stay as they were."""
@@ -85,8 +86,7 @@ def _list_of(lines: Sequence[str]) -> HumanMessage:
 
 
 def _line(turn: Sequence[AnyMessage]) -> str:
-    text = " ".join(str(turn[0].text).split())
-    return f"- {text}" if len(text) <= LINE else f"- {text[: LINE - 1]}…"
+    return f"- {one_line(str(turn[0].text), LINE)}"
 
 
 def _cut(message: AnyMessage) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from nbagent.text import one_line
+
 WIDTH = 100
 """Characters of a line that is not broken."""
 _HOME = re.compile(r"(?:/tmp|/tmp/output|/workspace)/[\w.+-]+", re.ASCII)
@@ -66,8 +68,8 @@ def edit_file(path: str, old: str, new: str, *, why: str = "") -> str:
 
 def _comment(why: str) -> str:
     """What the model said that it was doing, as the cell's first line."""
-    text = "".join(each for each in " ".join(why.split()) if each.isprintable())
-    return f"# {text[:WIDTH]}\n" if text else ""
+    text = one_line(why, WIDTH)
+    return f"# {text}\n" if text else ""
 
 
 def _is_plain(text: str) -> bool:

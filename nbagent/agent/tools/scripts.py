@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.tools import script_cells
-from nbagent.agent.view import cut, plain
+from nbagent.agent.view import cut
 from nbagent.errors import InstallError, TransferError, TransferLimit
 from nbagent.events import Cell, Output
 from nbagent.kernel.transfer import paths
 from nbagent.sandbox.untrusted import parse
+from nbagent.text import plain
 
 if TYPE_CHECKING:
     from nbagent.agent.runs import Runs

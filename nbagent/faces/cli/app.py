@@ -1,34 +1,29 @@
-"""The command line. It holds no logic of its own: each command makes a session, shows its events, and ends with a code.
+"""The commands and their options. What each does is in a module of its own, which is imported when it runs.
 
 Exit codes: 0 done, 1 the code failed (or the model came to no end), 2 wrong use, 3 the sandbox failed,
 4 done, but not all files that the code saved arrived, 130 stopped.
-Imports of what a command needs stand in the command: `nbagent --help` must not wait for them.
+`nbagent --help` must not wait for imports of what a command needs.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import signal
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from nbagent import __version__
-from nbagent.errors import NbagentError, StoreError, UsageError
-from nbagent.faces.cli import options, wrong_use
+from nbagent.errors import UsageError
+from nbagent.faces.cli import options, program
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
+    from nbagent.session.protocol import AnySession
     from nbagent.session.session import Session
 
 T = TypeVar("T")
-
-# Click's own error, which newer versions of Typer bring with them under another name.
-_WrongUse: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     help="Ask questions of data. The code runs in a sandboxed kernel, and every answer is a notebook.",
@@ -71,27 +66,25 @@ DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
 
 
 @app.command()
-@options.takes(*SANDBOX, *MODEL)
+@options.takes(*SANDBOX, *MODEL, "background")
 def run(
     question: Annotated[str, typer.Argument(help="The question, in words.")],
     *,
     given: dict[str, Any],
-    out: options.Out = None,
-    force: options.Force = False,
-    keep: options.Keep = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    how: options.How,
 ) -> None:
     """Ask a question; the answer is text and a notebook."""
-    _ask(question, given, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
+    if given.pop("background", False):
+        _attach(lambda: _host(None, given), question=question, how=how)
+    _ask(question, given, how)
 
 
-def _ask(question: str, given: dict[str, Any], *, as_json: bool, **how: Any) -> NoReturn:
-    from nbagent.faces.cli import commands
+def _ask(question: str, given: dict[str, Any], how: options.How) -> NoReturn:
+    from nbagent.faces.cli.ask import ask
 
     # A program that reads JSON is nobody who answers.
-    given = options.landing(given) | {"attended": not as_json}
-    raise typer.Exit(_finish(commands.ask(question, lambda: _session(**given), as_json=as_json, **how)))
+    given = options.landing(given) | {"attended": not how.as_json}
+    raise typer.Exit(_finish(ask(question, lambda: _session(**given), how=how)))
 
 
 @app.command("exec")
@@ -101,26 +94,15 @@ def execute(
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
     *,
     given: dict[str, Any],
-    out: options.Out = None,
-    force: options.Force = False,
-    keep: options.Keep = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    how: options.How,
 ) -> None:
     """Run code in the sandbox, without a model."""
-    from nbagent.faces.cli import commands
+    from nbagent.faces.cli import execute as work
 
-    running = commands.execute(
-        source,
-        code,
-        lambda: _session(**options.landing(given) | {"data": commands.data_for(source, given.get("data"))}),
-        out=out,
-        as_json=as_json,
-        quiet=quiet,
-        keep=keep,
-        force=force,
-    )
-    raise typer.Exit(_finish(running))
+    def make() -> Session:
+        return _session(**options.landing(given) | {"data": work.data_for(source, given.get("data"))})
+
+    raise typer.Exit(_finish(work.execute(source, code, make, how=how)))
 
 
 @app.command(short_help="See it work, without a key.")
@@ -128,19 +110,14 @@ def execute(
 def demo(
     *,
     given: dict[str, Any],
-    out: options.Out = None,
-    force: options.Force = False,
-    keep: options.Keep = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    how: options.How,
 ) -> None:
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
-    from nbagent.faces.cli import commands
+    from nbagent.faces.cli import ask
 
-    with commands.demo(quiet=as_json or quiet) as (question, data, model):
+    with ask.demo(quiet=how.as_json or how.quiet) as (question, data, model):
         given |= {"data": [data], "model": model}
-        out = out or Path("nbagent-demo.ipynb")
-        _ask(question, given, out=out, force=force, keep=keep, as_json=as_json, quiet=quiet)
+        _ask(question, given, replace(how, out=how.out or Path("nbagent-demo.ipynb")))
 
 
 @app.command(short_help="List the sessions, search, rename and delete them.")
@@ -177,27 +154,87 @@ def resume(
     ] = None,
     *,
     given: dict[str, Any],
-    out: options.Out = None,
-    force: options.Force = False,
-    keep: options.Keep = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    how: options.How,
 ) -> None:
-    """Go on with a session, its variables kept if its kernel still lives."""
-    from nbagent.faces.cli import manage
+    """Go on with a session, its variables kept if its kernel still lives; attach to one that another process runs."""
+    from nbagent.faces.cli import attach
+    from nbagent.faces.cli import resume as work
+
+    if attach.is_running(session):
+        if named := [name for name, value in given.items() if value is not None]:
+            raise UsageError(
+                f"Another process runs the session {session}, where {named[0]} can't be changed.", mend="Leave it out."
+            )
+        _attach(lambda: _come(session), question=question, code=code, how=how)
 
     def make() -> Session:
         from nbagent.session.session import Session
 
-        return Session.resumed(session, **options.landing(given), attended=not as_json)
+        return Session.resumed(session, **options.landing(given), attended=not how.as_json)
 
-    raise typer.Exit(
-        _finish(
-            manage.resume(
-                make, question=question, code=code, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force
-            )
-        )
-    )
+    raise typer.Exit(_finish(work.resume(make, question=question, code=code, how=how)))
+
+
+@app.command(short_help="See and steer a session that another process runs.")
+def attach(
+    session: Annotated[str, typer.Argument(help="Its name, or enough of its beginning.")],
+    question: Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")] = None,
+    code: Annotated[
+        str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a question.")
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option("--since", metavar="N", help="Show first what came after event N; 0 for all of it.", min=0),
+    ] = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Follow a session that another process runs, ask it, answer what it asks, and leave it running.
+
+    Ctrl-C stops the cell, then the question; where nothing runs it leaves, as Ctrl-D does.
+    """
+    how = options.How(out=out, force=force, as_json=as_json, quiet=quiet)
+    _attach(lambda: _come(session), question=question, code=code, since=since, how=how)
+
+
+async def _come(session: str) -> AnySession:
+    from nbagent.session.attach import Attached
+
+    attached = Attached(session)
+    await attached.start()
+    return attached
+
+
+def _attach(come: Callable[[], Awaitable[AnySession]], **what: Any) -> NoReturn:
+    from nbagent.faces.cli import attach
+
+    raise typer.Exit(_finish(attach.attach(come, **what)))
+
+
+async def _host(session: str | None, given: dict[str, Any]) -> AnySession:
+    from nbagent.session.host import host
+
+    return await host(session, **options.landing(given))
+
+
+@app.command(short_help="Have a process of its own own a session.")
+@options.takes(*SANDBOX, *MODEL)
+def host(
+    session: Annotated[
+        str | None, typer.Argument(help="One to go on with, whose process is gone; a new one by default.")
+    ] = None,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Start a process that owns a session and serves it to `nbagent attach`, and print the session's name.
+
+    It has the keys of models that this command's environment has, and ends by itself some time after it was left.
+    """
+    from nbagent.faces.cli import attach
+
+    raise typer.Exit(_finish(attach.in_background(session, **options.landing(given))))
 
 
 @app.command(short_help="Serve the sandboxed kernel to any MCP client.")
@@ -275,15 +312,15 @@ def doctor(
     as_json: options.Json = False,
 ) -> None:
     """What each engine can and cannot enforce on this machine."""
-    from nbagent.faces.cli import commands
-
     if self_check:
         from nbagent.faces.cli import selfcheck
 
         raise typer.Exit(_finish(selfcheck.self_check(engine=engine, trust=trust, as_json=as_json)))
     if engine:
         raise UsageError("--engine is for the attacks.", mend="Add --self-check.")
-    raise typer.Exit(commands.doctor(trust=trust, as_json=as_json))
+    from nbagent.faces.cli import doctor as work
+
+    raise typer.Exit(work.doctor(trust=trust, as_json=as_json))
 
 
 @image_app.command("build")
@@ -414,80 +451,5 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 def main() -> None:
-    """The program `nbagent`: errors of ours become a sentence and an exit code, with --json an object besides."""
-    _open_standard_streams()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # By default these end a program at once, and its sandbox would stay behind.
-        signal.signal(number, _end)
-    debug = "--debug" in sys.argv
-    arguments = [each for each in sys.argv[1:] if each != "--debug"]
-    try:
-        code = app(args=arguments, prog_name="nbagent", standalone_mode=False)
-        sys.stdout.flush()
-        # All is done and told: a late Ctrl-C must not change the exit code.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        sys.exit(code)
-    except _WrongUse as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            error.show()
-            sys.exit(error.exit_code)
-        _complain(arguments, wrong_use.in_a_sentence(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader went away, as `| head` does; there is nobody left to tell.
-        _drop_output()
-        sys.exit(0)
-    except Exception as error:
-        if debug:
-            raise
-        if isinstance(error, OSError) and error.errno in _FULL:
-            _drop_output()
-        _complain(arguments, error if isinstance(error, NbagentError) else _unforeseen(error))
-
-
-def _end(number: int, _frame: object) -> None:
-    """Unwind, so that what runs is put away; with the code that shells give to a signal."""
-    sys.exit(128 + number)
-
-
-def _complain(arguments: list[str], error: NbagentError) -> NoReturn:
-    from nbagent.faces.terminal.view import complain
-
-    if "--json" in arguments:
-        from nbagent.faces.cli import commands
-
-        commands.refused(arguments[0], error)
-    complain(error)
-    sys.exit(error.exit_code)
-
-
-def _open_standard_streams() -> None:
-    """Have a standard input, output and error also where the caller closed them, as `<&-` does.
-
-    The next file or socket would take their numbers, and get what is meant for a person.
-    """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
-            nothing = os.open(os.devnull, os.O_RDWR)
-            if nothing != number:
-                os.dup2(nothing, number)
-                os.close(nothing)
-            setattr(sys, name, os.fdopen(number, mode))
-
-
-def _drop_output() -> None:
-    """Throw away what of the output is still to be written, which would fail again at the end of Python."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What comes of output that can't be written: what has a name is a `StoreError` long before."""
-
-
-def _unforeseen(error: Exception) -> NbagentError:
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return StoreError(f"The output can't be written: {error.strerror}.", mend="Send it elsewhere, or make room.")
-    return NbagentError(
-        f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
-    )
+    """The program `nbagent`."""
+    program.run(app)

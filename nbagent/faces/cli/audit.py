@@ -17,7 +17,7 @@ from nbagent.audit.verify import Verdict, locate
 from nbagent.events import SentToModel
 from nbagent.policy import MIB
 from nbagent.safety.ledger import HERE, Ledger, is_local, ledger
-from nbagent.text import safe
+from nbagent.text import printable, safe
 
 
 def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
@@ -54,7 +54,7 @@ def show(session: str, *, key_file: Path | None) -> int:
             # Its end says all of it again.
             continue
         try:
-            text = "\n".join(map(_one_line, _entry_lines(number, entry)))
+            text = "\n".join(map(_whole_line, _entry_lines(number, entry)))
         except (KeyError, TypeError, ValueError, AttributeError):
             text = f"{number:>5}  can't be read"
         print(text)
@@ -79,7 +79,7 @@ def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
         print(msgspec.json.encode(told).decode())
         return 0 if verdict.whole else 1
     for line in _ledger_lines(found):
-        print(_one_line(line))
+        print(_whole_line(line))
     print()
     print(safe("\n".join(_told(verdict))))
     return 0 if verdict.whole else 1
@@ -109,9 +109,9 @@ def _ledger_lines(found: Ledger) -> Iterator[str]:
         yield f"{whom}: {total.size:,} bytes in {calls}, {total.new:,} of them for the first time{hidden}."
 
 
-def _one_line(text: str) -> str:
+def _whole_line(text: str) -> str:
     """A line that stays one: what code chose must not look like the next entry, nor turn the direction of writing."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in safe(text.expandtabs()))
+    return printable(safe(text.expandtabs()))
 
 
 def _parsed(path: Path) -> Iterator[Entry]:

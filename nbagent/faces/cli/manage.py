@@ -1,95 +1,24 @@
-"""The commands about sessions and what they leave: `resume`, `shell`, `clean`."""
+"""The commands about what sessions leave: `shell`, `clean`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from nbagent import settings, store
-from nbagent.errors import NbagentError, UsageError
-from nbagent.faces.cli import commands
-from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain
+from nbagent.errors import UsageError
 from nbagent.sandbox.leases import reaper
 from nbagent.session import index, saved
 from nbagent.session.manager import SessionManager
-from nbagent.session.session import Session
-from nbagent.text import safe
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _root() -> Path:
     return store.state_root(settings.load().state_dir)
-
-
-async def resume(
-    make: Callable[[], Session],
-    *,
-    question: str | None,
-    code: str | None,
-    out: Path | None,
-    as_json: bool,
-    quiet: bool,
-    keep: bool,
-    force: bool = False,
-) -> int:
-    """Go on with a session: with a question, with code, or with what is typed; returns the exit code."""
-    if question is not None and code is not None:
-        raise UsageError("Give a question or code, not both.")
-    if question is not None:
-        return await commands.ask(question, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
-    if code is not None:
-        return await commands.execute(None, code, make, out=out, as_json=as_json, quiet=quiet, keep=keep, force=force)
-    session = make()  # complains of what can't be resumed, wherever it is asked for
-    if as_json or not sys.stdin.isatty():
-        raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
-    commands.check_out(session, out, force=force)
-    return await _converse(session, out=out, keep=keep, quiet=quiet, force=force)
-
-
-async def _converse(session: Session, *, out: Path | None, keep: bool, quiet: bool, force: bool) -> int:
-    """Questions as they are typed, until the end of input."""
-    keyboard = Keyboard()
-    code = 0
-    async with commands.shown(session, quiet=quiet, keep=keep, keyboard=keyboard) as view:
-        print("Ask on; end with Ctrl-D.", file=sys.stderr)
-        try:
-            while (question := await _typed(keyboard, view)) is not None:
-                if question.strip():
-                    await _answer(session, question)
-        except asyncio.CancelledError:
-            code = commands.STOPPED
-        left, failed = await commands.delivered(session)
-        notebook, moved = session.export_last(out, force=force)
-        moved = moved or failed
-    print(f"notebook: {notebook}", file=sys.stderr)
-    if moved is not None:
-        complain(moved)
-        return moved.exit_code
-    return code or commands.told_left(left)
-
-
-async def _typed(keyboard: Keyboard, view: View) -> str | None:
-    with view.prompt("> ") as answered:
-        line = await keyboard.line()
-        if line is not None:
-            answered()
-    return line
-
-
-async def _answer(session: Session, question: str) -> None:
-    try:
-        answer = await session.ask(question)
-    except NbagentError as error:
-        complain(error)
-    else:
-        print(safe(answer.text))
 
 
 def shell(session: str) -> int:

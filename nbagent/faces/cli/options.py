@@ -7,6 +7,7 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -45,8 +46,29 @@ Force = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """What a person says of any command that starts a session.
+
+    Attributes:
+        out: Where the notebook goes.
+        force: Let `out` replace a notebook that isn't nbagent's, or that the person has changed.
+        keep: Leave the kernel running, to be resumed.
+        as_json: Print one JSON object instead of text.
+        quiet: Show only what must be known.
+    """
+
+    out: Out = None
+    force: Force = False
+    keep: Keep = False
+    as_json: Json = False
+    quiet: Quiet = False
+
+
 def takes(*groups: str, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
+
+    One with a keyword `how` has the flags of `How` too.
 
     Args:
         groups: Of which groups the options are (`nbagent.options.Option.group`).
@@ -56,7 +78,9 @@ def takes(*groups: str, only: Callable[[Option], bool] = lambda _: True) -> Call
 
     def decorate(command: Command) -> Command:
         flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}
-        own = [each for name, each in inspect.signature(command, eval_str=True).parameters.items() if name != "given"]
+        found = inspect.signature(command, eval_str=True).parameters
+        own = [each for name, each in found.items() if name not in ("given", "how")]
+        hows = inspect.signature(How, eval_str=True).parameters if "how" in found else {}
 
         @functools.wraps(command)
         def run(**arguments: Any) -> None:
@@ -67,10 +91,12 @@ def takes(*groups: str, only: Callable[[Option], bool] = lambda _: True) -> Call
                     given[name] = False
                 elif given.get(name) is True and named[name][2].value is not None:
                     given[name] = named[name][2].value
+            if hows:
+                arguments["how"] = How(**{name: arguments.pop(name) for name in hows})
             command(given=given | {"log_level": LEVELS[min(arguments.pop("verbose"), 2)]}, **arguments)
 
         verbose = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=_VERBOSE)
-        all_of = [*own, *flags.values(), verbose]
+        all_of = [*own, *hows.values(), *flags.values(), verbose]
         run.__signature__ = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in all_of])  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in all_of}
         return run  # type: ignore[return-value]

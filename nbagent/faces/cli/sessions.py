@@ -11,7 +11,7 @@ import msgspec
 from nbagent.session.index import Known
 from nbagent.session.manager import SessionManager
 from nbagent.session.saved import age
-from nbagent.text import safe
+from nbagent.text import one_line
 
 SHOWN = 50
 """Characters of a title in the table."""
@@ -35,7 +35,7 @@ async def show(*, as_json: bool) -> int:
         table.add_column(title, justify="right" if right else "left", no_wrap=True)
     for each in found:
         counts = (str(each.questions), str(each.cells), _cost(each))
-        title = _line(each.title, SHOWN)
+        title = one_line(each.title, SHOWN)
         table.add_row(each.id, age(each.started), each.engine, each.trust, *counts, each.state, title)
     # A file or pipe has no width at which to crop.
     width = None if sys.stdout.isatty() else 200
@@ -55,7 +55,7 @@ async def search(text: str, *, as_json: bool) -> int:
         print(json.dumps({"hits": hits, "is_whole": found.is_whole}))
         return 0
     for each in found.hits:
-        print(f"{each.session.id}  {each.where}: {_line(each.text, 200)}")
+        print(f"{each.session.id}  {each.where}: {one_line(each.text, 200)}")
     if not found.is_whole:
         print("There may be more in older sessions.", file=sys.stderr)
     elif not found.hits:
@@ -73,11 +73,6 @@ async def delete(session: str, *, force: bool) -> int:
     """Remove a session; returns the exit code."""
     await SessionManager().delete(session, force=force)
     return 0
-
-
-def _line(text: str, most: int) -> str:
-    shown = " ".join(safe(text).split())
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def _cost(session: Known) -> str:

@@ -13,7 +13,7 @@ from nbagent.events import Event, ToolStage
 from nbagent.faces.cli.manage import seconds
 from nbagent.forge import Tool, ToolForge
 from nbagent.session import saved
-from nbagent.text import safe
+from nbagent.text import printable, safe
 
 
 async def show_all(*, as_json: bool) -> int:
@@ -115,4 +115,4 @@ def _told(event: Event) -> None:
 
 def _line(text: str) -> str:
     """One line, whatever a tool says of itself."""
-    return " ".join(safe(text).split("\n"))
+    return printable(" ".join(safe(text).split("\n")))

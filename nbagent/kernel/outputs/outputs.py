@@ -15,9 +15,10 @@ import msgspec
 
 from nbagent.events import Output
 from nbagent.kernel.outputs.mime import MIB, Bundle, clean_within, repair
-from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text, cut
+from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text
 from nbagent.safety.quota import Quota
-from nbagent.sandbox.inside.bounds_inside import marker
+from nbagent.sandbox.inside.bounds_inside import left_out, marker
+from nbagent.text import ends
 
 Message = Mapping[str, Any]
 """A message as `jupyter_client.session.Session.deserialize` returns it."""
@@ -102,17 +103,11 @@ class CellOutputs:
         cell: The cell's number; 0 for what is no cell.
         limits: What is kept.
         spill: Gets the stream text that is left out between a kept head and tail. What it raises passes through.
-
-    Attributes:
-        ignored: Messages that were no outputs, or beyond repair.
-        untold: Messages whose changes were not, or not wholly, returned because live display was used up.
     """
 
     def __init__(
         self, *, displays: Displays, cell: int = 0, limits: OutputLimits | None = None, spill: Spill | None = None
     ) -> None:
-        self.ignored = 0
-        self.untold = 0
         self._cell = cell
         self._displays = displays
         self._limits = limits = limits or OutputLimits()
@@ -146,7 +141,6 @@ class CellOutputs:
         if kind == "clear_output":
             self._clear_next = bool(content.get("wait"))
             return [] if self._clear_next else self._clear()
-        self.ignored += 1
         return []
 
     def outputs(self) -> list[Output]:
@@ -188,7 +182,6 @@ class CellOutputs:
         if isinstance(text, list) and all(isinstance(line, str) for line in text):
             text = "".join(text)
         if not isinstance(text, str) or not text:
-            self.ignored += 1
             return []
         changes = self._settle()
         name = "stderr" if content.get("name") == "stderr" else "stdout"
@@ -196,15 +189,12 @@ class CellOutputs:
         if new:
             self._kept.items.append(stream)
         live = stream.add(text)
-        if len(live) < len(text):
-            self.untold += 1
         if live:
             self._tell(changes, Added({"output_type": "stream", "name": name, "text": live}), size=len(live))
         return changes
 
     def _add_bundle(self, kind: str, content: dict[str, Any]) -> list[Change]:
         if not isinstance(content.get("data"), dict):
-            self.ignored += 1
             return []
         changes = self._settle()
         display_id = _display_id(content)
@@ -228,7 +218,6 @@ class CellOutputs:
         changes: list[Change] = []
         display_id = _display_id(content)
         if not isinstance(content.get("data"), dict) or display_id not in self._displays:
-            self.ignored += 1
             return changes
         bundle = repair(content, limit=self._limits.mime, total=self._limits.display_total)
         self._update(changes, display_id, bundle)
@@ -265,7 +254,7 @@ class CellOutputs:
         if not isinstance(value, str):
             kept = clean_within(value, head + tail)
             value = "" if value is None else json.dumps(kept[0]) if kept else marker("an error's text that is none")
-        short = clean_text(cut(value, head=head, tail=tail))
+        short = clean_text(ends(value, head=head, tail=tail, mark=left_out))
         if len(short) != len(value):
             self._kept.note((f"the middle of an error of {len(value):,} characters",))
         return short
@@ -320,7 +309,6 @@ class CellOutputs:
             changes.append(change)
             return
         self._live = 0
-        self.untold += 1
         if isinstance(change, Updated):
             self._withheld[change.display_id] = change
 

@@ -39,12 +39,6 @@ def clean_text(text: str) -> str:
     return text
 
 
-def cut(text: str, *, head: int, tail: int) -> str:
-    """Shorten a text to its head and tail, with the marker line between; a shorter text stays as it is."""
-    count = len(text) - head - tail
-    return text if count <= 0 else text[:head] + left_out(count) + text[len(text) - tail :]
-
-
 class LineFold:
     r"""Applies `\r` and backspace to a text that comes in pieces, as JupyterLab 4.6 does.
 

@@ -215,6 +215,16 @@ class KernelPool:
         if kernel is not None:
             await kernel.stop()
 
+    def engine_for(self, name: str | None, spec: SandboxSpec) -> Engine | None:
+        """The engine of a warm kernel that waits for such a session, which then need not be asked whether it works.
+
+        Args:
+            name: The engine that the session names; None if it is to be chosen, which the pool has done then.
+            spec: What its sandbox is to be.
+        """
+        asked = name == self._engine_name or (self._engine is not None and name == self._engine.name)
+        return self._engine if asked and self._stock is not None and self._stock.waits(spec) else None
+
     # -- starting kernels ---------------------------------------------------------------------------------------
 
     async def start(self, kernel: Kernel) -> bool:

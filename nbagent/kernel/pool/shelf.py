@@ -73,6 +73,10 @@ class Shelf:
                 return warm
         return None
 
+    def has_fresh(self, *, ttl: float) -> bool:
+        """Whether there is one that isn't too old."""
+        return len(self.kernels) > len(self.expired(ttl=ttl))
+
     def expired(self, *, ttl: float) -> list[Warm]:
         """Those that are too old."""
         oldest = time.monotonic() - ttl

@@ -13,6 +13,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import Kind, Shelf, Warm, kind_of
 from nbagent.kernel.pool.warm import EACH, memory_held, shortage, warm
 from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.spec import SandboxSpec
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,11 @@ class Stock:
     def has(self, kernel: Kernel) -> bool:
         """Whether kernels of this one's kind are kept at all."""
         return kind_of(kernel.engine, kernel.spec) in self._shelves
+
+    def waits(self, spec: SandboxSpec) -> bool:
+        """Whether a kernel is there now for such a sandbox."""
+        shelf = self._shelves.get(kind_of(self._engine, spec))
+        return shelf is not None and shelf.has_fresh(ttl=self._ttl)
 
     async def give(self, kernel: Kernel) -> bool:
         """Give a kernel that was not started the sandbox of one that is there; False if there is none for it.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nbagent.errors import TransferLimit
+from nbagent.text import ends, printable
 
 INVALID = "Invalid path: must be /tmp/* or /workspace/*"
 ROOTS = ("/workspace", "/tmp")  # noqa: S108 - paths inside
@@ -97,5 +98,4 @@ def _place(path: str, folders: Folders) -> Place:
 def shown(path: str) -> str:
     """A path as it may stand in a sentence: what code named so to mislead a reader is visible, and short."""
     text = path.encode("utf-8", "replace").decode()
-    text = "".join(each if each.isprintable() else "\ufffd" for each in text)
-    return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
+    return ends(printable(text), head=70, tail=50, mark=lambda _: "…")

@@ -14,13 +14,13 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO
 
+from nbagent import fileio
 from nbagent.events import FileSaved
 from nbagent.packages import modules
 
@@ -101,12 +101,8 @@ class Results:
             OSError: The folder can't be made or written.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".nbagent-", dir=self.folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file, Path(name)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        with fileio.staged(self.folder) as found:
+            yield found
 
     def put(self, staged: Path, source: str, parts: tuple[str, ...], sha256: str) -> Landed:
         """Give a staged file its name; may take long, as one that is to be replaced is read.

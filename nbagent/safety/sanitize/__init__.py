@@ -1,15 +1,17 @@
-"""What code or a model wrote, as it may be opened elsewhere: it loads nothing. Pure: text in, text out.
+"""Cleans what code or a model wrote, so that it loads nothing when it is opened elsewhere. Pure: text in, text out.
 
-A notebook is opened with a person's network, by programs that fetch whatever it names. So of pictures only those stay
-that are in it, whole (`data:`); links stay, and say where they lead. What is taken out is said at its place; the
-session's log has it.
+A notebook is opened with a person's network, by programs that fetch whatever it refers to. So only pictures that it
+contains (`data:`) stay; links stay, with their addresses shown. A note says what was removed; the session's log still
+has it.
 
-    outputs.py    one nbformat output: which MIME types and which metadata stay
-    markup.py     HTML and SVG; nh3 has the last word
+    outputs.py    an nbformat output: which MIME types and metadata stay
+    markup.py     HTML and SVG, by nh3
     styles.py     CSS
-    text.py       Markdown and LaTeX, of which no renderer can make more than text and links
-    specs.py      JSON that is drawn: Plotly, Vega
+    text.py       Markdown and LaTeX, reduced to text and links
+    tex.py        TeX in any of these
+    specs.py      JSON that renderers draw: Plotly, Vega
     widgets.py    the state of widgets
+    left_out.py   counts what was removed
 """
 
 from nbagent.safety.sanitize.markup import clean_html

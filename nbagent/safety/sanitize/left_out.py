@@ -1,4 +1,4 @@
-"""What was taken out of one output, to be said at its place. Pure."""
+"""Counts what was removed from an output, for the note in its place. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from urllib.parse import urlsplit
 
 KINDS = 8
-"""Different things that are named."""
+"""Kinds of things that a note names at most."""
 _DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp|bmp|avif|svg\+xml)[;,][^<>\"'\\()]*", re.IGNORECASE)
 
 
 class LeftOut:
-    """Counts what is taken out, by name."""
+    """Counts what is removed, by name."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -20,24 +20,24 @@ class LeftOut:
         return bool(self._counts)
 
     def add(self, what: str) -> None:
-        """Count one more of `what`, a noun with its article: `a picture from example.org`."""
+        """Count one more of `what`, a noun with its article, such as `a picture from example.org`."""
         if what in self._counts or len(self._counts) < KINDS:
             self._counts[what] = self._counts.get(what, 0) + 1
         else:
             self._counts["more"] = self._counts.get("more", 0) + 1
 
     def loads(self, what: str, address: str) -> None:
-        """Count one more thing that would be loaded from an address."""
+        """Count one more thing that would have been loaded from an address."""
         self.add(f"{what} from {host(address)}")
 
     def sentence(self) -> str:
-        """What to say, without brackets and line ends: it stands in text, in HTML and in Markdown alike."""
+        """The note, without brackets and line ends, so that it fits into text, HTML and Markdown."""
         named = (f"{what} ({count:,} times)" if count > 1 else what for what, count in self._counts.items())
         return f"Left out: {', '.join(named)}. The log of the session has it whole."
 
 
 def host(address: str) -> str:
-    """Where an address leads, as it can be said: letters, digits, dots and hyphens."""
+    """The host in an address, reduced to letters, digits, dots and hyphens."""
     try:
         name = urlsplit(re.sub(r"[\x00-\x20]|\\", lambda found: "/" if found[0] == "\\" else "", address)).netloc
     except ValueError:
@@ -46,5 +46,5 @@ def host(address: str) -> str:
 
 
 def is_data_image(address: str) -> bool:
-    """Whether an address is a picture that it holds itself."""
+    """Whether an address is a `data:` URL of a picture."""
     return _DATA_IMAGE.fullmatch(address.strip()) is not None

@@ -1,7 +1,7 @@
-"""HTML and SVG that load nothing. Pure.
+"""Cleans HTML and SVG so that they load nothing. Pure.
 
-What is written is what nh3 (html5ever) makes of it. Before that, the markup is read once, so that its depth is bounded
-(a parser's time grows with the square of it), and so that what is taken out can be said.
+nh3 (html5ever) writes the result. Before that, the markup is read once to bound its depth, since a parser's time grows
+with the square of it, and to note what is removed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clea
 from nbagent.safety.sanitize.tex import break_commands
 
 SIZE = 16 * 1024 * 1024
-"""Characters of one piece of markup."""
+"""Characters of one piece of markup that are read."""
 DEPTH = 200
-"""Elements within elements."""
+"""Depth of nested elements."""
 
 _TEXT = frozenset(
     """a abbr address article aside b bdi bdo big blockquote br caption center cite code col colgroup dd del details
@@ -36,12 +36,12 @@ _TAGS = _TEXT | _SVG
 _NAMES = {name.lower(): name for name in _TAGS}
 _VOID = frozenset({"br", "col", "hr", "img", "wbr"})
 _IMPLIED = frozenset("p li dd dt td th tr tbody thead tfoot colgroup caption rp rt".split())
-"""Elements that end by themselves where the next one begins: they can't make the tree deep alone."""
+"""Elements that end where the next one begins, so that they alone can't make the tree deep."""
 _GONE = frozenset(
     "script style iframe frame frameset object embed applet noembed noframes noscript template title textarea xmp "
     "portal plaintext".split()
 )
-"""Elements whose content is not text for a reader, and goes with them."""
+"""Elements that are removed with their content, which is no text for a reader."""
 
 _GENERAL = frozenset("class id style title align valign width height bgcolor border dir lang role aria-label".split())
 _TABLE = frozenset("colspan rowspan scope span headers cellpadding cellspacing rules frame".split())
@@ -90,26 +90,26 @@ _SVG_START = re.compile(r"\s*<svg\b[^<>]*>")
 _SVG_TAG = re.compile(r"<svg\b[^<>]*>|</svg>")
 _SIZING = ("width", "height", "viewBox", "preserveAspectRatio", "version")
 _ID = re.compile(r"[\w.:-]{1,200}")
-"""Not `cell-id=cell-1`, by which our own links find a cell."""
+"""Ids that stay; not `cell-id=cell-1`, which the links of the answer use."""
 _OF_PROGRAMS = re.compile(
     r"(?:jp|lm|p|cm|bp\d?|jupyter|lumino|widget|modal|dialog|navbar|fixed|sticky|fa)\b.*", re.IGNORECASE
 )
-"""Classes that the programs which show a notebook have rules for: `jp-Dialog` covers the whole window."""
+"""Classes for which programs that show notebooks have style rules: `jp-Dialog` covers the whole window."""
 
 
 def clean_html(markup: str, left_out: LeftOut | None = None) -> str:
-    """HTML that loads nothing and can't reach out of its own box; what was left out is said at its end.
+    """Clean HTML: it loads nothing and stays within its own box. A note at its end says what was removed.
 
     Args:
         markup: A fragment or a whole page.
-        left_out: Gets what was left out, for a caller that says it itself.
+        left_out: Counts what is removed, for a caller that writes the note itself.
     """
     found = LeftOut() if left_out is None else left_out
     body = _clean(markup, found)
     sheet = _sheet(markup, found)
     if sheet or "style=" in body or "class=" in body.replace('class="dataframe"', ""):
-        # Nothing in it is drawn over what other cells show: `contain` holds fixed positions too. The sheet can style
-        # the inner box alone.
+        # `contain` keeps it from being drawn over other cells, by fixed positions too. The sheet styles the inner box
+        # only.
         style = f"<style>{sheet}</style>\n" if sheet else ""
         body = f'<div style="contain: paint; overflow: auto"><div>\n{style}{body}\n</div></div>'
     if left_out is None and found:
@@ -118,7 +118,7 @@ def clean_html(markup: str, left_out: LeftOut | None = None) -> str:
 
 
 def clean_svg(markup: str, left_out: LeftOut) -> str:
-    """An SVG document that loads nothing, as one that stands in HTML; empty if nothing of it is left."""
+    """Clean an SVG document; returned in the form that it has in HTML, empty if nothing is left of it."""
     body = _clean(markup, left_out).strip()
     start = _SVG_START.match(body)
     if start is None:
@@ -128,14 +128,13 @@ def clean_svg(markup: str, left_out: LeftOut) -> str:
         left_out.add("what followed a picture")
     sheet = _sheet(markup, left_out)
     style = f"<style>{sheet}</style>" if sheet else ""
-    # The root says how large the picture is and cuts off what is beyond; all else is a group's, which has no place on
-    # the page, and which the sheet is for.
+    # The root has the size and clips; everything else is in a group, which the sheet styles.
     given = dict(re.findall(r' ([\w:-]+)="([^"]*)"', start[0]))
     root = {"xmlns": "http://www.w3.org/2000/svg"} | {name: given[name] for name in _SIZING if name in given}
     root["style"] = "contain: paint; overflow: hidden"
     group = {name: value for name, value in given.items() if name not in (*_SIZING, "xmlns", "x", "y", "overflow")}
     written = f"<svg{_spelled(root)}><g{_spelled(group)}>{style}{inside}</g></svg>"
-    # In a file of its own, &nbsp; is no character.
+    # Outside of HTML, &nbsp; isn't defined.
     return written.replace("&nbsp;", "&#160;")
 
 
@@ -144,7 +143,7 @@ def _spelled(attributes: dict[str, str]) -> str:
 
 
 def _split_root(body: str) -> tuple[str, str]:
-    """What is inside of an `<svg>` element that has just begun, and what follows it."""
+    """Split behind the start tag of an `<svg>` element: its content, and what follows it."""
     depth = 1
     for found in _SVG_TAG.finditer(body):
         depth += -1 if found[0].startswith("</") else 1
@@ -168,7 +167,7 @@ def _clean(markup: str, left_out: LeftOut) -> str:
         url_schemes={"http", "https", "mailto", "data"},
     )
     judge.check()
-    # `<wbr>` would hide from us a command of TeX's that MathJax puts together again.
+    # `<wbr>` could divide a TeX command, which MathJax would join again.
     return break_commands(_say_links(written).replace("<wbr>", "\u200b"))
 
 
@@ -177,7 +176,7 @@ def _sheet(markup: str, left_out: LeftOut) -> str:
 
 
 class _Reader:
-    """Reads markup once, and hands on tags that nh3 may know, never deeper than `DEPTH`."""
+    """Reads markup once, and passes known tags on to nh3, nested at most `DEPTH` deep."""
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out
@@ -239,9 +238,9 @@ class _Reader:
 
 
 class _Judge:
-    """Decides on each attribute that nh3 is about to write.
+    """Decides on each attribute that nh3 writes.
 
-    nh3 writes a value as it was if its filter raises; so it doesn't, and what was raised is raised in the end.
+    If its filter raises, nh3 keeps the value. So errors are kept, and `check` raises them.
     """
 
     def __init__(self, left_out: LeftOut) -> None:
@@ -250,7 +249,7 @@ class _Judge:
         self._raised: BaseException | None = None
 
     def attribute(self, tag: str, name: str, value: str) -> str | None:
-        """The value to write, None for none."""
+        """The cleaned value of an attribute; None removes it."""
         self._begun += 1
         try:
             kept = self._value(tag, name, value)
@@ -260,7 +259,7 @@ class _Judge:
         return kept
 
     def check(self) -> None:
-        """Raise what was raised."""
+        """Raise the first error of the filter."""
         if self._raised is not None or self._begun != self._ended:
             raise self._raised or RuntimeError("A filter of attributes was interrupted.")
 
@@ -295,7 +294,7 @@ class _Judge:
 
 
 def clean_classes(value: str) -> str:
-    """The names of classes that are the output's own."""
+    """Names of classes without those of programs that show notebooks."""
     return " ".join(each for each in value.split() if not _OF_PROGRAMS.fullmatch(each))
 
 
@@ -305,10 +304,10 @@ def _attributes(rest: str) -> Iterator[tuple[str, str]]:
 
 
 def _end_of(name: str, markup: str, at: int) -> int:
-    """Where an element's content ends, which a reader doesn't see."""
+    """Where the content of an element ends that is removed whole."""
     if name in ("frame", "embed"):
         return at
-    # Nothing closes it: all the rest is its content, as browsers have it.
+    # Unclosed: all the rest is its content, as in browsers.
     closed = re.compile(rf"</{name}[\s/>]", re.IGNORECASE).search(markup, at)
     return len(markup) if closed is None else (markup.find(">", closed.start()) + 1 or len(markup))
 
@@ -317,7 +316,7 @@ _WRITTEN = re.compile(r'<a href="([^"]*)" rel="[^"]*">|<a\b[^<>]*>|</a>|<img(?![
 
 
 def _say_links(written: str) -> str:
-    """Markup as nh3 writes it, each link with its address behind it, and a word in place of each picture."""
+    """Cleaned markup, with each link's address behind it, and a word in place of each removed picture."""
     parts: list[str] = []
     at = start = 0
     address = ""

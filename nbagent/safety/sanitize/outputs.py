@@ -1,4 +1,4 @@
-"""Outputs that load nothing, whatever opens the notebook: which MIME types, and which metadata, stay. Pure."""
+"""Cleans outputs so that they load nothing in any program: which MIME types and metadata stay. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 SVG = "image/svg+xml"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
 PIXELS = 20_000
-"""The largest width or height that an output may ask for."""
+"""The largest width or height in an output's metadata."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*")
 
 
 def clean_output(output: Output, *, widgets: Container[str] = ()) -> Output:
-    """An nbformat output that loads nothing; what it lacks is said in it, and in its metadata.
+    """Clean an nbformat output; a note in it, and in its metadata, says what was removed.
 
     Args:
-        output: Valid in nbformat 4.
-        widgets: The models whose state the notebook has; of others there is no view.
+        output: A valid nbformat 4 output.
+        widgets: The ids of widget models whose state the notebook has; views of others are removed.
     """
     if output.get("output_type") not in ("display_data", "execute_result"):
         return output
-    # No output is worth the notebook, and none is shown that was not looked at to its end.
+    # A failure removes the output: it must neither fail the export nor be shown unchecked.
     text = "[Left out: an output that can't be read. The log of the session has it whole.]"
     kept = {**output, "data": {"text/plain": text}, "metadata": {}}
     with contained("An output is left out of the notebook"):
@@ -61,7 +61,7 @@ def _cleaned(output: Output, *, widgets: Container[str]) -> Output:
 
 
 def _clean(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str]) -> Any:
-    """What stays of one representation, None for nothing."""
+    """Clean one representation; None removes it."""
     if mime == "text/plain":
         return _text(value)
     if mime == "text/html":
@@ -84,14 +84,14 @@ def _clean(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str])
         if isinstance(model, str) and model in widgets:
             return {"model_id": model, "version_major": 2, "version_minor": 0}
     elif mime == SVG:
-        return None  # only where there is no picture beside it
+        return None  # a picture beside it takes its place
     name = re.sub(r"[^\w.+/-]", "", mime)[:80]
     left_out.add(f"interactive output of type {name}")
     return None
 
 
 def _say(data: dict[str, Any], sentence: str) -> None:
-    """Say what was left out in each form in which it can be said."""
+    """Add the note to each representation that can have one."""
     if "text/html" in data:
         data["text/html"] += f"\n<p><em>{html.escape(sentence)}</em></p>"
     if "text/markdown" in data:
@@ -101,7 +101,7 @@ def _say(data: dict[str, Any], sentence: str) -> None:
 
 
 def _metadata(given: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """What a renderer may be told: sizes and backgrounds. Not `isolated`, which makes a frame in which scripts run."""
+    """Clean the metadata for renderers: sizes and backgrounds stay; not `isolated`, a frame in which scripts run."""
     if not isinstance(given, dict):
         return {}
     kept: dict[str, Any] = _shown(given)

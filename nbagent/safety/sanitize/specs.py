@@ -1,7 +1,7 @@
-"""Which JSON that a renderer draws loads nothing: Plotly's figures, Vega's and Vega-Lite's charts. Pure.
+"""Checks JSON that renderers draw: Plotly's figures, Vega's and Vega-Lite's charts. Pure.
 
-JupyterLab draws these in notebooks that nobody trusts too. A figure that could load something is not mended, since its
-parts refer to each other; it is left out, and its static forms stay.
+JupyterLab draws these in untrusted notebooks, too. A figure that could load something is removed whole, since its parts
+refer to each other; its static forms stay.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SCHEMA = re.compile(r"https://vega\.github\.io/schema/vega(?:-lite)?/v[\d.]+\.j
 
 
 def is_drawn(mime: str) -> bool:
-    """Whether this module knows the MIME type."""
+    """Whether a MIME type is of such JSON."""
     return mime == PLOTLY or VEGA.fullmatch(mime) is not None
 
 
 def draw(mime: str, value: Any) -> dict[str, Any] | None:
-    """The JSON to write for a figure, None if it could load something."""
+    """The JSON of a figure; None if it could load something."""
     if not isinstance(value, dict):
         return None
     return _plotly(value) if mime == PLOTLY else _vega(value)
@@ -48,12 +48,12 @@ def _plotly(figure: dict[str, Any]) -> dict[str, Any] | None:
     frames = figure.get("frames")
     kept = {"data": data, "layout": layout} | ({"frames": frames} if isinstance(frames, list) else {})
     for key, written in _strings(kept):
-        text = html.unescape(written)  # as Plotly does with the attributes in its texts
+        text = html.unescape(written)  # Plotly does so with attributes in its texts
         if is_data_image(text):
             continue
         if _ELSEWHERE.search(text) or key.lower() in _ADDRESSES:
             return None
-    # `config` names servers, and nothing that a reader sees.
+    # `config` names servers, and isn't shown.
     return kept
 
 
@@ -62,7 +62,7 @@ def _vega(spec: dict[str, Any]) -> dict[str, Any] | None:
     if schema and not (isinstance(schema, str) and _SCHEMA.fullmatch(schema)):
         return None
     for key, text in _strings({key: value for key, value in spec.items() if key not in ("$schema", "datasets")}):
-        # Expressions can put an address together: no `image`, whatever it would show.
+        # Expressions can compute an address, so no `image` stays.
         if _ELSEWHERE.search(text) or "image" in text.lower():
             return None
         if key.lower() in _EMBEDDED:
@@ -71,7 +71,7 @@ def _vega(spec: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """All texts with the key that they stand under; of Vega's inline data none, which draws no picture by itself."""
+    """All strings with their keys, without those of Vega's inline data, which draws no picture by itself."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""CSS that loads nothing, and that changes nothing outside of the output that it came with. Pure."""
+"""Cleans CSS so that it loads nothing and changes nothing outside of its output. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tinycss2.ast import Declaration, Node, QualifiedRule
 from nbagent.safety.sanitize.left_out import LeftOut, host, is_data_image
 
 SIZE = 512 * 1024
-"""Characters of CSS in one output that are read."""
+"""Characters of CSS in an output that are read."""
 DEPTH = 50
-"""Brackets within brackets."""
+"""Depth of nested brackets."""
 
 _FUNCTIONS = frozenset(
     """rgb rgba hsl hsla hwb lab lch oklab oklch color color-mix light-dark calc min max clamp round var repeat minmax
@@ -24,16 +24,15 @@ _FUNCTIONS = frozenset(
     drop-shadow grayscale hue-rotate invert opacity saturate sepia not is where has nth-child nth-last-child nth-of-type
     nth-last-of-type lang dir""".split()
 )
-"""None of them loads anything. `url`, `src`, `image`, `image-set`, `cross-fade`, `element`, `attr` and what is not
-invented yet are not here."""
+"""CSS functions that load nothing; not `url`, `src`, `image`, `image-set`, `cross-fade`, `element` and `attr`."""
 _NEVER = frozenset({"error", "at-rule", "at-keyword"})
 _LOCAL = frozenset({"fill", "stroke", "clip-path", "mask", "marker", "marker-start", "marker-mid", "marker-end"})
-"""Properties that may name an element of the same picture: `url(#a)`."""
+"""Properties that may refer to an element of the same picture: `url(#a)`."""
 _FRAGMENT = re.compile(r"#[\w.:-]+")
 
 
 def clean_declarations(text: str, left_out: LeftOut) -> str:
-    """The declarations of a `style` attribute that load nothing."""
+    """Clean the declarations of a `style` attribute."""
     if not _readable(text):
         left_out.add("a style")
         return ""
@@ -42,7 +41,7 @@ def clean_declarations(text: str, left_out: LeftOut) -> str:
 
 
 def clean_sheet(text: str, left_out: LeftOut) -> str:
-    """The rules of a style sheet that load nothing; they hold for the parent of the `<style>` element alone."""
+    """Clean a style sheet; its rules hold within the parent of the `<style>` element only."""
     if not _readable(text):
         left_out.add("a style sheet")
         return ""
@@ -51,7 +50,7 @@ def clean_sheet(text: str, left_out: LeftOut) -> str:
 
 
 def clean_value(name: str, value: str, left_out: LeftOut) -> str:
-    """The value of an attribute that is CSS, such as `fill`; empty if it could load something."""
+    """Clean the value of an attribute that is CSS, such as `fill`; empty if it could load something."""
     if _readable(value) and _is_safe(tinycss2.parse_component_value_list(value), name):
         return value
     left_out.add("a style")
@@ -59,7 +58,7 @@ def clean_value(name: str, value: str, left_out: LeftOut) -> str:
 
 
 def _readable(text: str) -> bool:
-    """Whether it is small and flat enough to be parsed, and nothing in it could end a `<style>` element."""
+    """Whether CSS is small and flat enough to be parsed, and can't end a `<style>` element."""
     if len(text) > SIZE or "<" in text:
         return False
     depth = 0
@@ -78,7 +77,7 @@ def _rules(nodes: Iterable[Node], left_out: LeftOut) -> list[str]:
                 left_out.add("a style")
                 continue
             inside = tinycss2.parse_blocks_contents(node.content, skip_comments=True, skip_whitespace=True)
-            # A variable for the whole page is one for the output.
+            # Variables of the whole page become the output's own.
             prelude = tinycss2.serialize(node.prelude).strip().replace(":root", ":scope")
             if (body := _declarations(inside, left_out)) and "<" not in prelude:
                 kept.append(f"{prelude} {{ {' '.join(body)} }}")
@@ -131,7 +130,7 @@ def _may_load(address: object, name: str) -> bool:
 
 
 def _address(nodes: Iterable[Node]) -> str:
-    """The first address in a value, for those who want to know."""
+    """The first address in a value, for the note."""
     for node in nodes:
         if node.type == "url":
             return str(node.value)

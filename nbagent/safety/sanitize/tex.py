@@ -1,11 +1,11 @@
-"""TeX that loads nothing, wherever a renderer may find mathematics: in Markdown, in HTML, in LaTeX. Pure."""
+"""Cleans TeX, wherever a renderer may find mathematics: in Markdown, HTML and LaTeX. Pure."""
 
 from __future__ import annotations
 
 import re
 
 JOINER = "\u2060"
-"""A character without width. Between two others it keeps a renderer from reading them as one sign."""
+"""A character without width. Between two others, it keeps a renderer from reading them as one token."""
 
 _COMMANDS = re.compile(
     r"\\(?=(?:href|url|html[A-Za-z]*|style|class|cssId|data|require|includegraphics|include|input|import|usepackage|"
@@ -15,5 +15,5 @@ _COMMANDS = re.compile(
 
 
 def break_commands(text: str) -> str:
-    r"""Text whose TeX commands that load, link, set CSS or make commands are none any more: `\href` shows as it is."""
+    r"""Disable TeX commands that load, link, set CSS or define commands: `\href` is shown as text."""
     return _COMMANDS.sub(rf"\\{JOINER}", text)

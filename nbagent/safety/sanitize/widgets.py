@@ -1,6 +1,6 @@
-"""The state of widgets in a notebook's metadata, as programs restore it that were never asked to trust it. Pure.
+"""Cleans the state of widgets in a notebook's metadata, which programs restore in untrusted notebooks, too. Pure.
 
-A widget names the JavaScript module that draws it, and a renderer fetches that module: only Jupyter's own stay.
+A widget names the JavaScript module that draws it, which a renderer fetches. Only Jupyter's own modules stay.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _NAME = re.compile(r"[A-Za-z]{1,60}")
 _HTML = frozenset({"HTML", "HTMLMath"})
 _MEDIA = frozenset({"Image", "Audio", "Video"})
 _STYLES = ("StyleModel", "LayoutModel")
-"""How models end whose texts are CSS."""
+"""Ends of the names of models whose strings are CSS."""
 
 State = dict[str, Any]
 
 
 def clean_widgets(state: State, clean_outputs: Callable[[list[Any]], list[Any]]) -> State:
-    """A notebook's widget state with the widgets that load nothing.
+    """Clean a notebook's widget state; widgets that could load something are removed.
 
     Args:
         state: The value of `metadata.widgets["application/vnd.jupyter.widget-state+json"]`.
-        clean_outputs: Cleans what an Output widget shows.
+        clean_outputs: Cleans the outputs in an Output widget.
     """
     models = {}
     for name, model in state.get("state", {}).items():
@@ -68,7 +68,7 @@ def _model(model: State, clean_outputs: Callable[[list[Any]], list[Any]]) -> Sta
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is CSS that loads nothing, a number or nothing."""
+    """Whether a value is None, a number, or CSS that loads nothing."""
     if isinstance(value, str):
         return not value or clean_value("", value, LeftOut()) == value
     return value is None or isinstance(value, int | float)
@@ -79,7 +79,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _without_commands(value: Any) -> Any:
-    """A value of whose texts MathJax, which labels and descriptions are given to, loads nothing."""
+    """A value whose strings are clean TeX, since labels and descriptions are given to MathJax."""
     if isinstance(value, str):
         return break_commands(value)
     if isinstance(value, list):

@@ -20,6 +20,7 @@ from typing import Literal
 
 from nbagent.events import DataLeftOut
 from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.text import cut, printable
 
 MAX_ENTRIES = 20_000
 """Files, folders and links of all data that are shown: a second or two of work before a start."""
@@ -54,7 +55,7 @@ def facts(left_out: LeftOut) -> list[DataLeftOut]:
     """What is not shown as events, one a reason; names are made safe to be read."""
     found = []
     for why, paths in left_out.items():
-        first = ["".join(c if c.isprintable() else "\ufffd" for c in each)[:100] for each in paths[:NAMED]]
+        first = [cut(printable(each), 100) for each in paths[:NAMED]]
         more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
         text = f"Not shown in {DATA}: {why} ({', '.join(first)}{more})."
         found.append(DataLeftOut(reason=why.value, paths=first, total=len(paths), text=text))

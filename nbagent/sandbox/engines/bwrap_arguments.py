@@ -10,8 +10,7 @@ from nbagent.errors import DataError
 from nbagent.policy import MIB, Network, Trust
 from nbagent.sandbox.data.mounts import DATA, Mount
 from nbagent.sandbox.environment import environment, interpreter
-from nbagent.sandbox.handoff import INSIDE
-from nbagent.sandbox.layout import HOME, SHELLS, WORKSPACE, inside_environment
+from nbagent.sandbox.layout import HOME, INSIDE, SHELLS, WORKSPACE, inside_environment
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")

@@ -19,9 +19,8 @@ from nbagent.sandbox.contract import Control
 from nbagent.sandbox.data.mounts import DATA
 from nbagent.sandbox.engines import daemon, image
 from nbagent.sandbox.environment import environment
-from nbagent.sandbox.handoff import INSIDE
 from nbagent.sandbox.instance import Ended, Instance, Plan
-from nbagent.sandbox.layout import HOME, OUTPUT, SHELLS, START, WORKSPACE, accounts, inside_environment
+from nbagent.sandbox.layout import HOME, INSIDE, OUTPUT, SHELLS, START, WORKSPACE, accounts, inside_environment
 from nbagent.sandbox.limits import cgroup, seccomp, users
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread, to_the_end

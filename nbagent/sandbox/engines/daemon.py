@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 USUAL = "unix:///var/run/docker.sock"
 MEND = "Start it (for example: systemctl start docker), or use --engine bubblewrap."
+PERMIT = (
+    "If it should, which makes it as good as root here: sudo usermod --append --groups docker $USER, then log in again."
+)
 ELSEWHERE = "Start it (for example: systemctl start docker), or choose the kernel of the engine bubblewrap."
 
 CHECK_SECONDS = 5
@@ -43,8 +46,11 @@ def connect(*, timeout: int = 60) -> APIClient:
     """
     host = os.environ.get("DOCKER_HOST", USUAL)
     # The SDK takes a while to import, which is a waste where there is no daemon.
-    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
+    socket = Path(host.removeprefix("unix://"))
+    if host.startswith("unix://") and not socket.exists():
         raise EngineUnavailable("no Docker daemon runs here.", mend=MEND, elsewhere=ELSEWHERE)
+    if host.startswith("unix://") and not os.access(socket, os.R_OK | os.W_OK, effective_ids=True):
+        raise EngineUnavailable("this user may not speak to the Docker daemon.", mend=PERMIT)
     import docker
     from docker.errors import DockerException
 

@@ -84,6 +84,25 @@ def test_removal_kills_what_is_in_it(hierarchy: Tree, group: TreeGroup) -> None:
     assert group.usage.oom_kills() == 0
 
 
+@pytest.mark.needs("root")
+def test_processes_that_can_t_be_seen_are_not_ours_to_kill(group: TreeGroup) -> None:
+    """As in a container that shares control groups: version 2 calls them 0, which would be one's own group."""
+    sleeper = start(group, "sleep", "1000")
+    group.settle(sleeper)
+    code = f"""
+import pathlib
+from nbagent.sandbox.limits.cgroup import tree
+group = tree.find().take(pathlib.Path({str(NAME)!r}))
+group.kill()
+print(group.processes())"""
+    command = ["unshare", "--pid", "--fork", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=False)
+    assert (done.returncode, done.stdout.strip()) in {(0, "[]"), (0, "[0]")}, done.stderr
+    assert sleeper.poll() is None
+    assert group.remove()
+    assert sleeper.wait(timeout=5) == -9
+
+
 def test_what_linux_refuses_leaves_no_group(hierarchy: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A period below a millisecond is refused, and the folders that were made are gone."""
     monkeypatch.setattr(tree, "PERIOD", 50)
@@ -126,6 +145,7 @@ def test_a_group_below_a_quota_has_no_more_than_that(hierarchy: Tree) -> None:
         around.rmdir()
 
 
+@pytest.mark.needs("root")
 def test_threads_find_it_at_the_same_time() -> None:
     """Looking from many threads at once gives each the same answer."""
     found: list[Tree | None] = []

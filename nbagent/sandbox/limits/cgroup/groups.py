@@ -43,11 +43,11 @@ class Group(abc.ABC):
 
     @abc.abstractmethod
     def processes(self) -> list[int]:
-        """The ids of what runs in it."""
+        """The ids of what runs in it; 0, or none in version 1, for what runs in another process namespace."""
 
     def kill(self) -> None:
         """Kill all processes that are in it."""
-        for pid in self.processes():
+        for pid in filter(None, self.processes()):  # 0 would be our own process group
             with contextlib.suppress(OSError):
                 os.kill(pid, 9)
 

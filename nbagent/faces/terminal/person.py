@@ -1,11 +1,11 @@
-"""What a person at the terminal is asked: one question after the other, below what is shown meanwhile."""
+"""Who sits at the terminal: what they type, below what is shown meanwhile, and their editor."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
@@ -30,6 +30,11 @@ class Person:
         self.view = view
         self.is_away = False
         self._keyboard = keyboard
+
+    @property
+    def is_there(self) -> bool:
+        """Whether they can be asked: nbagent is in the foreground of a terminal."""
+        return self._keyboard.is_there
 
     async def line(
         self, prompt: str, *, over: asyncio.Future[None], seconds: float | None = None, fresh: bool = True
@@ -64,7 +69,7 @@ class Person:
 
     async def at_the_terminal(self) -> None:
         """Wait until the person has brought this program to the foreground."""
-        while not self._keyboard.is_there:
+        while not self.is_there:
             await asyncio.sleep(0.5)
 
     @contextlib.contextmanager
@@ -76,69 +81,3 @@ class Person:
                 yield
         finally:
             self.is_away = False
-
-
-class Question(Protocol):
-    """Something that a person is asked.
-
-    Attributes:
-        over: Done when its answer is not waited for any more.
-    """
-
-    over: asyncio.Future[None]
-
-    async def ask(self, person: Person) -> None:
-        """Ask until it is answered, and hand on the answer.
-
-        Raises:
-            Over: It is not waited for any more.
-        """
-
-    def refuse(self) -> None:
-        """Answer with no."""
-
-
-class Questions:
-    """The questions that are open, in the order in which they came.
-
-    Args:
-        person: Who is asked.
-    """
-
-    def __init__(self, person: Person) -> None:
-        self._person = person
-        self._open: list[Question] = []
-        self._asking: asyncio.Task[None] | None = None
-
-    def add(self, question: Question) -> None:
-        """Ask another one, after those that are open."""
-        self._open.append(question)
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.get_running_loop().create_task(self._ask_all())
-
-    def refuse(self) -> bool:
-        """Answer all that are open with no; returns whether there were any."""
-        found = list(self._open)
-        for each in found:
-            each.refuse()
-            self.end(each)
-        return bool(found)
-
-    def close(self) -> None:
-        """Ask no more; what is open stays unanswered."""
-        for each in list(self._open):
-            self.end(each)
-
-    def end(self, question: Question) -> None:
-        """Take a question back."""
-        if question in self._open:
-            self._open.remove(question)
-        if not question.over.done():
-            question.over.set_result(None)
-
-    async def _ask_all(self) -> None:
-        while self._open:
-            question = self._open[0]
-            with contextlib.suppress(Over):
-                await question.ask(self._person)
-            self.end(question)

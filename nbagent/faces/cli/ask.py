@@ -1,0 +1,72 @@
+"""`nbagent run` and `nbagent demo`: one question, its answer and its notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from nbagent.events import Answer, Usage
+from nbagent.faces.cli import objects
+from nbagent.faces.cli.options import How
+from nbagent.faces.cli.work import STOPPED, work
+from nbagent.faces.terminal.view import View
+from nbagent.safety.budget import amount, dollars
+from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
+
+
+async def ask(question: str, make: Callable[[], Session], *, how: How) -> int:
+    """Ask one question and show what comes of it; returns the exit code."""
+    answer: Answer | None = None
+
+    async def do(session: Session, _: View) -> None:
+        nonlocal answer
+        answer = await session.ask(question)
+
+    ended = await work(make, do, how=how, exports=lambda session: session.turns > 0)
+    if how.as_json:
+        objects.show(objects.answered(answer, ended))
+    else:
+        _tell(answer)
+        if ended.notebook is not None:
+            print(f"notebook: {ended.notebook}", file=sys.stderr)
+        done = answer or (ended.session.unfinished if ended.session else None)
+        if done is not None and (used := _used(done.usage)):
+            print(used, file=sys.stderr)
+    if answer is None and ended.error is None:
+        return STOPPED
+    return ended.code(how, succeeded=answer is not None and answer.success)
+
+
+def _tell(answer: Answer | None) -> None:
+    if answer is not None:
+        print(safe(answer.text))
+        if answer.unsupported:
+            print(f"Shown by no cell: {', '.join(answer.unsupported)}.", file=sys.stderr)
+
+
+def _used(usage: Usage) -> str:
+    """What an answer has used, for a person; nothing of a recording."""
+    tokens = usage.input_tokens + usage.output_tokens
+    if not tokens:
+        return ""
+    money = "" if usage.cost is None else f", {dollars(usage.cost)} by the price list" if usage.cost else ", free"
+    return f"used: {tokens:,} tokens in {amount('steps', usage.calls)}{money}"
+
+
+@contextlib.contextmanager
+def demo(*, quiet: bool) -> Iterator[tuple[str, str, str]]:
+    """Say what the demo is, and lend its question, the path of its data, and the model that has its replies."""
+    folder = resources.files("nbagent") / "demo"
+    with resources.as_file(folder / "penguins.csv") as data, resources.as_file(folder / "replies.jsonl") as replies:
+        question = (folder / "question.txt").read_text(encoding="utf-8").strip()
+        if not quiet:
+            print("The model's replies are a recording, so no key is needed. Everything else is live: the sandbox,")
+            print(f"the code that runs in it, the package it installs, the figure and the notebook.\n\n> {question}\n")
+            sys.stdout.flush()
+        yield question, str(data), f"replay:{replies}"

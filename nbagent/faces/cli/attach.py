@@ -1,0 +1,283 @@
+"""`nbagent attach` and `nbagent host`: a session that another process owns, seen and steered from this terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import IO, Any
+
+from nbagent import settings, store
+from nbagent.errors import NbagentError, UsageError
+from nbagent.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
+from nbagent.faces.cli import objects
+from nbagent.faces.cli.options import How
+from nbagent.faces.cli.work import STOPPED
+from nbagent.faces.terminal.asker import Asker
+from nbagent.faces.terminal.keyboard import Keyboard
+from nbagent.faces.terminal.view import View, complain
+from nbagent.session import index
+from nbagent.session.protocol import AnySession, settled
+from nbagent.text import safe
+
+Come = Callable[[], Awaitable[AnySession]]
+
+
+class Guest:
+    """A session on this terminal that goes on when the terminal is left.
+
+    Args:
+        session: Started.
+        quiet: Show only what must be known.
+        results: Where the cells' own output goes; standard error by default.
+        keyboard: Where the person types, who is asked what the model and its code may do.
+
+    Attributes:
+        was_stopped: Whether the person has pressed Ctrl-C.
+    """
+
+    def __init__(self, session: AnySession, *, quiet: bool, results: IO[str] | None, keyboard: Keyboard) -> None:
+        self._session = session
+        self.view = View(folder=self._folder, quiet=quiet, results=results, code=results is None)
+        self._asker = Asker(session, self.view, keyboard)
+        self._answers = keyboard.is_there
+        self._quiet = quiet
+        self._task = asyncio.current_task()
+        self._asking = False
+        self._told = ""
+        self._runs: set[str] = set()
+        self._pressed = 0
+        self._has_ended = False
+        self.was_stopped = False
+
+    @functools.cache  # noqa: B019 - there is one of these in a process
+    def _folder(self) -> Path:
+        """Where figures go: the session's own folder is its owner's."""
+        return Path(tempfile.mkdtemp(prefix=f"nbagent-{self._session.id}-"))
+
+    @contextlib.asynccontextmanager
+    async def shown(self, *, since: int | None) -> AsyncIterator[None]:
+        """Show what has happened and happens, and ask what is asked, until this is left.
+
+        Args:
+            since: Show what has happened after this number of the log; since the last question by default.
+        """
+        loop = asyncio.get_running_loop()
+        if self._answers:
+            await settled(self._session.attend())
+        start = _last_turn(self._session) if since is None else since
+        unfollow = self._session.follow(self._hear, since=start)
+        loop.add_signal_handler(signal.SIGINT, self._press)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            unfollow()
+            self._asker.close()
+            self.view.idle()
+            goes_on = self._session.is_running
+            await self._session.detach()
+            if goes_on:
+                print(f"The session goes on: nbagent attach {self._session.id}", file=sys.stderr)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the session has an owner."""
+        return self._session.is_running
+
+    async def ended(self) -> int:
+        """Wait until the session has ended, or its owner; returns the exit code.
+
+        Raises:
+            UsageError: Its owner has died.
+        """
+        await self._session.closed()
+        if self._has_ended:
+            print(f"The session {self._session.id} has ended.", file=sys.stderr)
+            return 0
+        told = f"The process that ran the session {self._session.id} has ended."
+        raise UsageError(told, mend=f"Go on with it by: nbagent resume {self._session.id}")
+
+    async def ask(self, question: str) -> Answer:
+        """Ask a question, whose answer the caller shows."""
+        self._asking = True
+        try:
+            return await self._session.ask(question)
+        finally:
+            self._asking = False
+
+    async def chat(self, keyboard: Keyboard) -> None:
+        """Questions as they are typed, until the end of input; answers to anybody's show themselves."""
+        print("Ask on; Ctrl-C stops what runs, Ctrl-D leaves.", file=sys.stderr)
+        while True:
+            with self.view.prompt("> ") as answered:
+                line = await keyboard.line()
+                if line is None:
+                    return
+                answered()
+            if line.strip():
+                try:
+                    self._say_answer(await self.ask(line))
+                except NbagentError as error:
+                    if not self._session.is_running:
+                        return  # which is told by who waits for that
+                    complain(error)
+
+    def _hear(self, record: Record) -> None:
+        match record.event:
+            case Asked(question=question):
+                self._runs.add("turn")
+                if not self._asking and not self._quiet:
+                    with self.view.above() as console:
+                        console.print(f"> {safe(question)}", style="bold", markup=False)
+            case CellStarted():
+                self._runs.add("cell")
+            case CellFinished():
+                self._runs.discard("cell")
+            case Answered():
+                self._runs.clear()
+                self._pressed = 0
+            case SessionEnded():
+                self._has_ended = True
+        self.view.show(record)
+        if self._answers:
+            self._asker.hear(record)
+        if isinstance(record.event, Answered):
+            self.view.idle()
+            if not self._asking:
+                self._say_answer(record.event)
+
+    def _say_answer(self, answer: Answer) -> None:
+        with self.view.above():
+            print(safe(answer.text), flush=True)
+
+    def _press(self) -> None:
+        """Ctrl-C: no to what is asked, then the cell stops, then the question; where nothing runs, leave."""
+        if self._asker.is_away:
+            return
+        self._asker.refuse()
+        self._pressed += 1
+        if self._pressed == 1 and self._session.interrupt_cell():
+            return
+        if self._runs and self._pressed < 3:
+            self._session.interrupt()
+        elif self._task is not None:
+            self.was_stopped = True
+            self._task.cancel()
+
+
+def _last_turn(session: AnySession) -> int:
+    """The number of the record before the last question, or before the last cell that a person ran."""
+    found = 0
+    for record in session.since():
+        if isinstance(record.event, Asked) or (isinstance(record.event, CellStarted) and not record.event.turn):
+            found = record.seq - 1
+    return found
+
+
+async def attach(
+    come: Come,
+    *,
+    question: str | None = None,
+    code: str | None = None,
+    since: int | None = None,
+    how: How,
+) -> int:
+    """Show a running session; ask a question, run code, or take what is typed; returns the exit code.
+
+    Args:
+        come: Comes to the session.
+        question: To be asked; then this ends with its answer.
+        code: To be run; then this ends with the cell.
+        since: Show first what happened after this number of the log; since the last question by default.
+        how: What the person says of it; the session goes on anyway.
+
+    Raises:
+        UsageError: A question and code are given, or neither and JSON is wanted.
+        NbagentError: The session can't be attached to, or what it has complained of.
+    """
+    if question is not None and code is not None:
+        raise UsageError("Give a question or code, not both.")
+    if question is None and code is None and how.as_json:
+        raise UsageError("There is nothing to print as JSON.", mend="Give a question, or code with --code.")
+    session, keyboard = await come(), Keyboard()
+    results = sys.stdout if code is not None and not how.as_json else None
+    guest = Guest(session, quiet=how.quiet or how.as_json, results=results, keyboard=keyboard)
+    waiting = asyncio.create_task(guest.ended())
+    try:
+        async with guest.shown(since=session.last if question or code else since):
+            if question is not None:
+                ended = await _asked(guest, question, as_json=how.as_json)
+            elif code is not None:
+                ended = await _ran(session, code, as_json=how.as_json)
+            else:
+                ended = await _followed(guest, waiting, keyboard)
+            if how.out is not None:
+                print(f"notebook: {await settled(session.export(how.out, force=how.force))}", file=sys.stderr)
+        return ended
+    except asyncio.CancelledError:
+        if not guest.was_stopped:
+            raise
+        return STOPPED if question or code else 0
+    finally:
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+async def _followed(guest: Guest, waiting: asyncio.Task[int], keyboard: Keyboard) -> int:
+    """Show the session until it ends, or the person leaves."""
+    if not keyboard.is_there:
+        return await waiting
+    chat = asyncio.create_task(guest.chat(keyboard))
+    try:
+        await asyncio.wait([chat, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done() or not guest.is_running:
+            return await waiting
+        await chat
+        return 0
+    finally:
+        chat.cancel()
+        await asyncio.wait([chat])
+
+
+async def _asked(guest: Guest, question: str, *, as_json: bool) -> int:
+    answer = await guest.ask(question)
+    if as_json:
+        objects.show(answer)
+    else:
+        print(safe(answer.text))
+    return 0 if answer.success else 1
+
+
+async def _ran(session: AnySession, code: str, *, as_json: bool) -> int:
+    cell: Cell = await session.run(code)
+    if as_json:
+        objects.show(cell)
+    return 0 if cell.success else STOPPED if cell.status == "interrupted" else 1
+
+
+async def in_background(session: str | None, **given: Any) -> int:
+    """Start a process that owns a session, and leave it to itself; returns the exit code."""
+    from nbagent.session.host import host
+
+    attached = await host(session, **given)
+    minutes = settings.load().keep_minutes
+    await attached.detach()
+    print(attached.id)
+    told = f"See and steer it by: nbagent attach {attached.id}. It ends {minutes:g} minutes after nobody does any more."
+    print(told, file=sys.stderr)
+    return 0
+
+
+def is_running(session: str) -> bool:
+    """Whether a process owns a session.
+
+    Raises:
+        UsageError: There is no such session, or several begin so.
+    """
+    return index.is_running(index.find(store.state_root(settings.load().state_dir), session))

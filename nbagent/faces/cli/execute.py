@@ -1,0 +1,70 @@
+"""`nbagent exec`: a script, a notebook or a piece of code in the sandbox, without a model."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbagent import settings, store
+from nbagent.errors import NbagentError, UsageError
+from nbagent.faces.cli import objects
+from nbagent.faces.cli.options import How
+from nbagent.faces.cli.work import Ended, work
+from nbagent.faces.terminal.view import View
+from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
+from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
+
+
+async def execute(source: str | None, code: str | None, make: Callable[[], Session], *, how: How) -> int:
+    """Run cells and show their outputs; returns the exit code."""
+    run, ended, started = Run(()), Ended(), time.monotonic()
+
+    async def do(session: Session, _: View) -> None:
+        await run.on(session)
+
+    try:
+        run = Run(sources(source, code))
+    except NbagentError as error:
+        ended.error = error
+    else:
+        ended = await work(make, do, how=how, exports=lambda _: how.out is not None, results=sys.stdout)
+    ended.stopped = ended.stopped or run.status == "interrupted"
+    if how.as_json:
+        objects.show(objects.executed(run, ended, seconds=time.monotonic() - started))
+    elif how.quiet:
+        print(safe("\n".join(cell.text for cell in run.cells if cell.text)))
+    return ended.code(how, succeeded=run.status == "ok")
+
+
+def sources(source: str | None, code: str | None) -> list[Source]:
+    """The cells to run.
+
+    Raises:
+        UsageError: There is none, both are named, or the file can't be read as what it should be.
+    """
+    if code is not None and source is None:
+        return [Source(code)]
+    if source is None or code is not None:
+        raise UsageError("Name one thing to run.", mend="A script, a notebook, - for standard input, or -c CODE.")
+    if source == "-":
+        return parse(sys.stdin.buffer.read(MAX_SOURCE + 1), name="standard input")
+    return read(Path(source))
+
+
+def data_for(source: str | None, given: list[str] | None) -> list[str] | Mapping[str, str]:
+    """The data that a person gives, and what else a notebook of nbagent's needs to run again, where it is found."""
+    data = [*(given or ())]
+    if source is None or not source.endswith(".ipynb"):
+        return data
+    found, changed, missing = with_needed(data, Path(source), root=store.state_root(settings.load().state_dir))
+    told = [f"{name} is not what it was when {source} was made." for name in changed]
+    told += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
+    for each in told:
+        print(safe(each), file=sys.stderr)
+    return found

@@ -1,0 +1,78 @@
+"""The objects that `--json` prints, made of what a session returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from nbagent.errors import NbagentError
+from nbagent.events import NO_USAGE, Answer, Cell, to_json
+from nbagent.faces.cli.work import Ended
+from nbagent.notebook.run import Run
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
+
+
+def show(value: Any) -> None:
+    """Print an object on one line."""
+    print(to_json(value).decode())
+
+
+def refused(command: str, error: NbagentError) -> None:
+    """Print the object of a command that never began, because its options are wrong or nbagent itself failed."""
+    ended = Ended(error=error)
+    if command in ("run", "demo"):
+        show(answered(None, ended))
+    elif command == "exec":
+        show(executed(Run(()), ended, seconds=0.0))
+    else:
+        show(_ending(ended))
+
+
+def answered(answer: Answer | None, ended: Ended) -> dict[str, Any]:
+    """What `run` and `demo` print."""
+    session: Session | None = ended.session
+    # A turn that failed has no answer, but what it did is not lost.
+    found = answer or (session.unfinished if session else None)
+    stopped = NbagentError("It was stopped.") if ended.stopped else None
+    return {
+        "success": bool(answer and answer.success),
+        "answer": answer.text if answer else "",
+        "claims": answer.claims if answer else [],
+        "notebook": str(ended.notebook) if ended.notebook else None,
+        "cells": [_cell(cell) for cell in found.cells] if found else [],
+        "installed": found.installed if found else [],
+        "files": found.files if found else [],
+        "attempts": found.attempts if found else 0,
+        "usage": found.usage if found else NO_USAGE,
+        "engine": (session.engine or None) if session else None,
+        "trust": session.trust if session else None,
+        "replay": session.is_replay if session else False,
+        **_ending(ended, stopped),
+    }
+
+
+def executed(run: Run, ended: Ended, *, seconds: float) -> dict[str, Any]:
+    """What `exec` prints; `seconds` is what it took where no cell says."""
+    notes = " ".join(cell.note for cell in run.cells if cell.note)
+    return {
+        "status": "failed" if ended.error else "interrupted" if ended.stopped else run.status,
+        "outputs": [output for cell in run.cells for output in cell.outputs],
+        "execution_time": round(sum(cell.duration for cell in run.cells) or seconds, 4),
+        "state": "lost" if any(cell.state_lost for cell in run.cells) else "kept",
+        **({"note": notes} if notes else {}),
+        **_ending(ended),
+    }
+
+
+def _ending(ended: Ended, instead: NbagentError | None = None) -> dict[str, Any]:
+    """What went wrong, if anything did."""
+    error = ended.error or instead
+    told = {"error": str(error)} if error else {}
+    return told | ({"not_delivered": ended.left} if ended.left else {})
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(cell), "execution_time": round(cell.duration, 4)}

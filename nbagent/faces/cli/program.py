@@ -1,0 +1,95 @@
+"""The program around the commands: signals, standard streams, and what becomes of errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+import typer
+
+from nbagent.errors import NbagentError, StoreError
+from nbagent.faces.cli import wrong_use
+
+# Click's own error, which newer versions of Typer bring with them under another name.
+_WrongUse: Any = typer.BadParameter.__mro__[2]
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What comes of output that can't be written: what has a name is a `StoreError` long before."""
+
+
+def run(app: typer.Typer) -> NoReturn:
+    """Run the command line: errors of ours become a sentence and an exit code, with --json an object besides."""
+    _open_standard_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # By default these end a program at once, and its sandbox would stay behind.
+        signal.signal(number, _end)
+    debug = "--debug" in sys.argv
+    arguments = [each for each in sys.argv[1:] if each != "--debug"]
+    try:
+        code = app(args=arguments, prog_name="nbagent", standalone_mode=False)
+        sys.stdout.flush()
+        # All is done and told: a late Ctrl-C must not change the exit code.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.exit(code)
+    except _WrongUse as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            sys.exit(error.exit_code)
+        _complain(arguments, wrong_use.in_a_sentence(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away, as `| head` does; there is nobody left to tell.
+        _drop_output()
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _drop_output()
+        _complain(arguments, error if isinstance(error, NbagentError) else _unforeseen(error))
+
+
+def _end(number: int, _frame: object) -> None:
+    """Unwind, so that what runs is put away; with the code that shells give to a signal."""
+    sys.exit(128 + number)
+
+
+def _complain(arguments: list[str], error: NbagentError) -> NoReturn:
+    from nbagent.faces.terminal.view import complain
+
+    if "--json" in arguments:
+        from nbagent.faces.cli import objects
+
+        objects.refused(arguments[0], error)
+    complain(error)
+    sys.exit(error.exit_code)
+
+
+def _open_standard_streams() -> None:
+    """Have a standard input, output and error also where the caller closed them, as `<&-` does.
+
+    The next file or socket would take their numbers, and get what is meant for a person.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, mode))
+
+
+def _drop_output() -> None:
+    """Throw away what of the output is still to be written, which would fail again at the end of Python."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unforeseen(error: Exception) -> NbagentError:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return StoreError(f"The output can't be written: {error.strerror}.", mend="Send it elsewhere, or make room.")
+    return NbagentError(
+        f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
+    )

@@ -1,0 +1,69 @@
+"""`nbagent resume`: go on with a session, by a question, by code, or by what is typed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from nbagent.errors import NbagentError, UsageError
+from nbagent.faces.cli.ask import ask
+from nbagent.faces.cli.execute import execute
+from nbagent.faces.cli.options import How
+from nbagent.faces.cli.work import work
+from nbagent.faces.terminal.keyboard import Keyboard
+from nbagent.faces.terminal.view import View, complain
+from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
+
+
+async def resume(make: Callable[[], Session], *, question: str | None, code: str | None, how: How) -> int:
+    """Go on with a session; returns the exit code.
+
+    Raises:
+        UsageError: A question and code are given, or neither and there is no terminal.
+    """
+    if question is not None and code is not None:
+        raise UsageError("Give a question or code, not both.")
+    if question is not None:
+        return await ask(question, make, how=how)
+    if code is not None:
+        return await execute(None, code, make, how=how)
+    if how.as_json or not sys.stdin.isatty():
+        raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
+    return await chat(make, how=how)
+
+
+async def chat(make: Callable[[], Session], *, how: How) -> int:
+    """Questions as they are typed, until the end of input; returns the exit code."""
+    keyboard = Keyboard()
+
+    async def do(session: Session, view: View) -> None:
+        print("Ask on; end with Ctrl-D.", file=sys.stderr)
+        while (question := await _typed(keyboard, view)) is not None:
+            if question.strip():
+                await _answer(session, question)
+
+    ended = await work(make, do, how=how, exports=lambda _: True, keyboard=keyboard)
+    if ended.notebook is not None:
+        print(f"notebook: {ended.notebook}", file=sys.stderr)
+    return ended.code(how, succeeded=True)
+
+
+async def _typed(keyboard: Keyboard, view: View) -> str | None:
+    with view.prompt("> ") as answered:
+        line = await keyboard.line()
+        if line is not None:
+            answered()
+    return line
+
+
+async def _answer(session: Session, question: str) -> None:
+    try:
+        answer = await session.ask(question)
+    except NbagentError as error:
+        complain(error)
+    else:
+        print(safe(answer.text))

@@ -1,0 +1,111 @@
+"""What commands that start a session have in common: the session on the screen, its files and notebook at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from nbagent.errors import NbagentError
+from nbagent.faces.cli.options import How
+from nbagent.faces.terminal.keyboard import Keyboard
+from nbagent.faces.terminal.live import shown
+from nbagent.faces.terminal.view import View, complain
+from nbagent.text import safe
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
+
+STOPPED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+NOT_DELIVERED = 4
+"""The exit code where all went well but for files that cells left and that did not arrive."""
+
+
+@dataclass
+class Ended:
+    """How the work with a session ended.
+
+    Attributes:
+        session: The session, if it could be made.
+        notebook: Where its notebook is, if it was wanted.
+        left: What did not arrive of what cells left: why, by its path.
+        error: The first thing that went wrong.
+        stopped: Whether Ctrl-C ended it.
+    """
+
+    session: Session | None = None
+    notebook: Path | None = None
+    left: dict[str, str] = field(default_factory=dict)
+    error: NbagentError | None = None
+    stopped: bool = False
+
+    def code(self, how: How, *, succeeded: bool) -> int:
+        """Say what went wrong, if anything did; returns the exit code."""
+        if self.error is not None:
+            complain(self.error)
+            return self.error.exit_code
+        if self.stopped or not succeeded:
+            return STOPPED if self.stopped else 1
+        # Where events are shown one of them has told it, and JSON has it too.
+        for path, why in self.left.items() if how.quiet and not how.as_json else ():
+            print(safe(f"not delivered: {path}: {why}"), file=sys.stderr)
+        return NOT_DELIVERED if self.left else 0
+
+
+async def work(
+    make: Callable[[], Session],
+    do: Callable[[Session, View], Awaitable[object]],
+    *,
+    how: How,
+    exports: Callable[[Session], bool],
+    results: IO[str] | None = None,
+    keyboard: Keyboard | None = None,
+) -> Ended:
+    """Start a session, do something with it that is shown, collect its files, and write its notebook.
+
+    Args:
+        make: Makes the session.
+        do: What is to be done; Ctrl-C cancels it.
+        how: What the person says of it.
+        exports: Whether there is a notebook to be written.
+        results: Where the cells' own output goes.
+        keyboard: Where the person types.
+    """
+    ended = Ended()
+    try:
+        session = ended.session = make()
+        if how.out is not None:
+            session.check_export(how.out, force=how.force)
+        showing = shown(session, quiet=how.quiet or how.as_json, results=results, keep=how.keep, keyboard=keyboard)
+        async with showing as view:
+            try:
+                await do(session, view)
+            except asyncio.CancelledError:
+                ended.stopped = True
+            except NbagentError as error:
+                ended.error = error
+            except Exception:
+                # A fault of nbagent's own shall not cost what the cells have shown so far.
+                if exports(session):
+                    print(f"notebook: {session.export_last(how.out, force=how.force)[0]}", file=sys.stderr)
+                raise
+            await _close(ended, session, how=how, exports=exports(session))
+    except asyncio.CancelledError:
+        ended.stopped = True
+    except NbagentError as error:
+        ended.error = ended.error or error
+    return ended
+
+
+async def _close(ended: Ended, session: Session, *, how: How, exports: bool) -> None:
+    try:
+        ended.left = await session.deliver()
+    except NbagentError as error:  # which must not cost the notebook
+        ended.error = ended.error or error
+    if exports:
+        ended.notebook, moved = session.export_last(how.out, force=how.force)
+        ended.error = ended.error or moved

@@ -1,0 +1,122 @@
+"""A session on the terminal while it runs: its events, its questions, and what Ctrl-C does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from typing import IO, TYPE_CHECKING
+
+from nbagent.faces.terminal.asker import Asker
+from nbagent.faces.terminal.keyboard import Keyboard
+from nbagent.faces.terminal.view import View
+
+if TYPE_CHECKING:
+    from nbagent.session.session import Session
+
+NO_TERMINAL = "There is no terminal to ask at: hosts that are not listed are denied. List them with --allow-host."
+UNATTENDED = {
+    "reject": "Nobody is asked here: what needs approval is rejected. See --allow and --unattended.",
+    "approve": "Nobody is asked here: what needs approval is approved, as --unattended says.",
+}
+"""By policy, what is told where nobody can be asked for approval."""
+PATIENCE = 1.0
+"""Seconds that a running cell has to stop once all is to end."""
+
+
+class CtrlC:
+    """What Ctrl-C does from now on: the first one stops the cell, another one cancels the current task.
+
+    Args:
+        session: Whose cell it is.
+        asker: Asks its questions, which are then answered with no.
+    """
+
+    def __init__(self, session: Session, asker: Asker) -> None:
+        self._session = session
+        self._asker = asker
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._pressed = 0
+        self._loop.add_signal_handler(signal.SIGINT, self._press)
+
+    def ignore(self) -> None:
+        """Cancel nothing any more: whoever goes on pressing must not keep the sandbox from being put away."""
+        self._task = None
+
+    def close(self) -> None:
+        """Leave Ctrl-C to Python."""
+        self._loop.remove_signal_handler(signal.SIGINT)
+
+    def _press(self) -> None:
+        if self._asker.is_away:
+            return
+        self._pressed += 1
+        # Who stops the code doesn't allow it anything.
+        self._asker.refuse()
+        if self._pressed == 1 and self._session.interrupt_cell():
+            return
+        self._give_up()
+        # A cell that doesn't heed the interrupt is not waited for.
+        self._loop.call_later(PATIENCE, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def shown(
+    session: Session,
+    *,
+    quiet: bool,
+    results: IO[str] | None = None,
+    keep: bool = False,
+    keyboard: Keyboard | None = None,
+) -> AsyncIterator[View]:
+    """A session that is started, whose events are shown, whose questions are asked, and which Ctrl-C stops.
+
+    Args:
+        session: Not yet started.
+        quiet: Show only what must be known.
+        results: Where the cells' own output goes.
+        keep: Whether its kernel is left running at the end, to be resumed.
+        keyboard: Where the person types, who also is asked what code may do.
+    """
+    view = View(folder=lambda: session.folder, keep=session.keeps, quiet=quiet, results=results, code=results is None)
+    keyboard = keyboard or Keyboard()
+    _attend(session, keyboard, told=results is None)
+    asker = Asker(session, view, keyboard)
+    pressing = CtrlC(session, asker)
+    try:
+        view.wait("starting the sandbox")
+        await session.start()
+        for record in session.news:
+            view.show(record)
+        session.follow(view.show)
+        session.follow(asker.hear)
+        yield view
+    finally:
+        pressing.ignore()
+        asker.close()
+        view.idle()
+        if keep and session.is_running:
+            await session.detach()
+            print(f"Its kernel waits to be resumed: nbagent resume {session.id}", file=sys.stderr)
+            if not session.outlasts_login:
+                print("It ends when you log out, unless you first run: loginctl enable-linger", file=sys.stderr)
+        await session.stop()
+        pressing.close()
+
+
+def _attend(session: Session, keyboard: Keyboard, *, told: bool) -> None:
+    """Have the person asked if they are there; if nobody is, that is told, of approvals only where a model works."""
+    if session.ask_hosts and not keyboard.is_there:
+        session.ask_hosts = False
+        print(NO_TERMINAL, file=sys.stderr)
+    consent = session.consent
+    consent.attended = consent.attended and keyboard.is_there
+    if told and consent.asks and not consent.attended:
+        print(UNATTENDED[consent.unattended], file=sys.stderr)

@@ -1,0 +1,163 @@
+"""Runs a script's or a notebook's cells, one after the other, in any session.
+
+    run = Run(read(Path("report.ipynb")))
+    await run.on(session)
+
+A cell with the tag `raises-exception` may fail, as in nbclient and Jupyter Book, and one with `skip-execution` does not
+run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from nbagent.errors import UsageError
+from nbagent.events import Cell, CellStatus
+from nbagent.sandbox.data import needs
+
+MAX_SOURCE: Final = 20 * 1024 * 1024
+"""Bytes of a script or notebook."""
+MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
+"""Tags of cells."""
+
+
+class Source(NamedTuple):
+    """A cell to run.
+
+    Attributes:
+        code: What runs.
+        may_fail: Whether the next one runs even if this one ends with an error.
+    """
+
+    code: str
+    may_fail: bool = False
+
+
+class RunsCells(Protocol):
+    """A session: one's own, or one that is attached to."""
+
+    async def run(self, code: str) -> Cell:
+        """Run a cell without the model."""
+
+
+class Run:
+    """Cells that run until one fails that may not.
+
+    Args:
+        sources: What is to run.
+
+    Attributes:
+        cells: Those that have run, in order.
+        status: `ok`, or how the cell ended that ended all; `interrupted` too if the whole was stopped.
+    """
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self._sources = list(sources)
+        self.cells: list[Cell] = []
+        self.status: CellStatus = "ok"
+
+    async def on(self, session: RunsCells) -> None:
+        """Run them.
+
+        Raises:
+            UsageError: A cell can't be run at all.
+            SandboxError: The sandbox failed.
+        """
+        for source in self._sources:
+            try:
+                cell = await session.run(source.code)
+            except asyncio.CancelledError:
+                self.status = "interrupted"
+                raise
+            self.cells.append(cell)
+            self.status = "ok" if source.may_fail and cell.status == "error" else cell.status
+            if self.status != "ok":
+                return
+
+
+def read(path: Path) -> list[Source]:
+    """The cells of a script, or of a notebook if its name ends so.
+
+    Raises:
+        UsageError: It can't be read as what it should be.
+    """
+    try:
+        # A pipe that a shell made for `<(…)` has a writer; any other would keep us waiting for one.
+        if path.is_fifo() and path.parent != Path("/dev/fd"):
+            raise OSError(errno.EINVAL, "it is a pipe")
+        with path.open("rb") as file:
+            raw = file.read(MAX_SOURCE + 1)
+    except (OSError, ValueError) as error:
+        raise _unreadable(str(path), getattr(error, "strerror", None)) from error
+    return parse(raw, name=str(path))
+
+
+def parse(raw: bytes, *, name: str) -> list[Source]:
+    """The cells of a script, or of a notebook if its name ends so.
+
+    Args:
+        raw: Up to one byte more than `MAX_SOURCE`, by which it is known to be too long.
+        name: What it is called.
+
+    Raises:
+        UsageError: It is not what it should be.
+    """
+    if len(raw) > MAX_SOURCE:
+        raise UsageError(f"{name} has more than {MAX_SOURCE // 1024 // 1024} MB.", mend="Give large data with --data.")
+    try:
+        text = raw.decode("utf-8-sig")
+    except ValueError as error:
+        raise _unreadable(name, None) from error
+    return _cells(name, text) if name.endswith(".ipynb") else [Source(text)]
+
+
+def _unreadable(name: str, reason: str | None) -> UsageError:
+    return UsageError(
+        f"{name[:200]!r} can't be read: {reason or 'it is not UTF-8 text'}.",
+        mend="Name a script or a notebook, or give code with -c CODE.",
+    )
+
+
+def _cells(name: str, text: str) -> list[Source]:
+    import warnings
+
+    import nbformat
+
+    try:
+        with warnings.catch_warnings():
+            # Of cells without an id, or with the same one: nothing that matters to running them.
+            warnings.simplefilter("ignore")
+            notebook = nbformat.reads(text, as_version=4)
+        cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+        tagged = [(cell.source, set(cell.metadata.get("tags", []))) for cell in cells]
+    except Exception as error:
+        raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error
+    return [Source(code, MAY_FAIL in tags) for code, tags in tagged if SKIPPED not in tags]
+
+
+def with_needed(
+    data: list[str], notebook: Path, *, root: Path
+) -> tuple[list[str] | Mapping[str, str], list[str], list[str]]:
+    """What a person gives, and what else of its data a notebook of nbagent's needs to run again.
+
+    Args:
+        data: The paths of files and folders that the person gives, which come before what is found.
+        notebook: Where it lies.
+        root: The person's state, which remembers what was exported where.
+
+    Returns:
+        The data for a session; names of what is there but isn't what it was when the notebook was made; names of what
+        isn't there.
+    """
+    found = needs.find(notebook.absolute(), root)
+    named = {Path(each).expanduser().resolve().name: each for each in data}
+    changed = [name for name in found.changed if name not in named]
+    missing = [name for name in found.missing if name not in named]
+    if len(named) < len(data):
+        return data, changed, missing  # two of the same name, which is told where data is looked at
+    places = {path.rpartition("/")[2]: str(place) for path, place in found.places.items()}
+    return places | named, changed, missing

@@ -1,0 +1,294 @@
+"""What states, artifacts and events show of sessions and of the library of tools. Their truth is elsewhere.
+
+    what                                             is read of
+    state `approvals` of the scope SESSION           the session's log: what a person allowed for the rest of it
+    state `tools` of the scope GLOBAL                the index of the library of tools
+    artifacts of a session                           its log: files that reached the host, and figures of its cells
+    events of a session                              its log: questions, what it waits for, files, approvals
+
+So nothing is kept twice, and nothing here is set, saved, deleted or published. LangGraph is not imported.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import mimetypes
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from nbagent.errors import StoreError
+from nbagent.events import (
+    Answered,
+    ApprovalAsked,
+    ApprovalGiven,
+    Asked,
+    CellFinished,
+    FileSaved,
+    HostAsked,
+    HostDecided,
+    LateOutput,
+    Output,
+    Record,
+    SessionEnded,
+)
+from nbagent.state.artifacts import Artifact
+from nbagent.state.bell import Bell
+from nbagent.state.bus import BusEvent, EventType
+from nbagent.state.scopes import StateEntry, StateScope
+from nbagent.store import Tail, read_log
+
+APPROVALS, TOOLS = "approvals", "tools"
+AGENT = "nbagent"
+"""Who has set and saved what is shown."""
+_FIGURES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/svg+xml": ".svg"}
+"""Of an output's forms the first of these is its figure."""
+
+
+class Views:
+    """What is shown of one state folder.
+
+    Args:
+        root: The folder, see `store.state_root`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def folder(self, session_id: str) -> Path:
+        """A session's folder.
+
+        Raises:
+            StoreError: There is no such session.
+        """
+        folder = self._root / "sessions" / session_id
+        if not session_id or folder.name != session_id or not (folder / "log.jsonl").is_file():
+            raise StoreError(f"There is no session {session_id[:80]!r}.", mend="See them all with: nbagent sessions")
+        return folder
+
+    def states(self, scope: StateScope, *, session_id: str) -> list[StateEntry]:
+        """The states of a scope that are shown, those of them that have something in them."""
+        shown = (self.state(scope, key, session_id=session_id) for key in (APPROVALS, TOOLS))
+        return [each for each in shown if each is not None]
+
+    def state(self, scope: StateScope, key: str, *, session_id: str) -> StateEntry | None:
+        """A state that is shown; None if there is none, or nothing in it."""
+        if (scope, key) == (StateScope.SESSION, APPROVALS):
+            log = self._root / "sessions" / session_id
+            return _approvals(read_log(log) if (log / "log.jsonl").is_file() else ())
+        if (scope, key) == (StateScope.GLOBAL, TOOLS):
+            return _tools(self._root)
+        return None
+
+    def refuse(self, scope: StateScope, key: str) -> None:
+        """Complain of who would change a state that is only shown.
+
+        Raises:
+            StoreError: It is one.
+        """
+        if (scope, key) in {(StateScope.SESSION, APPROVALS), (StateScope.GLOBAL, TOOLS)}:
+            raise StoreError(f"The state {key!r} shows what nbagent keeps elsewhere.", mend="Choose another key.")
+
+    def artifacts(self, session_id: str) -> list[Artifact]:
+        """See `artifacts_of`."""
+        return artifacts_of(read_log(self.folder(session_id)), session_id)
+
+    def load(self, artifact_id: str) -> tuple[Artifact, bytes]:
+        """An artifact of a session and its content.
+
+        Raises:
+            StoreError: There is none of that id, or its file is gone or was changed since.
+        """
+        session_id = artifact_id.partition(":")[0]
+        for artifact, place in _found(read_log(self.folder(session_id)), session_id):
+            if artifact.id == artifact_id:
+                return artifact, place if isinstance(place, bytes) else _read(place, artifact)
+        raise StoreError(f"There is no artifact {artifact_id[:80]!r}.")
+
+
+def artifacts_of(records: Iterable[Record], session_id: str) -> list[Artifact]:
+    """The files of a session that reached the host, and the figures of its cells, in the order in which they came.
+
+    A file that was written again is listed as it was last.
+    """
+    latest: dict[Any, Artifact] = {}
+    for artifact, place in _found(records, session_id):
+        key = place if isinstance(place, Path) else artifact.id
+        latest.pop(key, None)
+        latest[key] = artifact
+    return list(latest.values())
+
+
+def rules_of(records: Iterable[Record]) -> list[str]:
+    """What a person allowed for the rest of a session, as rules of its consent, each once."""
+    given = (record.event for record in records if isinstance(record.event, ApprovalGiven))
+    return list(dict.fromkeys(rule for event in given for rule in event.rules))
+
+
+def _approvals(records: Iterable[Record]) -> StateEntry | None:
+    given = [each for each in records if isinstance(each.event, ApprovalGiven) and each.event.rules]
+    data = {"rules": rules_of(given)}
+    return _shown(StateScope.SESSION, APPROVALS, data, given[-1].at) if given else None
+
+
+def _tools(root: Path) -> StateEntry | None:
+    from nbagent.forge.library import Library  # with it comes what runs a kernel
+
+    listed = Library(root).listed()
+    data = {
+        each.name: {"description": each.description, "version": each.version, "sha256": each.versions[each.version]}
+        for each in listed
+    }
+    return _shown(StateScope.GLOBAL, TOOLS, data, max(each.made for each in listed)) if listed else None
+
+
+def _shown(scope: StateScope, key: str, data: dict[str, Any], updated: float) -> StateEntry:
+    return StateEntry(scope=scope, agent_id=AGENT, task_id="", key=key, data=data, updated=updated, expires=None)
+
+
+def _found(records: Iterable[Record], session_id: str) -> Iterator[tuple[Artifact, Path | bytes]]:
+    """Artifacts with their places on the host, or their content."""
+    for record in records:
+        match record.event:
+            case FileSaved(path=path, size=size, sha256=sha256, cell=cell):
+                kind = "application/x-ipynb+json" if path.endswith(".ipynb") else mimetypes.guess_type(path)[0]
+                what = (Path(path).name, kind or "application/octet-stream", size, sha256)
+                yield _artifact(record, session_id, *what, cell=cell), Path(path)
+            case CellFinished(cell=cell, outputs=outputs):
+                yield from _figures(record, session_id, outputs, cell)
+            case LateOutput(cell=cell, output=output):
+                yield from _figures(record, session_id, [output], cell)
+
+
+def _figures(
+    record: Record, session_id: str, outputs: list[Output], cell: int
+) -> Iterator[tuple[Artifact, Path | bytes]]:
+    number = 0
+    for output in outputs:
+        data = output.get("data") or {}
+        kind = next((each for each in _FIGURES if each in data), "")
+        text = "".join(data[kind]) if kind else ""
+        try:
+            content = text.encode() if kind == "image/svg+xml" else base64.b64decode(text)
+        except (binascii.Error, ValueError):
+            continue
+        if content:
+            number += 1
+            what = (f"cell-{cell}-figure-{number}{_FIGURES[kind]}", kind, len(content))
+            digest = hashlib.sha256(content).hexdigest()
+            yield _artifact(record, session_id, *what, digest, cell=cell, part=f".{number}"), content
+
+
+def _artifact(
+    record: Record, session_id: str, name: str, kind: str, size: int, sha256: str, *, cell: int, part: str = ""
+) -> Artifact:
+    return Artifact(
+        id=f"{session_id}:{record.seq}{part}",
+        agent_id=AGENT,
+        task_id=session_id,
+        name=name,
+        content_type=kind,
+        size=size,
+        sha256=sha256,
+        created=record.at,
+        expires=None,
+        cell=cell,
+    )
+
+
+def _read(path: Path, artifact: Artifact) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path} can't be read: {error.strerror}.") from error
+    if hashlib.sha256(content).hexdigest() != artifact.sha256:
+        raise StoreError(f"{path} was changed since the session wrote it.")
+    return content
+
+
+class SessionLog:
+    """The events of a session as an `EventLog`, so that they are followed as all others are.
+
+    Args:
+        folder: The session's.
+        session_id: Its id.
+    """
+
+    def __init__(self, folder: Path, session_id: str) -> None:
+        self._folder = folder
+        self._session_id = session_id
+        self._tail = Tail(folder)
+        self._events: list[BusEvent] = []
+        self._bell = Bell(folder / "log.jsonl", look=self.last)
+
+    async def append(self, event: BusEvent, *, payload: str) -> int:  # noqa: ARG002 - an `EventLog`'s
+        """See `EventLog`."""
+        raise StoreError("The events of a session are what happens in it; none can be published.")
+
+    async def read(self, after: int, *, limit: int) -> list[BusEvent]:
+        """See `EventLog`."""
+        await self.last()
+        return self._events[after : after + limit]
+
+    async def last(self) -> int:
+        """See `EventLog`."""
+        for record in self._tail.new():
+            for kind, payload in _told(record, self._session_id):
+                event = BusEvent(
+                    id=len(self._events) + 1,
+                    type=kind,
+                    source_agent=AGENT,
+                    task_id=self._session_id,
+                    payload=payload,
+                    created=record.at,
+                )
+                self._events.append(event)
+        return len(self._events)
+
+    async def grown(self, seconds: float) -> None:
+        """See `EventLog`."""
+        await self._bell.wait(seconds)
+
+    async def trim(self, *, keep: int, before: float) -> None:
+        """See `EventLog`: they go with the session."""
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._bell.close()
+
+
+def _told(record: Record, session_id: str) -> Iterator[tuple[EventType, dict[str, Any]]]:
+    """What an event of a log is to others, if anything."""
+    match record.event:
+        case Asked(turn=turn, question=question):
+            yield EventType.TASK_STARTED, {"turn": turn, "question": question[:1000]}
+        case Answered(turn=turn, text=text, success=success):
+            kind = EventType.TASK_COMPLETED if success else EventType.TASK_FAILED
+            yield kind, {"turn": turn, "text": text[:1000]}
+        case ApprovalAsked(id=name, kind=kind, what=what):
+            yield EventType.MESSAGE, {"waits": name, "for": kind, "what": what}
+        case HostAsked(id=name, host=host):
+            yield EventType.MESSAGE, {"waits": name, "for": "host", "what": host}
+        case ApprovalGiven(id=name, decision=decision, rules=rules):
+            yield EventType.MESSAGE, {"answered": name, "decision": decision}
+            if rules:
+                yield EventType.STATE_CHANGED, {"scope": "session", "key": APPROVALS, "session_id": session_id}
+        case HostDecided(host=host, allowed=allowed):
+            yield EventType.MESSAGE, {"host": host, "allowed": allowed}
+        case SessionEnded(reason=reason):
+            yield EventType.MESSAGE, {"ended": True, "reason": reason}
+        case _:
+            for artifact, _ in _found([record], session_id):
+                yield (
+                    EventType.ARTIFACT_SAVED,
+                    {
+                        "artifact_id": artifact.id,
+                        "name": artifact.name,
+                        "content_type": artifact.content_type,
+                        "size": artifact.size,
+                        "sha256": artifact.sha256,
+                        "cell": artifact.cell,
+                    },
+                )

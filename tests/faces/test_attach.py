@@ -1,0 +1,120 @@
+"""A session of a process of its own, steered from terminals, as a person does it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from program import PROGRAM, Terminal, call, environment, nbagent, replies
+
+from nbagent.sandbox.leases import lease as leases
+
+REPLIES = [call("print(6 * 7)"), "It is 42."]
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for state, and to run in."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="module")
+def hosted(state: Path) -> Iterator[str]:
+    """A session that a process of its own owns; its id."""
+    model = replies(state / "replies.jsonl", *REPLIES)
+    done = nbagent(
+        "host", "-e", "bubblewrap", "--model", model, "--approvals", "ask", cwd=state, NBAGENT_STATE_DIR=str(state)
+    )
+    assert done.code == 0, done.err
+    name = done.out.strip()
+    assert f"nbagent attach {name}" in done.err
+    yield name
+    folder = leases.find(name, prefix=leases.HOST)
+    assert folder is None
+
+
+def own(folder: Path) -> dict[str, str]:
+    """Variables for a terminal."""
+    return {"NBAGENT_STATE_DIR": str(folder)}
+
+
+def test_a_question_is_typed_approved_and_seen_elsewhere(hosted: str, state: Path) -> None:
+    """The one who asks is asked for approval; another terminal shows all of it, and leaving ends nothing."""
+    watching = Terminal("attach", hosted, "--since", "0", cwd=state, **own(state))
+    watching.wait_for("> ")
+    asking = Terminal("attach", hosted, cwd=state, **own(state))
+    asking.wait_for("> ")
+    asking.type("What is six times seven?\r")
+    asking.wait_for("May it?")
+    watching.wait_for("> What is six times seven?")
+    watching.wait_for("May it?")
+    asking.type("a\r")
+    for each in (asking, watching):
+        each.wait_for("It is 42.")
+        each.type("\x04")
+        assert each.done() == 0
+        assert f"nbagent attach {hosted}" in each.shown
+
+
+def test_ctrl_c_stops_what_another_process_started(hosted: str, state: Path) -> None:
+    """The cell first; pressed where nothing runs, it leaves."""
+    terminal = Terminal("attach", hosted, cwd=state, **own(state))
+    terminal.wait_for("> ")
+    command = [PROGRAM, "attach", hosted, "-c", "import time; print('begun', flush=True); time.sleep(600)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(**own(state)), cwd=state) as cell:
+        terminal.wait_for("begun")
+        terminal.type("\x03")
+        assert "begun" in cell.communicate(timeout=60)[0]
+    assert cell.returncode == 130
+    terminal.wait_for("was stopped")
+    terminal.type("\x03")
+    assert terminal.done() == 0
+
+
+def test_a_session_that_runs_is_attached_to_by_resume(hosted: str, state: Path) -> None:
+    """Instead of being refused; what can't be changed there is named."""
+    assert nbagent("exec", "-c", "1", "-e", "bubblewrap", cwd=state).code == 0
+    done = nbagent("resume", hosted, "-c", "y = 5; y", cwd=state, **own(state))
+    assert (done.code, done.out.strip()) == (0, "5"), done.err
+    done = nbagent("resume", hosted[:-1], "-c", "y + 1", "--json", cwd=state, **own(state))
+    assert json.loads(done.out)["outputs"][0]["data"]["text/plain"] == "6"
+    done = nbagent("resume", hosted, "-c", "1", "--model", "openai:x", cwd=state, **own(state))
+    assert (done.code, "model can't be changed" in done.err) == (2, True)
+    done = nbagent("attach", hosted, "-c", "1 / 0", "--out", "n.ipynb", cwd=state, **own(state))
+    assert (done.code, (state / "n.ipynb").exists()) == (1, True)
+
+
+def test_sessions_are_named_found_and_removed(hosted: str, state: Path) -> None:
+    """By the commands of the manager; one that runs needs force."""
+    assert nbagent("sessions", "--rename", hosted, "Six times seven", cwd=state, **own(state)).code == 0
+    listed = nbagent("sessions", cwd=state, **own(state)).out
+    assert any(hosted in line and "running" in line and "Six times seven" in line for line in listed.splitlines())
+    found = json.loads(nbagent("sessions", "--search", "42", "--json", cwd=state, **own(state)).out)
+    assert [(each["session"], each["where"]) for each in found["hits"]] == [(hosted, "answer")]
+    done = nbagent("sessions", "--delete", hosted, cwd=state, **own(state))
+    assert (done.code, "is running" in done.err) == (2, True)
+
+
+def test_the_death_of_the_owner_is_told(hosted: str, state: Path) -> None:
+    """To whoever looks on, with the way to go on; that finds the variables."""
+    terminal = Terminal("attach", hosted, cwd=state, **own(state))
+    terminal.wait_for("> ")
+    folder = leases.find(hosted, prefix=leases.HOST)
+    assert folder is not None
+    terms = leases.read_terms(folder)
+    assert terms is not None
+    psutil.Process(terms.parts["pid"]).send_signal(signal.SIGKILL)
+    terminal.wait_for(f"nbagent resume {hosted}")
+    assert terminal.done() == 2
+    done = nbagent("resume", hosted, "-c", "y", cwd=state, **own(state))
+    assert (done.code, done.out.strip()) == (0, "5"), done.err
+    assert nbagent("sessions", "--delete", hosted, cwd=state, **own(state)).code == 0
+    end = time.monotonic() + 30
+    while leases.find(hosted, prefix=leases.HOST) and time.monotonic() < end:
+        nbagent("clean", cwd=state, **own(state))

@@ -1,0 +1,114 @@
+"""A script's or a notebook's cells: where they come from, and when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbagent.errors import UsageError
+from nbagent.events import Cell, CellStatus
+from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read
+
+
+def notebook(*cells: dict[str, Any], **more: Any) -> str:
+    """A notebook of these cells."""
+    return json.dumps({"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5, **more})
+
+
+def code(source: str | list[str], *tags: str) -> dict[str, Any]:
+    """A code cell."""
+    return {
+        "cell_type": "code",
+        "id": "x",
+        "source": source,
+        "metadata": {"tags": list(tags)},
+        "outputs": [],
+        "execution_count": None,
+    }
+
+
+def test_a_script_is_read_as_utf8(tmp_path: Path) -> None:
+    """With or without a byte order mark, whatever its name."""
+    (tmp_path / "-odd name").write_bytes(b"\xef\xbb\xbfx = '\xc3\xa9'\n")
+    assert read(tmp_path / "-odd name") == [Source("x = 'é'\n")]
+
+
+def test_what_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
+    """The limit is told, and where large data goes."""
+    with pytest.raises(UsageError, match=r"more than 20 MB.*--data"):
+        parse(b"#" * (MAX_SOURCE + 1), name="standard input")
+    (tmp_path / "x.py").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not UTF-8 text"):
+        read(tmp_path / "x.py")
+    with pytest.raises(UsageError, match="No such file"):
+        read(tmp_path / "nothing.py")
+
+
+def test_a_notebooks_code_cells_are_taken_in_order(tmp_path: Path) -> None:
+    """Text and empty cells are passed over, and those whose tag says so; equal ids don't matter."""
+    text = {"cell_type": "markdown", "id": "m", "source": "text", "metadata": {}}
+    path = tmp_path / "n.ipynb"
+    cells = [code(["a = 1\n", "a"]), text, code("  "), code("!rm x", "skip-execution")]
+    path.write_text(notebook(*cells, code("1/0", "raises-exception", "x")))
+    assert read(path) == [Source("a = 1\na"), Source("1/0", may_fail=True)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "{", '{"cells": 1}', "null", "x = 1"),
+        *(notebook({"cell_type": "code"}), notebook(nbformat=99), notebook({**code("1"), "metadata": {"tags": 1}})),
+    ],
+)
+def test_what_is_no_notebook_is_refused(content: str) -> None:
+    """A broken notebook is a sentence, not half of its cells."""
+    with pytest.raises(UsageError, match="is not a notebook"):
+        parse(content.encode(), name="n.ipynb")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would keep the program for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe"):
+        read(tmp_path / "pipe")
+
+
+class Scripted:
+    """Runs a cell as its code says: `ok`, `error`, `timeout`, or is stopped."""
+
+    async def run(self, code: str) -> Cell:
+        """As `Session.run`."""
+        if code == "stop":
+            raise asyncio.CancelledError
+        status: CellStatus = code  # type: ignore[assignment]
+        return Cell(cell=1, code=code, status=status, outputs=[])
+
+
+@pytest.mark.parametrize(
+    ("sources", "ran", "status"),
+    [
+        ([Source("ok"), Source("ok")], 2, "ok"),
+        ([Source("ok"), Source("error"), Source("ok")], 2, "error"),
+        ([Source("error", may_fail=True), Source("ok")], 2, "ok"),
+        ([Source("timeout", may_fail=True), Source("ok")], 1, "timeout"),
+        ([], 0, "ok"),
+    ],
+)
+async def test_the_first_failure_ends_all(sources: list[Source], ran: int, status: str) -> None:
+    """Unless the cell may fail, which speaks for errors of its code only."""
+    run = Run(sources)
+    await run.on(Scripted())
+    assert (len(run.cells), run.status) == (ran, status)
+
+
+async def test_what_ran_before_a_stop_is_kept() -> None:
+    """Who is stopped has the cells so far."""
+    run = Run([Source("ok"), Source("stop"), Source("ok")])
+    with pytest.raises(asyncio.CancelledError):
+        await run.on(Scripted())
+    assert (len(run.cells), run.status) == (1, "interrupted")
