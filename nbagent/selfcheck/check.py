@@ -172,7 +172,7 @@ class _Run:
         before = self._aims.state()
         recording = Recording()
         journal = Journal(self._state, "self-check")
-        journal.follow(recording.add)
+        journal.follow(recording.on_event)
         with contextlib.closing(journal):
             kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(journal, event), spill=journal.spill)
             neighbour = Kernel(self._engine, replace(self._spec, data=()))

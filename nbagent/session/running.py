@@ -199,9 +199,9 @@ class Running:
             key=self._plan.audit_key,
             count=journal.quota.add,
         )
-        journal.follow(audit.add, strict=True)  # no code without a trace of it
-        journal.follow(telemetry.add)
-        journal.follow(Keeper(journal.folder, past=journal.since()).add)
+        journal.follow(audit.on_event, strict=True)  # no code without a trace of it
+        journal.follow(telemetry.on_event)
+        journal.follow(Keeper(journal.folder, past=journal.since()).on_event)
         return audit
 
     def _go_on_redacting(self) -> None:

@@ -349,7 +349,7 @@ class Session:
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
-        from nbagent.session.answer import streamed
+        from nbagent.session.stream import streamed
 
         return streamed(partial(self.ask, question, files=files), follow=self.follow)
 

@@ -56,7 +56,7 @@ async def start(
         SandboxError: It can't be started.
         StoreError: The session's folder can't be written.
     """
-    journal.follow(recording.add)
+    journal.follow(recording.on_event)
     saved.write_spec(journal.folder, spec)
     started = time.monotonic()
     await (pool.start(kernel) if pool else kernel.start(import_the_rest))
@@ -94,14 +94,14 @@ async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: 
     running_since, succeeded = 0.0, Succeeded()
     news: list[Record] = []  # a loss that nobody was told of yet
     for record in journal.since():
-        recording.add(record)
-        succeeded.add(record)
+        recording.on_event(record)
+        succeeded.on_event(record)
         running_since = record.at if isinstance(record.event, CellStarted) else running_since
         if isinstance(record.event, StateLost):
             news = [record]
         elif isinstance(record.event, CellStarted | CellFinished | SessionResumed):
             news = []
-    journal.follow(recording.add)
+    journal.follow(recording.on_event)
     kernel.cells = max((each.cell for each in recording.cells), default=0)
     left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
 

@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 import machine
 import pytest
-from agent.stub import Kernel
+from agent.stub import Kernel, answer
 from agent.stubs.cases import CASES, Case
 from agent.stubs.transport import Say, Stub, python
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
-from nbagent.agent.build import answer, build_agent
+from nbagent.agent.build import build_agent
 from nbagent.agent.providers import partial
 from nbagent.agent.providers.models import open_model
 
@@ -40,7 +40,7 @@ async def test_long_calls_are_read_at_once(case: Case, kernel: Kernel, monkeypat
         agent = build_agent(model, kernel, system_prompt="You test.")
         stub.say(Say(calls=(python(CODE),)), Say(calls=(("python", NO_JSON),)), Say(text="done"))
         began = time.process_time()
-        found = await answer(agent, "Go", on_reply=lambda _: None, on_failure=lambda _: None, turn=1)
+        found = await answer(agent, "Go", turn=1)
         assert time.process_time() - began < 150 * machine.pace()
         await model.aclose()
     assert (found.text, kernel.codes) == ("done", [CODE])

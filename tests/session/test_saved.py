@@ -226,7 +226,7 @@ def test_loose_ends_are_tied() -> None:
     cut = [b'{"seq":1,"at":1,"event":{"type":"Asked","turn":1,"question":"?"}}']
     cut.append(b'{"seq":2,"at":1,"event":{"type":"CellStarted","cell":1,"turn":1,"code":"1"}}')
     for line in cut:
-        recording.add(msgspec.json.decode(line, type=Record))
+        recording.on_event(msgspec.json.decode(line, type=Record))
     cell, turn = saved.loose_ends(recording)
     assert isinstance(cell, CellFinished)
     assert isinstance(turn, Answered)
