@@ -117,7 +117,7 @@ def write_session(root: Path, events: Iterable[Event], *, key: bytes | None = No
     """Let a session begin or go on, have these events, and end without a word."""
     with contextlib.closing(Journal(root, "s")) as journal:
         audit = Audit(journal.folder, root=root, session="s", past=journal.since(), key=key)
-        journal.follow(audit.add)
+        journal.follow(audit.on_event)
         for event in events:
             journal.emit(event)
         audit.close()

@@ -42,7 +42,7 @@ class Phases:
         told += [f"needs: {_some(needs)}"] if needs else []
         self._enter("comprehension", "; ".join(told))
 
-    def follow(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Take what happens for the question."""
         match event:
             case McpToolsSelected(tools=tools) if tools and self._now == "comprehension":

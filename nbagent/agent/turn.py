@@ -58,7 +58,7 @@ class Turn:
         if isinstance(event, ModelReplied | ModelFailed | Reflected):
             self.usage += event.usage
         self.send(event)
-        self.phases.follow(event)
+        self.phases.on_event(event)
 
     def end(self, text: str, *, ended: bool, claims: Sequence[Claim] = ()) -> Answer:
         """Tell the answer, and return it.
@@ -70,28 +70,18 @@ class Turn:
         """
         cells = list(self.cells)
         borne_out = not cells or cells[-1].success or (bool(claims) and all(claim.supported for claim in claims))
-        told = Answered(
-            turn=self.number,
-            text=text,
-            success=ended and bool(text) and borne_out,
-            attempts=1 + sum(not cell.success for cell in cells),
-            usage=self.usage,
-            seconds=time.monotonic() - self._started,
-            claims=list(claims),
-        )
-        self.answer = Answer(
-            turn=told.turn,
-            text=told.text,
-            success=told.success,
-            attempts=told.attempts,
-            usage=told.usage,
-            seconds=told.seconds,
-            claims=told.claims,
-            cells=cells,
-            files=list(dict.fromkeys(self.files)),
-            installed=[*self.installed, *(package for cell in cells for package in cell.installed)],
-        )
-        self.emit(told)
+        told: dict[str, Any] = {
+            "turn": self.number,
+            "text": text,
+            "success": ended and bool(text) and borne_out,
+            "attempts": 1 + sum(not cell.success for cell in cells),
+            "usage": self.usage,
+            "seconds": time.monotonic() - self._started,
+            "claims": list(claims),
+        }
+        installed = [*self.installed, *(package for cell in cells for package in cell.installed)]
+        self.answer = Answer(**told, cells=cells, files=list(dict.fromkeys(self.files)), installed=installed)
+        self.emit(Answered(**told))
         return self.answer
 
 

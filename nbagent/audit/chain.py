@@ -197,7 +197,7 @@ class Audit:
             self._write({"type": GAP, "found": len(lines), "expected": expected, "reason": why, **_whereabouts()})
         written = sum(_type(line) not in (START, GAP) for line in lines)
         for record in past:
-            for entry in self._fold.add(record):
+            for entry in self._fold.on_event(record):
                 if written > 0:
                     written -= 1
                 else:
@@ -229,14 +229,14 @@ class Audit:
                 mend="Set audit_key_file as it was, or start a new session.",
             )
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Write the entries of an event.
 
         Raises:
             StoreError: They can't be written.
         """
         # Entries that could not be written wait for the next event, so that none is lost when a disk was full.
-        self._waiting.extend(self._fold.add(record))
+        self._waiting.extend(self._fold.on_event(record))
         try:
             while self._waiting:
                 self._write(self._waiting[0])

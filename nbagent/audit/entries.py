@@ -54,7 +54,7 @@ def entries(records: Iterable[Record]) -> Iterator[Entry]:
     """All entries of a session's events."""
     fold = Entries()
     for record in records:
-        yield from fold.add(record)
+        yield from fold.on_event(record)
 
 
 class Entries:
@@ -71,7 +71,7 @@ class Entries:
         self._commands = 0
         self._late: set[tuple[int, int, str]] = set()
 
-    def add(self, record: Record) -> Iterator[Entry]:
+    def on_event(self, record: Record) -> Iterator[Entry]:
         """The entries of the next event."""
         for entry in self._of(record):
             yield {**entry, "time": rfc3339(record.at), "log": record.seq}

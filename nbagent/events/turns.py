@@ -177,7 +177,7 @@ class Asked(Fact, frozen=True, kw_only=True):
 
 
 Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
-"""The phases of a question, see `session/phases.py`."""
+"""The phases of a question, see `agent/phases.py`."""
 
 
 class PhaseEntered(Fact, frozen=True, kw_only=True):

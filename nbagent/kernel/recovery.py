@@ -152,9 +152,10 @@ class Recovery:
 
     async def _replace(self, reason: str, *, cell: int) -> None:
         """Replace a kernel that was lost, and restore what can be."""
+        # Before there is another kernel: if this process is killed, whoever takes that over has none of the state.
+        self._notify(StateLost(cell=cell, reason=reason))
         await self._process.replace()
         self._router.forget()
-        self._notify(StateLost(cell=cell, reason=reason))
         await self._restore(cell)
 
     async def _restore(self, cell: int) -> None:

@@ -83,7 +83,7 @@ class Succeeded:
         self._lost: dict[int, str] = {}
         self._code: dict[int, str] = {}
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Take in the next record."""
         match record.event:
             case CellStarted(cell=number, code=code):

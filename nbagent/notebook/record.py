@@ -117,7 +117,7 @@ class Recording:
         """What a cell shows, what came late included."""
         return [*cell.outputs, *(each.output for each in self.late.get(cell.cell, ()))]
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Take in the next record."""
         match record.event:
             case SessionStarted() as started:
@@ -218,5 +218,5 @@ def record(records: Iterable[Record]) -> Recording:
     """A recording of a whole log."""
     recording = Recording()
     for each in records:
-        recording.add(each)
+        recording.on_event(each)
     return recording

@@ -92,7 +92,14 @@ class Outcome:
         return all(each.verdict in (Verdict.HELD, Verdict.KNOWN) for each in self.findings)
 
 
-async def check(engine: Engine, level: TrustLevel, *, notify: Callable[[Finding], None] = lambda _: None) -> Outcome:
+async def check(
+    engine: Engine,
+    level: TrustLevel,
+    *,
+    notify: Callable[[Finding], None] = lambda _: None,
+    timeout: float | None = None,  # noqa: ASYNC109 - of each attack
+    start_timeout: float | None = None,
+) -> Outcome:
     """Run the probes of a trust level against an engine.
 
     An engine that isolates nothing can run at `trusted` only; it gets the probes of all levels.
@@ -101,6 +108,8 @@ async def check(engine: Engine, level: TrustLevel, *, notify: Callable[[Finding]
         engine: The engine.
         level: The trust level.
         notify: Called with each finding.
+        timeout: Seconds that an attack may take, on a machine where 20 are too few; fewer are not heeded.
+        start_timeout: Seconds that a sandbox may take to start.
 
     Raises:
         SandboxError: A sandbox can't be started here.
@@ -121,16 +130,17 @@ async def check(engine: Engine, level: TrustLevel, *, notify: Callable[[Finding]
         tempfile.TemporaryDirectory(prefix="nbagent-check-state-") as state,
         aims.prepared(state=Path(state)) as made,
     ):
-        run = _Run(engine, _trust(engine, level), report, made, Path(state))
+        run = _Run(engine, _trust(engine, level, timeout, start_timeout), report, made, Path(state))
         async for finding in run.findings(probes):
             tell(finding)
     return Outcome(engine=engine.name, trust=level, findings=findings)
 
 
-def _trust(engine: Engine, level: TrustLevel) -> Trust:
-    trust = trust_for(level, **LIMITS)
+def _trust(engine: Engine, level: TrustLevel, timeout: float | None, start_timeout: float | None) -> Trust:
+    limits = LIMITS | {"timeout": max(LIMITS["timeout"], timeout or 0), "start_timeout": start_timeout}
+    trust = trust_for(level, **limits)
     # An engine that isolates nothing takes trusted code only, whatever it enforces.
-    return trust if engine.isolates else replace(trust_for(TrustLevel.TRUSTED, **LIMITS), limits=trust.limits)
+    return trust if engine.isolates else replace(trust_for(TrustLevel.TRUSTED, **limits), limits=trust.limits)
 
 
 def _reasons(engine: Engine, report: Report) -> dict[str, str]:
@@ -162,7 +172,7 @@ class _Run:
         before = self._aims.state()
         recording = Recording()
         journal = Journal(self._state, "self-check")
-        journal.follow(recording.add)
+        journal.follow(recording.on_event)
         with contextlib.closing(journal):
             kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(journal, event), spill=journal.spill)
             neighbour = Kernel(self._engine, replace(self._spec, data=()))

@@ -36,8 +36,8 @@ from nbagent.events import (
     from_json,
 )
 from nbagent.session import index
-from nbagent.session.answer import streamed
 from nbagent.session.listing import Listing, Uploaded
+from nbagent.session.stream import streamed
 from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nbagent import store
+from nbagent import fileio, store
 from nbagent.errors import TransferError, TransferLimit, UsageError
 from nbagent.events import (
     Cell,
@@ -202,20 +201,14 @@ class SessionFiles:
 
     async def _download_to(self, place: paths.Place, target: Path, *, overwrite: bool) -> Path:
         """Written beside its place, and moved there when it is whole."""
-        staged: Path | None = None
         try:
-            descriptor, name = tempfile.mkstemp(prefix=".nbagent-", dir=target.parent)
-            staged = Path(name)
-            with os.fdopen(descriptor, "wb") as file:
+            with fileio.staged(target.parent, mode=0o666) as (file, staged):
                 carried = await self._transfer.download(place, file.write)
                 file.flush()
                 await asyncio.to_thread(os.fsync, file.fileno())
-            ends.put(staged, target, overwrite=overwrite)
+                ends.put(staged, target, overwrite=overwrite)
         except OSError as error:
             raise store.cannot_write(target, error, mend="Choose another place.") from error
-        finally:
-            if staged is not None:
-                staged.unlink(missing_ok=True)
         shown = os.fsencode(target).decode("utf-8", "replace")
         self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target

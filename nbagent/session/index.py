@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import functools
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Literal
 
 import msgspec
 
+from nbagent import fileio
 from nbagent.errors import NbagentError, UsageError
 from nbagent.session import summary
 from nbagent.session.summary import Summary
@@ -241,7 +241,4 @@ def _cached(root: Path) -> dict[str, _Entry]:
 
 def _write_cache(root: Path, entries: dict[str, _Entry]) -> None:
     with contextlib.suppress(OSError):
-        descriptor, staged = tempfile.mkstemp(prefix=f".{NAME}-", dir=root)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(entries))
-        Path(staged).replace(root / NAME)
+        fileio.write(root / NAME, msgspec.json.encode(entries), mode=fileio.PRIVATE)

@@ -129,7 +129,7 @@ class SessionManager:
         journal = store.Journal(self._root, folder.name)
         try:
             keeper = summary.Keeper(folder, past=journal.since())
-            keeper.add(journal.emit(Renamed(title=summary.line_of(title))))
+            keeper.on_event(journal.emit(Renamed(title=summary.line_of(title))))
         finally:
             journal.close()
 

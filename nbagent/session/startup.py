@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from nbagent import __version__
 from nbagent.errors import SandboxError
-from nbagent.events import CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
+from nbagent.events import CellFinished, CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.replay import Succeeded
 from nbagent.notebook.record import Recording
@@ -56,7 +56,7 @@ async def start(
         SandboxError: It can't be started.
         StoreError: The session's folder can't be written.
     """
-    journal.follow(recording.add)
+    journal.follow(recording.on_event)
     saved.write_spec(journal.folder, spec)
     started = time.monotonic()
     await (pool.start(kernel) if pool else kernel.start(import_the_rest))
@@ -92,18 +92,30 @@ async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: 
         SandboxError: No sandbox can be started in place of its own.
     """
     running_since, succeeded = 0.0, Succeeded()
+    news: list[Record] = []  # a loss that nobody was told of yet
     for record in journal.since():
-        recording.add(record)
-        succeeded.add(record)
+        recording.on_event(record)
+        succeeded.on_event(record)
         running_since = record.at if isinstance(record.event, CellStarted) else running_since
-    journal.follow(recording.add)
+        if isinstance(record.event, StateLost):
+            news = [record]
+        elif isinstance(record.event, CellStarted | CellFinished | SessionResumed):
+            news = []
+    journal.follow(recording.on_event)
     kernel.cells = max((each.cell for each in recording.cells), default=0)
     left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
-    lost, note = await _get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0)
+
+    def lose(reason: str) -> None:
+        _tie_up(journal, recording)
+        news[:] = [journal.emit(StateLost(cell=0, reason=reason))]
+
+    lost, note = await _get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0, lose=lose)
     if not lost:
+        for record in news:
+            # The process that started this kernel was killed before it could say that it is another one.
+            lost, note = getattr(record.event, "reason", ""), "A new kernel was started before."
         kernel.seed_replay(succeeded.cells)
-    for event in saved.loose_ends(recording):
-        journal.emit(event)
+    _tie_up(journal, recording)
     about = kernel.about
     resumed = SessionResumed(
         kept=not lost,
@@ -112,20 +124,25 @@ async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: 
         environment=about.environment,
         sandbox=about.name,
     )
-    news = [journal.emit(resumed)]
-    if lost:
-        news.append(journal.emit(StateLost(cell=0, reason=lost)))
-    return news, lost or note
+    return [journal.emit(resumed), *news], lost or note
 
 
-async def _get_back(kernel: Kernel, found: Known, *, patience: float) -> tuple[str, str]:
+def _tie_up(journal: Journal, recording: Recording) -> None:
+    for event in saved.loose_ends(recording):
+        journal.emit(event)
+
+
+async def _get_back(kernel: Kernel, found: Known, *, patience: float, lose: Callable[[str], None]) -> tuple[str, str]:
     """The kernel with its variables, or a new one; returns why they are lost, or nothing, and what to tell."""
     try:
         if found.sandbox is None:
             raise SandboxError("The sandbox has ended.")
         interrupted = await kernel.take_over(found.sandbox, patience=patience)
     except SandboxError as error:
+        lost = f"{error.message} Variables, imports and files of the sandbox are lost."
+        # Before there is another kernel: if this process is killed, whoever takes that over has none of them.
+        lose(lost)
         await kernel.start()
-        return f"{error.message} Variables, imports and files of the sandbox are lost.", "A new kernel was started."
+        return lost, "A new kernel was started."
     note = "Its kernel was taken over, with its variables."
     return "", f"{note} A cell that still ran was interrupted." if interrupted else note

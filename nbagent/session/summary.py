@@ -64,7 +64,7 @@ class Summary(msgspec.Struct, kw_only=True):
         """What stands in lists."""
         return self.named or self.about
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Take the next event of the log."""
         event = record.event
         self.started = self.started or record.at
@@ -103,12 +103,12 @@ class Keeper:
         self._folder = folder
         self._summary = Summary()
         for record in past:
-            self._summary.add(record)
+            self._summary.on_event(record)
         self._write()
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Take the next record."""
-        self._summary.add(record)
+        self._summary.on_event(record)
         if isinstance(record.event, _TOLD):
             self._write()
 
@@ -146,7 +146,7 @@ def of_log(folder: Path) -> Summary | None:
     """
     found = Summary()
     for record in read_log(folder):
-        found.add(record)
+        found.on_event(record)
     return found if found.started else None
 
 

@@ -55,7 +55,7 @@ class Telemetry:
         if level is not None:
             from nbagent.telemetry.logs import Log
 
-            self._sinks.append(Log(session, level=level, format=format).add)
+            self._sinks.append(Log(session, level=level, format=format).on_event)
         self._takers = [self.metrics.take, _PROCESS.take]
         self._sinks.append(self._measure)
         self._opened = False
@@ -71,10 +71,10 @@ class Telemetry:
             from nbagent.telemetry.spans import Spans
 
             spans = Spans(self._session, tracer)
-            self._sinks.append(spans.add)
+            self._sinks.append(spans.on_event)
             self._closers.append(spans.close)
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Take an event. A failure here is logged once, and doesn't fail the session."""
         if not self._opened:
             self._guard(self._open)
@@ -92,7 +92,7 @@ class Telemetry:
         self._closers.clear()
 
     def _measure(self, record: Record) -> None:
-        for measurement in self._measures.add(record):
+        for measurement in self._measures.on_event(record):
             for take in self._takers:
                 take(measurement)
 

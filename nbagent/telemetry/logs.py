@@ -75,7 +75,7 @@ class Log:
         self._logger = logger.bind(session=session)
         self._sandbox = ""
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Log an event, if its level is high enough."""
         if isinstance(record.event, SessionStarted | SessionResumed):
             self._sandbox = record.event.sandbox

@@ -109,7 +109,7 @@ class ModelClock:
     def __init__(self) -> None:
         self.since = 0.0
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Take an event. The model waits for none of those that may come at any time."""
         if not isinstance(record.event, LateOutput | OutputUpdated | CommandRun):
             self.since = record.at
@@ -127,7 +127,7 @@ class Measures:
         self._cells = 0
         self._at = 0.0
 
-    def add(self, record: Record) -> Iterator[Measurement]:
+    def on_event(self, record: Record) -> Iterator[Measurement]:
         """The measurements of an event."""
         self._at = record.at
         match record.event:
@@ -159,7 +159,7 @@ class Measures:
             case Answered() as event:
                 yield Measurement("nbagent.turn.duration", event.seconds, {"success": str(event.success).lower()})
                 yield Measurement("nbagent.turn.retries", event.attempts - 1)
-        self._clock.add(record)
+        self._clock.on_event(record)
 
     def _start(self, event: SessionStarted) -> Iterator[Measurement]:
         yield from self._open(event.engine)

@@ -59,7 +59,7 @@ class Spans:
         self._clock = ModelClock()
         self._at = 0.0
 
-    def add(self, record: Record) -> None:
+    def on_event(self, record: Record) -> None:
         """Begin or end the span that an event begins or ends."""
         self._at = record.at
         match record.event:
@@ -90,7 +90,7 @@ class Spans:
                 self._end_turn(event)
             case SessionEnded():
                 self.close()
-        self._clock.add(record)
+        self._clock.on_event(record)
 
     def close(self) -> None:
         """End all open spans, innermost first."""

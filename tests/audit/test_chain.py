@@ -52,7 +52,7 @@ def test_a_line_is_there_when_the_event_has_been_shown(tmp_path: Path) -> None:
     """Nothing waits in a buffer: a process that is killed now has lost nothing."""
     journal = Journal(tmp_path, "s")
     audit = Audit(journal.folder, root=tmp_path, session="s")
-    journal.follow(audit.add)
+    journal.follow(audit.on_event)
     journal.emit(CellStarted(cell=1, turn=0, code="attack()"))
     assert b'"cell_begun"' in audit.path.read_bytes()
     assert json.loads((tmp_path / "audit-heads" / "s").read_bytes())["seq"] == 2
@@ -154,7 +154,7 @@ def test_a_full_disk_stops_the_session_and_loses_no_line(tmp_path: Path) -> None
     """A cell that can't be logged doesn't run; what could not be written is written before what comes next."""
     journal = Journal(tmp_path, "s")
     audit = Audit(journal.folder, root=tmp_path, session="s")
-    audit.add(journal.emit(stories.started()))
+    audit.on_event(journal.emit(stories.started()))
     record = journal.emit(CellStarted(cell=1, turn=0, code="1"))
     size = audit.path.stat().st_size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -162,12 +162,12 @@ def test_a_full_disk_stops_the_session_and_loses_no_line(tmp_path: Path) -> None
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
     try:
         with pytest.raises(StoreError, match=r"audit.jsonl can't be written"):
-            audit.add(record)
+            audit.on_event(record)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     assert audit.path.stat().st_size == size
-    journal.follow(audit.add)
+    journal.follow(audit.on_event)
     journal.emit(stories.whole()[1])
     audit.close()
     journal.close()

@@ -112,7 +112,7 @@ def test_an_event_of_a_kind_that_is_new_is_told_whole() -> None:
     told = []
     asked = HostAsked(host="example.org", port=443, allowed=False)
     for event in (CellStarted(cell=1, turn=0, code="1"), asked, asked, finished(1)):
-        told += list(fold.add(Record(5, 0.0, event)))  # type: ignore[arg-type]
+        told += list(fold.on_event(Record(5, 0.0, event)))  # type: ignore[arg-type]
     expected = {"type": "host_asked", "host": "example.org", "port": 443, "allowed": False}
     assert told[1] == {**expected, "time": "1970-01-01T00:00:00.000000Z", "log": 5}
     assert told[-1]["hosts"] == ["example.org:443"]

@@ -20,6 +20,11 @@ import pytest
 from jupyter_client import AsyncKernelManager
 
 QUANTILES = {"p50": 0.5, "p95": 0.95}
+BUSY = (
+    "The machine was busy with other things, so these figures are no measure of nbagent: beside other work a sandbox",
+    "has the share of one control group and a bare ipykernel that of a process, which may be far more. Run it again.",
+)
+"""What is said of a run beside which more wanted to run than there are cores."""
 PACKAGES = ("nbagent", "ipykernel", "jupyter_client", "pyzmq", "langchain", "langgraph")
 """Whose versions stand in the page."""
 
@@ -152,6 +157,7 @@ def page() -> str:
             "percentiles.",
             "",
             _machine(),
+            *(["", *BUSY] if max(BEGUN[0], os.getloadavg()[0]) > (os.cpu_count() or 1) else []),
             "",
             "| what | floor | p50 | p95 | limit | runs |",
             "|---|---|---|---|---|---|",

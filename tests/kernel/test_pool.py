@@ -321,8 +321,8 @@ async def test_a_session_sees_no_difference(engine: Engine, data: list[Path]) ->
         found = []
         for each in (pool, None):
             async with Session(data=data, engine=engine.name, pool=each) as session:
-                assert session._recording.started is not None
-                seen = [(one.path, one.size, one.source) for one in session._recording.data]
+                assert session._started().recording.started is not None
+                seen = [(one.path, one.size, one.source) for one in session._started().recording.data]
                 looks = [(await session.run(LOOK)).outputs]
                 died = await session.run("import os; os._exit(3)")
                 looks.append((await session.run(LOOK)).outputs)

@@ -196,5 +196,5 @@ async def test_a_log_tells_what_a_kernel_is_made_of(events: list[Event], cells: 
     """What succeeded since the kernel was last replaced, and what was run again in it."""
     succeeded = Succeeded()
     for number, event in enumerate(events, 1):
-        succeeded.add(Record(number, 0.0, event))
+        succeeded.on_event(Record(number, 0.0, event))
     assert succeeded.cells == {cell: f"code {cell}" for cell in cells}

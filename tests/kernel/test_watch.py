@@ -13,6 +13,8 @@ import pytest_asyncio
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import file_at
 from nbagent.kernel.transfer.watch import CHANGED, Watch
+from nbagent.policy import TrustLevel, trust_for
+from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,7 +22,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def kernel() -> AsyncIterator[Kernel]:
     """A sandbox that all tests here share."""
-    async with Kernel(machine.works("bubblewrap")) as running:
+    spec = SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, grace=20.0))
+    async with Kernel(machine.works("bubblewrap"), spec) as running:
         yield running
 
 

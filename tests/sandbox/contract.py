@@ -360,6 +360,7 @@ print(json.dumps(found))
         assert (clone / "a.csv").stat().st_nlink == 1
         assert (clone.parent / ".ssh" / "id").read_text() == "secret"
 
+    @pytest.mark.needs("root")
     async def test_a_file_that_is_mounted_is_seen_when_it_is_replaced(self, engine: Engine, elsewhere: Path) -> None:
         """A large file of another file system is mounted alone; a new one in its place comes as a copy."""
         (elsewhere / "large").write_bytes(b"1" * (2 * SMALL))

@@ -110,10 +110,10 @@ def relay(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
     """A daemon that the test can take away; all clients of the engine use it."""
     made = Relay(home / "relay.sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{made.path}")
-    daemon.shared.cache_clear()
+    daemon._client.cache_clear()
     yield made
     daemon.shared().close()
-    daemon.shared.cache_clear()
+    daemon._client.cache_clear()
     made.close()
 
 

@@ -18,7 +18,18 @@ from nbagent.selfcheck.probe import Probe, Verdict
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+NEED_ROOT = frozenset({
+    "become_root", "change_settings_of_linux", "connect_to_engine_sockets", "gain_by_setuid_program", "make_a_device",
+    "open_control_groups", "open_devices", "open_switches", "pin_memory", "ping", "read_memory_of_linux",
+    "take_memory_by_pipes", "take_precedence", "type_into_a_terminal",
+})  # fmt: skip
+"""Attacks that Linux itself keeps an ordinary user from, without any sandbox."""
+_ROOT = pytest.mark.needs("root")
+
+
+@pytest.mark.parametrize(
+    "probe", [pytest.param(each, id=each.name, marks=[_ROOT] * (each.name in NEED_ROOT)) for each in PROBES]
+)
 async def test_an_attack_succeeds(attacked: Attacked, probe: Probe) -> None:
     """Each attack that the isolating engines withstand works on a kernel without isolation, or says why it can't."""
     finding = await attacked.finding(engines()["local"], TrustLevel.ISOLATED, probe)

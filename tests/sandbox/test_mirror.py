@@ -198,6 +198,7 @@ def test_private_data_follows_its_changes(tmp_path: Path, scratch: Path) -> None
     assert at.samefile(named)
 
 
+@pytest.mark.needs("root")
 def test_of_another_file_system_small_files_are_copied_and_large_ones_mounted(scratch: Path, elsewhere: Path) -> None:
     """So that of most it is seen when they are replaced; and nothing large is copied before a start."""
     (elsewhere / "small.csv").write_text("s")
@@ -216,6 +217,7 @@ def test_of_another_file_system_small_files_are_copied_and_large_ones_mounted(sc
     assert made.fill()[1:] == []
 
 
+@pytest.mark.needs("root")
 def test_too_much_to_copy_is_left_out_and_said(scratch: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What can be neither linked nor mounted is copied up to a bound; nothing old stays in place of what isn't."""
     monkeypatch.setattr(mirror, "MAX_COPIED", 10)
@@ -240,6 +242,7 @@ def test_too_much_to_copy_is_left_out_and_said(scratch: Path, elsewhere: Path, m
     assert "gone isn't there" in obstacle([Mount(elsewhere / "gone", f"{DATA}/gone")], scratch=scratch)
 
 
+@pytest.mark.needs("root")
 def test_no_more_is_mounted_than_engines_take(scratch: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond that files are copied, as far as these may be."""
     monkeypatch.setattr(mirror, "COPIED_FIRST", 0)

@@ -133,6 +133,7 @@ async def test_an_unknown_engine_is_named() -> None:
     assert "bubblewrap, docker, local" in caught.value.mend
 
 
+@pytest.mark.needs("docker")
 async def test_a_runtime_is_docker_s(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who wants a stronger wall than the host's kernel isn't given a weaker one in silence."""
     monkeypatch.setenv("NBAGENT_DOCKER_RUNTIME", "runsc")
@@ -179,6 +180,7 @@ def no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "find", lambda: None)
 
 
+@pytest.mark.needs("docker")
 @pytest.mark.usefixtures("weak_docker")
 async def test_an_engine_that_would_not_start_is_not_chosen() -> None:
     """The next one is, and what the first one lacks is named, all at once."""
@@ -191,6 +193,7 @@ async def test_an_engine_that_would_not_start_is_not_chosen() -> None:
     assert candidate(engines()["docker"], specs=[needs(accept=frozenset({"cpu", "pids"}))]).starts
 
 
+@pytest.mark.needs("docker")
 @pytest.mark.usefixtures("weak_docker")
 async def test_docker_starts_nothing_unbounded() -> None:
     """A daemon that can't enforce a limit is refused by name, with every limit that it can't."""
@@ -199,6 +202,7 @@ async def test_docker_starts_nothing_unbounded() -> None:
     assert "--accept cpu --accept pids" in caught.value.mend
 
 
+@pytest.mark.needs("docker")
 @pytest.mark.usefixtures("weak_docker", "no_groups")
 async def test_where_no_engine_would_start_each_says_why() -> None:
     """The mend has the options for the best one, and what the other one lacks."""

@@ -64,6 +64,7 @@ def user_of(folder: Path) -> int | None:
 # -- in sandboxes -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("root")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_two_sandboxes_are_two_users(engine: Engine) -> None:
     """They differ, each has a name and a home; a restart keeps the user; at the end it is nobody's again."""
@@ -83,6 +84,7 @@ async def test_two_sandboxes_are_two_users(engine: Engine) -> None:
     assert not {first, second} & taken()
 
 
+@pytest.mark.needs("root")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_who_takes_over_takes_the_user_over(engine: Engine) -> None:
     """It stays taken without a controller, and the sandbox keeps it with the next one, over a restart too."""
@@ -103,6 +105,7 @@ async def test_who_takes_over_takes_the_user_over(engine: Engine) -> None:
     assert uid not in taken()
 
 
+@pytest.mark.needs("root")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_dead_give_theirs_back(engine: Engine) -> None:
     """The user of a sandbox whose controller was killed is taken until somebody has swept up what was left of it."""
@@ -113,6 +116,7 @@ async def test_the_dead_give_theirs_back(engine: Engine) -> None:
     assert uid not in taken()
 
 
+@pytest.mark.needs("root")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_lease_that_goes_under_a_sandbox(engine: Engine) -> None:
     """Whoever removed its folder: nobody gets the user of a sandbox that still runs, and its next kernel has one."""
@@ -129,6 +133,7 @@ async def test_a_lease_that_goes_under_a_sandbox(engine: Engine) -> None:
     assert not {uid, another} & taken()
 
 
+@pytest.mark.needs("root")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_sandbox_of_before_gets_one(engine: Engine) -> None:
     """One that an older nbagent started has none in its terms: it gets one with the next kernel."""
@@ -257,6 +262,7 @@ except SandboxError as error:
 """
 
 
+@pytest.mark.needs("root")
 @pytest.mark.parametrize(
     ("uids", "gids", "told"),
     [

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from sandbox.test_bubblewrap import as_user
 
-from nbagent.selfcheck import aims
+from nbagent.policy import Limits, TrustLevel
+from nbagent.sandbox.registry import engines
+from nbagent.selfcheck import aims, check
 from nbagent.selfcheck.probe import Verdict
 
 AS_USER = """
@@ -33,6 +35,15 @@ def test_nothing_of_the_aims_stays(tmp_path: Path) -> None:
     assert not Path("/dev/shm", name).exists()
     assert aims.VARIABLE not in os.environ
     assert name not in Path("/proc/net/unix").read_text()
+
+
+def test_a_slow_machine_gets_more_time() -> None:
+    """An attack that comes to no end proves nothing; less time than usual would prove less."""
+    engine = engines()["bubblewrap"]
+    slow = check._trust(engine, TrustLevel.UNTRUSTED, 300, 200).limits
+    assert (slow.timeout, slow.start_timeout) == (300, 200)
+    usual = check._trust(engine, TrustLevel.UNTRUSTED, 1, None).limits
+    assert (usual.timeout, usual.start_timeout) == (check.LIMITS["timeout"], Limits().start_timeout)
 
 
 @pytest.mark.needs("root")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from nbagent.events import Cell
 from nbagent.selfcheck.check import AFTERWARDS, MODULES, PROBES
@@ -72,7 +73,7 @@ def test_warnings_do_not_blur_an_outcome() -> None:
         ("stdout", " 7}\n"),
     ]
     outputs = [{"output_type": "stream", "name": name, "text": text} for name, text in streams]
-    assert judge(PROBE, replace(cell(""), outputs=[*outputs, outputs[0]])).seen == "7"
+    assert judge(PROBE, structs.replace(cell(""), outputs=[*outputs, outputs[0]])).seen == "7"
 
 
 def test_only_an_attack_on_memory_may_end_the_kernel() -> None:

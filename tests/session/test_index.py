@@ -137,7 +137,7 @@ def told(*events: Any) -> Summary:
     """What a log of these events comes to."""
     found = Summary()
     for number, each in enumerate(events, start=1):
-        found.add(Record(number, float(number), each))
+        found.on_event(Record(number, float(number), each))
     return found
 
 

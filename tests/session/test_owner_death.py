@@ -36,7 +36,6 @@ from nbagent.events import (
     SessionResumed,
     StateLost,
 )
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.leases import lease, reaper
 from nbagent.session.attach import Attached
 from nbagent.store import read_log
@@ -231,9 +230,7 @@ def check_log(records: list[Record]) -> list[Event]:
 
 
 async def wait_for_the_end(session: str) -> None:
-    """Wait until the kernel that nobody takes over has ended by itself, and what it left is swept up."""
-    folder = lease.find(session)
-    assert folder is not None
-    while supervisor.is_alive(folder):
-        await asyncio.sleep(0.1)
-    await asyncio.to_thread(reaper.sweep)
+    """Wait until each kernel that nobody takes over has ended by itself, and what it left is swept up."""
+    while lease.find(session) is not None:
+        await asyncio.sleep(0.2)
+        await asyncio.to_thread(reaper.sweep)

@@ -38,7 +38,7 @@ async def main():
         await session.ask("What is x?")
     running = asyncio.create_task(session.run(sys.argv[4])) if sys.argv[4] else None
     if running:
-        while not session._recording.cells[-1].outputs:
+        while not session._started().recording.cells[-1].outputs:
             await asyncio.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -181,8 +181,8 @@ async def test_the_model_knows_what_was_said_before(tmp_path: Path) -> None:
     async with await Session.connect(name, model=more, state_dir=tmp_path) as session:
         answer = await session.ask("And now?")
         assert (answer.text, answer.turn) == ("Still 41.", 2)
-        assert session._conversation is not None
-        agent = session._conversation._agent
+        assert session._started().conversation is not None
+        agent = session._started().conversation._agent
         assert agent is not None
         assert [each.text for each in agent.history[:1]] == ["What is x?"]
         assert "taken over" in agent.history[1].text
@@ -226,7 +226,7 @@ def test_loose_ends_are_tied() -> None:
     cut = [b'{"seq":1,"at":1,"event":{"type":"Asked","turn":1,"question":"?"}}']
     cut.append(b'{"seq":2,"at":1,"event":{"type":"CellStarted","cell":1,"turn":1,"code":"1"}}')
     for line in cut:
-        recording.add(msgspec.json.decode(line, type=Record))
+        recording.on_event(msgspec.json.decode(line, type=Record))
     cell, turn = saved.loose_ends(recording)
     assert isinstance(cell, CellFinished)
     assert isinstance(turn, Answered)

@@ -329,8 +329,8 @@ def test_what_a_session_is_asked_for_is_checked_at_once(tmp_path: Path, monkeypa
 def test_limits_given_whole_are_taken_whole() -> None:
     """`limits` replaces the trust level's, and the level stays what it is."""
     session = Session(trust="untrusted", limits=Limits(memory_mb=300))
-    assert session._spec.trust.limits == Limits(memory_mb=300)
-    assert session._spec.trust.level is TrustLevel.UNTRUSTED
+    assert session._plan.spec.trust.limits == Limits(memory_mb=300)
+    assert session._plan.spec.trust.level is TrustLevel.UNTRUSTED
 
 
 @pytest.mark.parametrize(

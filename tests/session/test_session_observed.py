@@ -91,12 +91,12 @@ async def test_a_killed_cell_has_its_memory_and_signal(tmp_path: Path) -> None:
 async def test_a_cell_that_can_not_be_audited_does_not_run(tmp_path: Path) -> None:
     """The log comes before the code."""
     async with Session(engine=ENGINE, state_dir=tmp_path) as session:
-        assert session._audit is not None
-        kept, full = os.dup(session._audit._descriptor), os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, session._audit._descriptor)
+        assert session._started()._audit is not None
+        kept, full = os.dup(session._started()._audit._descriptor), os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, session._started()._audit._descriptor)
         with pytest.raises(StoreError, match=r"audit\.jsonl can't be written"):
             await session.run("open('/tmp/ran', 'w').close()")
-        os.dup2(kept, session._audit._descriptor)
+        os.dup2(kept, session._started()._audit._descriptor)
         os.close(kept)
         os.close(full)
         cell = await session.run("import os; os.path.exists('/tmp/ran')")

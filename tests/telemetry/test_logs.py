@@ -43,7 +43,7 @@ def told(capsys: pytest.CaptureFixture[str], *, level: str = "info", format: str
     """What a whole session logs to standard error."""
     log = Log("s-1", level=level, format=format)
     for record in stories.records(stories.whole()):
-        log.add(record)
+        log.on_event(record)
     out, err = capsys.readouterr()
     assert out == ""
     return err.splitlines()
@@ -112,7 +112,7 @@ def test_a_host_that_configured_structlog_gets_the_entries(
     with capture_logs() as entries:
         log = Log("s-1", level="info")
         for record in stories.records(stories.whole()):
-            log.add(record)
+            log.on_event(record)
     assert entries[0]["event"] == "Sandbox created"
     assert (entries[5]["log_level"], entries[5]["session"], entries[5]["exit_code"]) == ("info", "s-1", 0)
     assert "timestamp" not in entries[5]
@@ -130,7 +130,7 @@ def test_silent_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a level not a word is written."""
     session = Telemetry("s")
     for record in stories.records(stories.whole()):
-        session.add(record)
+        session.on_event(record)
     session.close()
     assert capsys.readouterr() == ("", "")
 
@@ -139,7 +139,7 @@ def test_without_a_level_nothing_is_imported() -> None:
     """Neither structlog nor OpenTelemetry."""
     code = (
         "import sys, stories; from nbagent.telemetry import Telemetry; session = Telemetry('s')\n"
-        "for record in stories.records(stories.whole()): session.add(record)\n"
+        "for record in stories.records(stories.whole()): session.on_event(record)\n"
         "print([name for name in ('structlog', 'opentelemetry') if name in sys.modules])"
     )
     tests = str(__import__("pathlib").Path(__file__).parent.parent)
@@ -164,7 +164,7 @@ def test_without_a_level_nothing_is_imported() -> None:
 def test_hostile_text_is_one_harmless_short_line(capsys: pytest.CaptureFixture[str], event: Asked, format: str) -> None:
     """No escape sequence, no second line, nothing that turns the direction of writing, nothing long, no secret."""
     log = Log("s", level="debug", format=format)
-    log.add(stories.records([event])[0])
+    log.on_event(stories.records([event])[0])
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable()
     assert len(line) < 1200
@@ -210,7 +210,7 @@ def test_a_log_that_can_not_be_written_ends_the_log_only(
 
     monkeypatch.setattr(sys, "stderr", Closed())
     for record in stories.records(stories.whole()):
-        session.add(record)
+        session.on_event(record)
     assert [entry.message for entry in caplog.records] == ["Telemetry failed and goes on without this part."]
     assert session.metrics.snapshot().cells["ok"] == 1
 

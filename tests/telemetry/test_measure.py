@@ -23,7 +23,7 @@ from nbagent.telemetry.measure import INSTRUMENTS, Measurement, Measures, error_
 def measured(records: list[Record]) -> list[Measurement]:
     """All that the events measure."""
     measures = Measures()
-    return [each for record in records for each in measures.add(record)]
+    return [each for record in records for each in measures.on_event(record)]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_a_sandbox_is_active_from_its_start_to_its_end(found: dict[str, list[Mea
 def test_a_session_that_was_not_ended_is_closed_once() -> None:
     """Whoever stops without an event leaves no sandbox counted as active for ever."""
     measures = Measures()
-    list(measures.add(Record(1, 0.0, stories.started())))
+    list(measures.on_event(Record(1, 0.0, stories.started())))
     assert [each.value for each in measures.close() if each.name == "nbagent.sandbox.active"] == [-1]
     assert list(measures.close()) == []
 

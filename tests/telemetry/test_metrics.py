@@ -19,7 +19,7 @@ def counted(*sessions: list[stories.Event]) -> Metrics:
     for events in sessions:
         measures = Measures()
         for record in stories.records(events):
-            for each in measures.add(record):
+            for each in measures.on_event(record):
                 counts.take(each)
     return counts.snapshot()
 
@@ -92,7 +92,7 @@ def test_the_process_counts_all_its_sessions() -> None:
     before = snapshot()
     session = Telemetry("s")
     for record in stories.records(stories.whole()[:-1]):
-        session.add(record)
+        session.on_event(record)
     assert snapshot().active_sandboxes == before.active_sandboxes + 1
     session.close()
     session.close()

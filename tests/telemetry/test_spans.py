@@ -46,7 +46,7 @@ class Sdk:
         """Have a session with these events."""
         spans = Spans("s-1", self.tracer)
         for record in stories.records(events):
-            spans.add(record)
+            spans.on_event(record)
         if close:
             spans.close()
 
@@ -189,7 +189,7 @@ def test_measurements_reach_the_instruments() -> None:
     taker = Instruments(MeterProvider([reader]).get_meter("test"))
     measures = Measures()
     for record in stories.records(stories.whole()):
-        for each in measures.add(record):
+        for each in measures.on_event(record):
             taker.take(each)
     data = json.loads(reader.get_metrics_data().to_json())  # type: ignore[union-attr]
     metrics = {each["name"]: each for each in data["resource_metrics"][0]["scope_metrics"][0]["metrics"]}
@@ -230,7 +230,7 @@ trace.set_tracer_provider(provider)
 metrics.set_meter_provider(MeterProvider([reader]))
 for _ in range(2):
     for record in stories.records(stories.whole()[:-1]):
-        session.add(record)
+        session.on_event(record)
     session.close()
     session = Telemetry("t")
 scope = reader.get_metrics_data().resource_metrics[0].scope_metrics[0]
@@ -256,7 +256,7 @@ def test_an_sdk_that_fails_is_not_the_sessions_failure(caplog: pytest.LogCapture
 
     session._sinks.append(fail)
     for record in stories.records(stories.whole()):
-        session.add(record)
+        session.on_event(record)
     session.close()
     assert len(caplog.records) == 1
     assert session.metrics.snapshot().cells["ok"] == 1

@@ -41,12 +41,15 @@ async def self_check(*, engine: str | None, trust: str | None, as_json: bool) ->
         UsageError: There is no such trust level or engine.
         SandboxError: No sandbox can be had here.
     """
-    level = TrustLevel.parse(settings.load().trust if trust is None else trust)
+    chosen = settings.load()
+    level = TrustLevel.parse(chosen.trust if trust is None else trust)
     outcomes = {}
     for each in await _engines(engine):
         started = time.monotonic()
         with _progress(each, level) as notify:
-            outcome = await check(each, level, notify=notify)
+            outcome = await check(
+                each, level, notify=notify, timeout=chosen.timeout, start_timeout=chosen.start_timeout
+            )
         outcomes[each.name] = as_data(outcome) | {"seconds": round(time.monotonic() - started, 1)}
         if not as_json:
             show(outcome, isolates=each.isolates)

@@ -130,9 +130,6 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 def put(staged: Path, target: Path, *, overwrite: bool) -> None:
     """Move a file to its place; never over one that came meanwhile, unless that is wanted."""
-    mask = os.umask(0)
-    os.umask(mask)
-    staged.chmod(0o666 & ~mask)
     if not overwrite:
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))

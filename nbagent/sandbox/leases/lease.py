@@ -27,6 +27,7 @@ from typing import IO, Any
 
 import msgspec
 
+from nbagent import fileio
 from nbagent.errors import SandboxError
 from nbagent.sandbox.leases.locks import lock, unlock
 from nbagent.sandbox.leases.place import Place
@@ -174,10 +175,8 @@ class Lease:
         """
         for name, value in changes.items():
             setattr(self.terms, name, value)
-        staged = self.folder / "lease.new"
         try:
-            staged.write_bytes(ENCODER.encode(self.terms))
-            staged.replace(self.folder / "lease.json")
+            fileio.write(self.folder / "lease.json", ENCODER.encode(self.terms))
         except OSError as error:
             raise _cannot_write(self.folder, error) from error
 

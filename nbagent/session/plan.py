@@ -1,0 +1,144 @@
+"""What a session is to be: its options, checked before anything of it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbagent import settings, store
+from nbagent.agent.opener import ModelOpener
+from nbagent.agent.options import AgentOptions
+from nbagent.audit import read_key
+from nbagent.errors import UsageError
+from nbagent.events import Event
+from nbagent.kernel.kernel import Restore
+from nbagent.mcp.servers import Server
+from nbagent.options import Keywords, Options, declared
+from nbagent.safety.consent import Consent, Mode
+from nbagent.sandbox.spec import SandboxSpec, check_asking
+from nbagent.session import index, saved
+from nbagent.session.index import Known
+from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
+from nbagent.telemetry import Telemetry
+
+
+@dataclass
+class Plan:
+    """What a session is to be, and which earlier one it goes on with.
+
+    Attributes:
+        id: The session's name.
+        options: As they were given.
+        root: The folder of the person's state.
+        engine: The engine's name; None to have one chosen.
+        spec: What the sandbox is to be.
+        agent: How the agent works.
+        model: Opens the model, its fallbacks and its critic.
+        restore: What becomes of a lost kernel's variables.
+        servers: MCP servers whose tools the model is offered.
+        output: Where results land; None for the session's folder.
+        audit_key: The key of the audit log; None without one.
+        keeps_mode: Whether an earlier session's approvals mode holds on.
+        keeps_redaction: Whether an earlier session's redaction holds on, if it was stricter.
+        found: The earlier session; None for a new one.
+    """
+
+    id: str
+    options: Options
+    root: Path
+    engine: str | None
+    spec: SandboxSpec
+    agent: AgentOptions
+    model: ModelOpener
+    restore: Restore
+    servers: list[Server]
+    output: Path | None
+    audit_key: bytes | None
+    keeps_mode: bool
+    keeps_redaction: bool
+    found: Known | None = None
+
+    @classmethod
+    def of(cls, chosen: Options, keywords: Keywords, *, session: str | None) -> Plan:
+        """The plan of a new session.
+
+        Args:
+            chosen: All options.
+            keywords: Those of them that were given for this session alone.
+            session: Its name; None to have one made up.
+
+        Raises:
+            UsageError: An option is wrong.
+            DataError: Data can't be used.
+        """
+        if chosen.background:
+            raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
+        name = session or store.new_session_id()
+        record = Path(chosen.record) if chosen.record else None
+        plan = cls(
+            id=name,
+            options=chosen,
+            root=store.state_root(chosen.state_dir),
+            engine=known_engine(chosen.engine),
+            agent=AgentOptions.of(chosen),
+            model=ModelOpener(
+                chosen.model,
+                record=record,
+                fallback=chosen.fallback,
+                critic=chosen.critic,
+                priced=chosen.budget.money is not None,
+                structured=chosen.replies == "structured",
+            ),
+            restore=known_restore(chosen.restore),
+            spec=SandboxSpec.of(chosen, owner=name, data=resolve_data(chosen.data)),
+            servers=mcp_servers(chosen.mcp),
+            output=Path(chosen.output_dir).expanduser().absolute() if chosen.output_dir else None,
+            audit_key=read_key(chosen.audit_key_file),
+            keeps_mode=keywords.get("approvals") is None,
+            keeps_redaction=keywords.get("redact") is None,
+        )
+        if record:
+            store.check_not_data(record, plan.sources)
+        return plan
+
+    @classmethod
+    def resumed(cls, session: str, keywords: Keywords) -> Plan:
+        """The plan of a session that goes on with an earlier one.
+
+        Args:
+            session: The earlier one's id, or enough of its beginning.
+            keywords: Options that hold from now on.
+
+        Raises:
+            UsageError: There is none of that name, or an option can't be changed any more.
+        """
+        if fixed := [name for name in keywords if not declared(name)[-1].resumed]:
+            raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
+        chosen = settings.load(**keywords)
+        found = index.look_up(store.state_root(chosen.state_dir), session)
+        plan = cls.of(chosen.but(engine=found.engine), keywords, session=found.id)
+        plan.spec, plan.found = saved.read_spec(found), found
+        if chosen.ask_hosts:
+            check_asking(plan.spec.trust)
+        return plan
+
+    @property
+    def sources(self) -> list[Path]:
+        """Where the data lies on the host."""
+        return [mount.source for mount in self.spec.data]
+
+    def consent(self, emit: Callable[[Event], object]) -> Consent:
+        """Who lets the model's tools do something, as the options say."""
+        chosen = self.options
+        return Consent(
+            Mode.parse(chosen.approvals),
+            emit,
+            allow=chosen.allow,
+            attended=chosen.attended,
+            unattended=chosen.unattended,
+        )
+
+    def telemetry(self) -> Telemetry:
+        """What counts, traces and logs the events, as the options say."""
+        return Telemetry(self.id, level=self.options.log_level, format=self.options.log_format)

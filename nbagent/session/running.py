@@ -1,0 +1,309 @@
+"""What a started session works with: its logs, its kernel, its cells and files, the agent and the tools of others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbagent import store
+from nbagent.audit import Audit
+from nbagent.events import Cell, Package, Record, RedactionSet
+from nbagent.kernel.kernel import Kernel
+from nbagent.notebook.record import Recording
+from nbagent.packages.allowance import Allowance
+from nbagent.packages.requirements import declared
+from nbagent.policy import MIB
+from nbagent.safety.consent import Consent
+from nbagent.safety.redaction import STRICT, Redactor, in_past
+from nbagent.sandbox import registry
+from nbagent.session import startup
+from nbagent.session.plan import Plan
+from nbagent.session.summary import Keeper
+from nbagent.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from nbagent.agent.agent import Agent
+    from nbagent.agent.memory import Memory
+    from nbagent.forge import ToolForge
+    from nbagent.kernel.pool.pool import KernelPool
+    from nbagent.mcp.client import McpClient
+    from nbagent.sandbox.contract import Engine
+    from nbagent.session.cells import Cells
+    from nbagent.session.conversation import Conversation
+    from nbagent.session.files import SessionFiles
+    from nbagent.state import StateManager
+
+
+class Running:
+    """The parts of one session, made by `begin` and let go of by `end`.
+
+    Args:
+        plan: What the session is to be.
+        engine: Starts its sandbox.
+        consent: Who lets the model's tools do something.
+        telemetry: Counts, traces and logs its events.
+        hosts: What of the network the model is told of: rules, or None for all of it.
+        ask_hosts: Whether a person is asked about hosts that aren't listed.
+
+    Attributes:
+        journal: The session's log.
+        recording: The session so far, for the notebook.
+        kernel: Its kernel.
+        cells: Runs cells; None until the kernel runs, as all that follows.
+        files: Moves files.
+        conversation: Asks the model.
+        tools: The MCP servers; None without any.
+        news: What the start found out before anybody could follow.
+        pins: The versions of what the kernel has from the start, by normalised name.
+
+    Raises:
+        StoreError: The session's folder can't be written, or another process has it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        engine: Engine,
+        *,
+        consent: Consent,
+        telemetry: Telemetry,
+        hosts: tuple[str, ...] | None,
+        ask_hosts: bool,
+    ) -> None:
+        self._plan = plan
+        self._consent = consent
+        self._hosts = hosts
+        self._own = 0
+        self._state: StateManager | None = None
+        self.recording = Recording()
+        self.cells: Cells | None = None
+        self.files: SessionFiles | None = None
+        self.conversation: Conversation | None = None
+        self.tools: McpClient | None = None
+        self.news: list[Record] = []
+        self.pins: dict[str, str] = {}
+        self.journal = store.Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
+        try:
+            self._audit = self._observe(telemetry)
+            # One for all its sandboxes: those after a resume, and those in which tools are made.
+            self._allowance = Allowance(plan.spec.install, self.journal.folder / "asked.json")
+            self._forge = self._tool_forge(engine)
+        except BaseException:
+            self.journal.close()
+            raise
+        self.kernel = Kernel(
+            engine,
+            plan.spec,
+            notify=self.journal.emit,
+            spill=self.journal.spill,
+            ask_hosts=ask_hosts,
+            restore=plan.restore,
+            confirm=self._confirm_install,
+            exceed=self._exceed,
+            allowance=self._allowance,
+            quota=self.journal.quota,
+        )
+
+    @staticmethod
+    async def engine_for(plan: Plan, pool: KernelPool | None) -> Engine:
+        """The engine of a plan: that of the warm kernel which waits for it, else the one that was named, or the best.
+
+        Raises:
+            SandboxError: None works here.
+        """
+        engine = pool.engine_for(plan.engine, plan.spec) if pool else None
+        return engine or await registry.choose(plan.engine, image=plan.spec.image, specs=[plan.spec])
+
+    async def begin(self, pool: KernelPool | None) -> None:
+        """Start the kernel or take one over, while the model is opened, and make what works with it.
+
+        Raises:
+            UsageError: The model can't be had.
+            SandboxError: The sandbox can't be started.
+        """
+        opening = asyncio.create_task(self._open_model()) if self._plan.model.name else None
+        await startup.side_by_side(self._begin(pool), opening)
+
+    async def _open_model(self) -> None:
+        """Open the model, and import what the first question needs, which takes seconds."""
+        await self._plan.model.open()
+        await asyncio.to_thread(importlib.import_module, "nbagent.agent.build")
+
+    async def _begin(self, pool: KernelPool | None) -> None:
+        plan, journal, recording, note = self._plan, self.journal, self.recording, ""
+        if plan.found:
+            self.news, note = await startup.take_up(self.kernel, plan.found, journal=journal, recording=recording)
+        else:
+            self.news = await startup.start(
+                self.kernel, spec=plan.spec, journal=journal, recording=recording, pool=pool
+            )
+        self._consent.begin((each.event for each in journal.since()), keep=bool(plan.found) and plan.keeps_mode)
+        self._go_on_redacting()
+        self._furnish(note)
+
+    def _furnish(self, note: str) -> None:
+        """Make what works with a kernel that runs.
+
+        Args:
+            note: What has become of the kernel since the earlier questions, for the model to know.
+        """
+        # Only now: these were imported while the kernel started.
+        from nbagent.session.cells import Cells
+        from nbagent.session.conversation import Conversation
+        from nbagent.session.files import SessionFiles
+
+        self.pins = self.kernel.pins
+        plan, journal, emit, alone = self._plan, self.journal, self.journal.emit, asyncio.Lock()
+        # Results that landed elsewhere are not seen in the session's folder.
+        past = list(self.recording.files.values())
+        journal.quota.add(sum(each.size for each in past if not Path(each.path).is_relative_to(journal.folder)))
+        files = self.files = SessionFiles(
+            self.kernel,
+            plan.output or journal.folder / "output",
+            data=plan.spec.data,
+            emit=emit,
+            alone=alone,
+            quota=journal.quota,
+            past=past,
+        )
+        cells = self.cells = Cells(
+            self.kernel, files, recording=self.recording, emit=emit, alone=alone, hosts=self._hosts
+        )
+        if plan.servers:
+            from nbagent.mcp.client import McpClient
+
+            self.tools = McpClient(plan.servers, notify=emit, seen=plan.root / "mcp-tools.json")
+        self.conversation = Conversation(
+            cells,
+            files,
+            open_agent=partial(self._open_agent, cells, note),
+            recording=self.recording,
+            emit=emit,
+            consent=self._consent,
+        )
+
+    def _observe(self, telemetry: Telemetry) -> Audit:
+        """Have the audit log written and the events counted, traced and logged from the first one on."""
+        journal = self.journal
+        audit = Audit(
+            journal.folder,
+            root=self._plan.root,
+            session=self._plan.id,
+            past=journal.since(),
+            key=self._plan.audit_key,
+            count=journal.quota.add,
+        )
+        journal.follow(audit.on_event, strict=True)  # no code without a trace of it
+        journal.follow(telemetry.on_event)
+        journal.follow(Keeper(journal.folder, past=journal.since()).on_event)
+        return audit
+
+    def _go_on_redacting(self) -> None:
+        """Hide no less than before in what went out already, unless a person says otherwise; another choice is told."""
+        plan = self._plan
+        was, now = in_past(record.event for record in self.journal.since()), plan.agent.redact.what
+        if plan.found and plan.keeps_redaction and STRICT.index(was) > STRICT.index(now):
+            plan.agent = replace(plan.agent, redact=Redactor(was))
+        elif was != now:
+            self.journal.emit(RedactionSet(what=now))
+
+    def _tool_forge(self, engine: Engine) -> ToolForge | None:
+        if not self._plan.agent.forge:
+            return None
+        from nbagent.forge import ToolForge
+
+        return ToolForge(
+            self._plan.root,
+            engine=engine,
+            spec=self._plan.spec,
+            notify=self.journal.emit,
+            confirm=self._confirm_install,
+            exceed=self._exceed,
+            allowance=self._allowance,
+        )
+
+    async def _open_agent(self, cells: Cells, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+        from nbagent.agent.build import build
+
+        return await build(
+            cells,
+            self._plan.model,
+            options=self._plan.agent,
+            consent=self._consent,
+            tools=self.tools,
+            forge=self._forge,
+            open_memory=self._open_memory,
+            past=past,
+            note=note,
+        )
+
+    async def _open_memory(self) -> Memory:
+        """Where the conversation outlives this process."""
+        from nbagent.state import StateManager, Turns
+
+        plan = self._plan
+        self._state = StateManager(url=plan.options.state_url, session_id=plan.id, root=plan.root)
+        await self._state.initialize()
+        return Turns(self._state.checkpointer, plan.id)
+
+    # -- a person's own work ------------------------------------------------------------------------------------
+
+    async def run(self, cells: Cells, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
+        """Run a person's cell; what its PEP 723 block declares is their word, and no name that data got into."""
+        if named := declared(code):
+            await asyncio.to_thread(self._allowance.take, named, granted=True)
+        with self._own_work():
+            return await cells.run(code, timeout=timeout)
+
+    async def install(self, requirements: list[str]) -> list[Package]:
+        """Install what a person named; see `Kernel.install`."""
+        with self._own_work():
+            return await self.kernel.install(requirements, by_person=True)
+
+    @contextlib.contextmanager
+    def _own_work(self) -> Iterator[None]:
+        """While it runs, packages are a person's wish and need no approval."""
+        self._own += 1
+        try:
+            yield
+        finally:
+            self._own -= 1
+
+    async def _confirm_install(self, packages: list[Package]) -> None:
+        if self.conversation is not None:
+            await self.conversation.confirm(packages, own=self._own > 0)
+
+    async def _exceed(self, names: list[str], reason: str) -> None:
+        turn = self.conversation.turns if self.conversation is not None else 0
+        await self._consent.exceed(names, reason, turn=turn)
+
+    # -- its end ------------------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """Stop what runs: the cell if one does, and the question it runs for."""
+        self.kernel.interrupt()
+        if self.files is not None:
+            self.files.interrupt()
+        if self.conversation is not None:
+            self.conversation.interrupt()
+
+    async def end(self) -> None:
+        """End the sandbox and all else but the logs, which may still be written."""
+        if self.conversation is not None:
+            await self.conversation.stop()
+        if self.tools is not None:
+            await self.tools.close()
+        if self._state is not None:
+            await self._state.close()
+        await self.kernel.stop()
+
+    def close(self) -> None:
+        """Close the logs."""
+        self.journal.close()
+        self._audit.close()
