@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nbagent.kernel.channels.zmtp import encode, hello
 
 from nbagent.kernel import probe
 from nbagent.kernel.channels import messages
+from nbagent.sandbox.channels.zmtp import encode, hello
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WIDE
 
 HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
@@ -184,7 +184,7 @@ main()
 LARGEST = """
 import sys
 from nbagent.kernel.channels import messages
-from nbagent.kernel.channels.zmtp import Decoder
+from nbagent.sandbox.channels.zmtp import Decoder
 
 def memory(name):
     return int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith(name))) >> 10
