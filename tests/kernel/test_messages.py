@@ -80,6 +80,7 @@ def test_what_nobody_reads_is_not_parsed() -> None:
 
 GROWTH = """
 import itertools, json, sys
+from nbagent.events import Cell
 from nbagent.forge import workshop
 from nbagent.kernel import describe, probe
 from nbagent.kernel.channels import messages
