@@ -48,7 +48,7 @@ async def test_a_session_has_one_allowance(index: Index) -> None:
             with pytest.raises(InstallRefused):
                 await first.runs.install([f"model-{number}"])
         with pytest.raises(ForgeError, match="may for no more"):
-            await first._forge.create(  # type: ignore[union-attr]
+            await first._started()._forge.create(  # type: ignore[union-attr]
                 "tool", description="x", code="def tool() -> int:\n    return 1\n",
                 tests="from tool import tool\ndef test_it():\n    assert tool() == 1\n", dependencies=["forged"],
             )  # fmt: skip

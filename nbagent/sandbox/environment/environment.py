@@ -121,15 +121,16 @@ def describe() -> Environment:
     """The environment that belongs to this Python and these requirements, whether it has been made or not."""
     wanted = requirements()
     found = wanted.stat()
-    return _describe(cache_root(), wanted, found.st_mtime_ns, found.st_size)
+    state = (found.st_mtime_ns, found.st_size)
+    return _describe(cache_root(), wanted, state, platform.python_version(), LAYOUT)
 
 
 @functools.lru_cache(maxsize=8)
-def _describe(root: Path, wanted: Path, changed: int, size: int) -> Environment:  # noqa: ARG001 - another file, anew
+def _describe(root: Path, wanted: Path, state: tuple[int, int], python: str, layout: int) -> Environment:  # noqa: ARG001
+    # `state` makes a file that was changed be read anew.
     base = Path(sys.base_prefix).resolve()
-    python = platform.python_version()
     where = host_platform()
-    text = wanted.read_bytes() + f"{base} {python} {where} {LAYOUT}".encode()
+    text = wanted.read_bytes() + f"{base} {python} {where} {layout}".encode()
     digest = hashlib.sha256(text).hexdigest()
     return Environment(
         folder=str(root / digest[:16]),
