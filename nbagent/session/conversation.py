@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.turn import Turn
 from nbagent.errors import UsageError
@@ -88,11 +88,15 @@ class Conversation:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def stop(self) -> None:
-        """Stop the question, and wait a moment for its end to be told; a turn that stops its own session goes on."""
+    async def stop(self, *, by: asyncio.Task[Any] | None = None) -> None:
+        """Stop the question, and wait a moment for its end to be told.
+
+        Args:
+            by: Who wants it. A turn that stops its own session goes on, and is not waited for.
+        """
         self._consent.close()
         asking = self._asking
-        if asking is not None and asking is not asyncio.current_task():
+        if asking is not None and asking is not by:
             asking.cancel()
             await asyncio.wait([asking], timeout=LAST_WORDS)
 
