@@ -89,10 +89,10 @@ class Conversation:
             self._asking.cancel()
 
     async def stop(self, *, by: asyncio.Task[Any] | None = None) -> None:
-        """Stop the question, and wait a moment for its end to be told.
+        """Cancel the question and wait shortly for its `Answered`.
 
         Args:
-            by: Who wants it. A turn that stops its own session goes on, and is not waited for.
+            by: The task that wants it. If it is the question's own, that is neither cancelled nor waited for.
         """
         self._consent.close()
         asking = self._asking
