@@ -243,5 +243,7 @@ class KernelProcess:
         self.disconnect()
         sandbox, self._started = self._started, None
         if sandbox is not None:
-            await sandbox.end()
-            await sandbox.close()
+            try:
+                await sandbox.end()
+            finally:  # also for who is cancelled: nobody else knows the sandbox any more
+                await sandbox.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.turn import Turn
 from nbagent.errors import UsageError
@@ -88,11 +88,15 @@ class Conversation:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def stop(self) -> None:
-        """Cancel the question and wait shortly for its `Answered`; one whose own turn calls this is not cancelled."""
+    async def stop(self, *, by: asyncio.Task[Any] | None = None) -> None:
+        """Cancel the question and wait shortly for its `Answered`.
+
+        Args:
+            by: The task that wants it. If it is the question's own, that is neither cancelled nor waited for.
+        """
         self._consent.close()
         asking = self._asking
-        if asking is not None and asking is not asyncio.current_task():
+        if asking is not None and asking is not by:
             asking.cancel()
             await asyncio.wait([asking], timeout=LAST_WORDS)
 

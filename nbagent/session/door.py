@@ -88,7 +88,9 @@ class Door:
             listening.close()
             log.info("Nobody can attach to this session: %s", error)
             return
-        self._server = await asyncio.start_unix_server(self._serve, sock=listening)
+        # In two steps: who is cancelled in the second one has a server that `shut` closes.
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, start_serving=False)
+        await self._server.start_serving()
 
     def shut(self) -> None:
         """Let nobody in any more; who is attached still sees how the session ends. Calls that have not ended go on."""

@@ -275,9 +275,12 @@ def _leased(order: Order) -> Iterator[None]:
 async def _stay(session: Session) -> None:
     """Serve the session until it ends, or nobody has wanted anything of it for long enough."""
     keep, quiet = session.options.keep_minutes * 60, time.monotonic() + FIRST
-    while session.is_running:
+    while True:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(session.closed(), LOOK)
+            return
+        if not session.is_running:  # somebody stops it, and its end takes a moment
+            continue
         _bound(session.folder / LOG)
         if session.is_busy:
             quiet = time.monotonic()

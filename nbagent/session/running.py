@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbagent import store
 from nbagent.audit import Audit
@@ -293,17 +293,27 @@ class Running:
         if self.conversation is not None:
             self.conversation.interrupt()
 
-    async def end(self) -> None:
-        """End the sandbox and all else but the logs, which may still be written."""
-        if self.conversation is not None:
-            await self.conversation.stop()
-        if self.tools is not None:
-            await self.tools.close()
-        if self._state is not None:
+    async def end(self, *, by: asyncio.Task[Any] | None = None) -> None:
+        """End the sandbox and all else but the logs, which may still be written; each part though another one fails.
+
+        Args:
+            by: The task that wants it; see `Conversation.stop`.
+        """
+        async with contextlib.AsyncExitStack() as ends:  # from the last one to the first
+            ends.push_async_callback(self.kernel.stop)
+            ends.push_async_callback(self._close_state)
+            if self.tools is not None:
+                ends.push_async_callback(self.tools.close)
+            if self.conversation is not None:
+                ends.push_async_callback(self.conversation.stop, by=by)
+
+    async def _close_state(self) -> None:
+        if self._state is not None:  # the question that was just stopped may have opened it
             await self._state.close()
-        await self.kernel.stop()
 
     def close(self) -> None:
         """Close the logs."""
-        self.journal.close()
-        self._audit.close()
+        try:
+            self.journal.close()
+        finally:
+            self._audit.close()

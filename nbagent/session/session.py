@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from nbagent import settings, store
 from nbagent.errors import NbagentError, UsageError
@@ -81,6 +81,7 @@ class Session:
         self._pool = pool
         self._work: Running | None = None
         self._telemetry = plan.telemetry()
+        self._ending: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
         self.id = plan.id
         self.options = plan.options
@@ -169,14 +170,19 @@ class Session:
         self.status = "starting"
         try:
             await self._begin()
+            from nbagent.session.door import Door
+
+            self._still_starting()
+            self.status = "running"
+            self.door = Door(self, consent=self.consent)
+            await self.door.open()
         except BaseException:
             await self.stop()
             raise
-        from nbagent.session.door import Door
 
-        self.status = "running"
-        self.door = Door(self, consent=self.consent)
-        await self.door.open()
+    def _still_starting(self) -> None:
+        if self.status != "starting":
+            raise UsageError("This session was stopped while it started.", mend="Make a new one.")
 
     @classmethod
     async def connect(cls, session: str, **keywords: Unpack[Keywords]) -> Session:
@@ -220,6 +226,7 @@ class Session:
         engine = await Running.engine_for(self._plan, self._pool)
         if not engine.isolates:
             self._plan.spec = replace(self._plan.spec, keep=0)
+        self._still_starting()
         self._work = Running(
             self._plan,
             engine,
@@ -242,22 +249,36 @@ class Session:
         await self.stop()
 
     async def stop(self, reason: str = "") -> None:
-        """End the sandbox and let go of the session; its folder and log stay. May be called at any time."""
-        was, self.status = self.status, "stopped"
-        if self.door is not None:
-            self.door.shut()
-        if self._work is not None:
-            await self._work.end()
-        await self._plan.model.aclose()
-        if self._work is not None:
-            if was == "running" and not self._work.kernel.is_detached:
-                with contextlib.suppress(NbagentError):
-                    self._work.journal.emit(SessionEnded(reason=reason))
+        """End the sandbox and let go of the session; its folder and log stay. May be called at any time.
+
+        It has one end, for which all wait who call this at the same time, and which goes on if they are cancelled.
+        """
+        if self._ending is None or self._ending.done():
+            ran, self.status = self.is_running, "stopped"
             if self.door is not None:
-                self.door.close()
-            self._work.close()
-        self._telemetry.close()
-        self._closed.set()
+                self.door.shut()
+            self._ending = asyncio.create_task(self._end(reason, ran=ran, by=asyncio.current_task()))
+        await asyncio.shield(self._ending)
+
+    async def _end(self, reason: str, *, ran: bool, by: asyncio.Task[Any] | None) -> None:
+        work = self._work
+        async with contextlib.AsyncExitStack() as ends:  # from the last one to the first, whatever fails on the way
+            ends.callback(self._closed.set)
+            ends.callback(self._telemetry.close)
+            if work is not None:
+                ends.callback(work.close)
+                if self.door is not None:
+                    ends.callback(self.door.close)
+                if ran:
+                    ends.callback(self._tell_end, work, reason)
+            ends.push_async_callback(self._plan.model.aclose)
+            if work is not None:
+                ends.push_async_callback(work.end, by=by)
+
+    def _tell_end(self, work: Running, reason: str) -> None:
+        if not work.kernel.is_detached:
+            with contextlib.suppress(NbagentError):
+                work.journal.emit(SessionEnded(reason=reason))
 
     async def closed(self) -> None:
         """Wait until the session has ended, or was let go of."""

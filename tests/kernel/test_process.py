@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -33,6 +35,18 @@ async def test_a_kernel_that_was_not_started(engine: Engine) -> None:
     with pytest.raises(UsageError, match="not running"):
         _ = kernel.about
     await kernel.stop()
+
+
+async def test_a_stop_that_is_cancelled_leaves_nothing(engine: Engine, leftovers: Callable[[], list[str]]) -> None:
+    """The cancellation is heard once the sandbox is removed: nobody else knows of it any more."""
+    before, kernel = leftovers(), Kernel(engine, short())
+    await kernel.start()
+    stopping = asyncio.create_task(kernel.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert [each for each in leftovers() if each not in before] == []
 
 
 async def test_a_process_goes_to_another_kernel(engine: Engine) -> None:

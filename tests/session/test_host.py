@@ -14,7 +14,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from nbagent import attach, host
+from nbagent import Session, attach, host, store
 from nbagent.errors import ModelError, NbagentError, SandboxError, UsageError
 from nbagent.events import SessionEnded
 from nbagent.sandbox.leases import lease as leases
@@ -145,6 +145,40 @@ async def test_a_host_ends_by_itself(tmp_path: Path, leftovers: Callable[[], lis
     last = [each.event for each in session.since()][-1]
     assert last == SessionEnded(reason="Nobody was attached for 0.02 minutes.")
     assert [each for each in leftovers() if each not in before] == []
+
+
+async def test_two_faces_stop_one_session(tmp_path: Path) -> None:
+    """Its end stands in the log whoever was first, and its process ends."""
+    one = await host(engine="bubblewrap", state_dir=tmp_path, keep_minutes=5)
+    process = process_of(one.id)
+    two = attach(one.id, state_dir=tmp_path)
+    await two.start()
+    await asyncio.gather(one.stop("The first one."), two.stop("The second one."))
+    await ended(process)
+    last = [each.event for each in store.read_log(tmp_path / "sessions" / one.id)][-1]
+    assert isinstance(last, SessionEnded)
+    await asyncio.gather(one.detach(), two.detach())
+
+
+async def test_a_host_waits_for_an_end_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than it is until its next look: it would cancel what ends the session otherwise."""
+    monkeypatch.setattr(hosts, "LOOK", 0.01)
+    session, last_word = Session(engine="bubblewrap", state_dir=tmp_path), asyncio.Event()
+
+    class Slow:
+        async def close(self) -> None:
+            await last_word.wait()
+
+    await session.start()
+    session._started().tools = Slow()  # type: ignore[assignment]
+    staying, stopping = asyncio.create_task(hosts._stay(session)), asyncio.create_task(session.stop("Enough."))
+    await asyncio.sleep(0.1)
+    assert not staying.done()
+    last_word.set()
+    await staying
+    last = [each.event for each in store.read_log(tmp_path / "sessions" / session.id)][-1]
+    assert last == SessionEnded(reason="Enough.")
+    await stopping
 
 
 async def test_what_is_wrong_comes_back_to_who_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
