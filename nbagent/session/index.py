@@ -135,7 +135,7 @@ def look_up(root: Path, session: str) -> Known:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[bool]:
-    """Hold a session, so that nobody takes it up meanwhile; yields whether that could be had."""
+    """Hold a session's lock, so that nobody takes it up meanwhile; yields False if another process has it."""
     with (folder / "lock").open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
