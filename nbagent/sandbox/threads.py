@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
 
 
 async def to_the_end(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Like `in_thread`, for work that makes something: a thread can't be cancelled, so a cancellation waits for it.
+    """Like `in_thread`, for work that makes something: a thread can't be cancelled, so each cancellation waits for it.
 
     What it made is there then, and can be removed.
     """
@@ -32,5 +33,7 @@ async def to_the_end(work: Callable[..., Result], *arguments: Any) -> Result:
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
-        await asyncio.wait([done])
+        while not done.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([done])
         raise

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ import msgspec
 from nbagent import store
 from nbagent.errors import NbagentError, SandboxError, StoreError
 from nbagent.options import Keywords, Options
+from nbagent.sandbox.threads import to_the_end
 from nbagent.session import index
 from nbagent.session.attach import Attached
 from nbagent.session.wire import Failure
@@ -40,6 +42,8 @@ LOG_SIZE = 1024 * 1024
 LOG_KEPT = 256 * 1024
 LOOK = 1.0
 """Seconds between two looks at whether anybody is there."""
+BEGIN = 60.0
+"""Seconds in which a process must have begun to be a host."""
 FIRST = 20.0
 """Seconds that a host waits for its first face, however short the others' time is."""
 ENGINE = "host"
@@ -133,21 +137,18 @@ async def _come_to(session: str, root: Path) -> Attached:
 
 
 async def _start(order: Order, folder: Path) -> None:
-    """Start a host, and wait until its session can be attached to.
+    """Start a host, and wait until its session can be attached to; if this is cancelled, the host is ended.
 
     Raises:
         NbagentError: It can't be started.
     """
     was_there = folder.exists()
     ours, theirs = os.pipe()
-    status = os.fdopen(ours, "rb")
+    status = os.fdopen(ours, "rb", buffering=0)
     begun: list[int] = []
     try:
-        try:
-            await asyncio.to_thread(_launch, order, folder, theirs)
-        finally:
-            os.close(theirs)
-        await asyncio.to_thread(_wait_for, status, begun, folder)
+        await to_the_end(_launch, order, folder, theirs, status, begun)
+        await _wait_for(status, begun, folder)
     except BaseException:
         for pid in begun:
             with contextlib.suppress(OSError):
@@ -161,7 +162,30 @@ async def _start(order: Order, folder: Path) -> None:
         status.close()
 
 
-def _launch(order: Order, folder: Path, status: int) -> None:
+def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: list[int]) -> None:
+    """Start the process, in a thread that may not be left before it is known which one it is.
+
+    Args:
+        order: What it is to own.
+        folder: The session's.
+        theirs: The end of the pipe for the process; closed here.
+        status: The other end.
+        begun: Gets the process's number.
+    """
+    try:
+        _spawn(order, folder, theirs)
+    finally:
+        os.close(theirs)
+    waiting = select.poll()
+    waiting.register(status, select.POLLIN)
+    # What was started has forked by now: its word is there at once, or the end of the pipe is.
+    if waiting.poll(BEGIN * 1000) and (line := status.readline()):
+        message = _STATUS.decode(line)
+        assert isinstance(message, Begun)  # noqa: S101 - it is the first word
+        begun.append(message.pid)
+
+
+def _spawn(order: Order, folder: Path, status: int) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -173,24 +197,31 @@ def _launch(order: Order, folder: Path, status: int) -> None:
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[status], start_new_session=True
         ) as process:
-            # It leaves another process behind, whose parent is not this one, and ends.
-            process.communicate(msgspec.json.encode(order))
+            try:
+                # It leaves another process behind, whose parent is not this one, and ends.
+                process.communicate(msgspec.json.encode(order), timeout=BEGIN)
+            except subprocess.TimeoutExpired as error:
+                process.kill()
+                raise SandboxError(f"The process of the session did not begin within {BEGIN:g} seconds.") from error
     except OSError as error:
         raise SandboxError(f"No process can be started for the session: {error}.") from error
     finally:
         os.close(log)
 
 
-def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
-    for line in status:
-        match _STATUS.decode(line):
-            case Begun(pid):
-                begun.append(pid)
-            case Ready():
-                return
-            case Failed(failure):
-                begun.clear()  # it ends by itself
-                raise failure.as_error()
+async def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
+    """Wait until the host says that it is ready; no thread does, for that could not be ended with its caller."""
+    reader = asyncio.StreamReader(limit=LOG_SIZE)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), status)
+    with contextlib.closing(transport):
+        while line := await reader.readline():
+            match _STATUS.decode(line):
+                case Ready():
+                    return
+                case Failed(failure):
+                    begun.clear()  # it ends by itself
+                    raise failure.as_error()
     with contextlib.suppress(OSError):
         if said := (folder / LOG).read_bytes()[-2000:].decode(errors="replace").strip():
             raise SandboxError(f"The process of the session ended at its start: {said.splitlines()[-1]}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import pytest_asyncio
+from machine import pace
 
 from nbagent import Session, attach, host, store
 from nbagent.errors import ModelError, NbagentError, SandboxError, UsageError
@@ -222,6 +225,85 @@ async def test_a_host_that_is_killed_at_its_start_is_told(tmp_path: Path, monkey
         await session.stop()
     await ended(process)
     await asyncio.to_thread(reaper.sweep)
+
+
+def processes_with(variable: str) -> list[psutil.Process]:
+    """The processes, this one apart, that have a variable in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and variable in process.environ():
+                found.append(process)
+    return found
+
+
+@pytest.mark.parametrize("moment", ["at once", "a process is there", "it has begun"])
+async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever that is: nobody would know of it, and it has the keys of who started it."""
+    mark = f"MARK_{tmp_path.name}".replace("-", "_")
+    monkeypatch.setenv(mark, "1")
+    begun = asyncio.Event()
+    loop, was = asyncio.get_running_loop(), hosts._STATUS.decode
+
+    class Heard:
+        @staticmethod
+        def decode(line: bytes) -> object:
+            loop.call_soon_threadsafe(begun.set)
+            return was(line)
+
+    monkeypatch.setattr(hosts, "_STATUS", Heard)
+    starting = asyncio.create_task(host(new="one", engine="bubblewrap", state_dir=tmp_path))
+    if moment == "it has begun":
+        await begun.wait()
+    elif moment == "a process is there":
+        while not await asyncio.to_thread(processes_with, mark):
+            await asyncio.sleep(0.01)
+    else:
+        while not (tmp_path / "sessions").exists():  # its thread is at work
+            await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    for process in await asyncio.to_thread(processes_with, mark):
+        await ended(process)
+    assert await asyncio.to_thread(processes_with, mark) == []
+    assert index.known(tmp_path) == []
+
+
+async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is cancelled meanwhile gets on at once, and the host ends as soon as it can."""
+    was, stopped, released = hosts._STATUS.decode, threading.Event(), threading.Event()
+    pids: list[int] = []
+
+    class Stopping:
+        @staticmethod
+        def decode(line: bytes) -> object:
+            message = was(line)
+            if isinstance(message, hosts.Begun):
+                os.kill(message.pid, signal.SIGSTOP)
+                pids.append(message.pid)
+                stopped.set()
+            return message
+
+    def release() -> None:
+        released.set()
+        os.kill(pids[0], signal.SIGCONT)
+
+    monkeypatch.setattr(hosts, "_STATUS", Stopping)
+    starting = asyncio.create_task(host(new="one", engine="bubblewrap", state_dir=tmp_path))
+    await asyncio.to_thread(stopped.wait)
+    await asyncio.sleep(0.2)
+    process = psutil.Process(pids[0])
+    timer = threading.Timer(200 * pace(), release)
+    timer.start()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    was_held = released.is_set()
+    timer.cancel()
+    process.send_signal(signal.SIGCONT)
+    await ended(process)
+    assert not was_held
 
 
 async def test_its_log_is_bounded(tmp_path: Path) -> None:
