@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,21 @@ def test_what_runs_is_told_from_what_waits(tmp_path: Path) -> None:
     assert index.look_up(tmp_path, "one").state == "running"
     journal.close()
     assert index.look_up(tmp_path, "one").state == "ended"
+
+
+def test_a_session_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between finding its folder and looking into it; the others are listed."""
+    for name in ("gone", "stays"):
+        log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
+    found = index._folders
+
+    def folders(root: Path) -> list[os.DirEntry[str]]:
+        listed = list(found(root))
+        shutil.rmtree(root / "sessions" / "gone")
+        return listed
+
+    monkeypatch.setattr(index, "_folders", folders)
+    assert [each.id for each in index.known(tmp_path)] == ["stays"]
 
 
 # -- the cache ------------------------------------------------------------------------------------------------------
