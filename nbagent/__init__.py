@@ -1,6 +1,6 @@
 """A notebook assistant whose code runs in a sandboxed Jupyter kernel, and whose every answer is a notebook.
 
-    async with Session(model="openai:gpt-5", data=["sales.csv"]) as session:
+    async with Session(model="openai:gpt-5.6", data=["sales.csv"]) as session:
         answer = await session.ask("Which region grew fastest?")
         session.export("growth.ipynb")
 

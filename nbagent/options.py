@@ -24,6 +24,8 @@ from nbagent.safety.budget import Budget
 
 Data = Iterable[str | Path] | Mapping[str, str | Path] | str | Path
 """Files and folders: one, several, or several with their names in the sandbox."""
+Group = Literal["", "sandbox", "background", "hosts", "approvals", "model", "agent"]
+"""Groups of flags on the command line; an option of the group "" has no flag."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,24 @@ class Option:
 
     flags: str = ""
     metavar: str = ""
-    group: str = ""
+    group: Group = ""
     setting: bool = True
     value: Any = None
     resumed: bool = False
 
 
-def _option(description: str, flags: str = "", metavar: str = "", **where: Any) -> msgspec.Meta:
-    return msgspec.Meta(description=description, extra={"option": Option(flags, metavar, **where)})
+def _option(
+    description: str,
+    flags: str = "",
+    metavar: str = "",
+    *,
+    group: Group = "",
+    setting: bool = True,
+    value: Any = None,
+    resumed: bool = False,
+) -> msgspec.Meta:
+    where = Option(flags, metavar, group, setting, value, resumed)
+    return msgspec.Meta(description=description, extra={"option": where})
 
 
 _COUNT, _POSITIVE = msgspec.Meta(ge=0), msgspec.Meta(ge=1)
@@ -73,7 +85,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     engine: Annotated[
         str | None,
         _option(
-            "docker, bubblewrap or local; the best that works here by default.", "--engine -e", "NAME", group="sandbox"
+            "The engine by its name, see `nbagent doctor`; the best that works here by default.",
+            "--engine -e",
+            "NAME",
+            group="sandbox",
         ),
     ] = None
     trust: Annotated[
@@ -88,7 +103,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     accept: Annotated[
         list[str],
         _option(
-            "A limit that may stay unenforced: memory, cpu, commands or egress.", "--accept", "LIMIT", group="sandbox"
+            "A limit that may stay unenforced: memory, cpu, pids, commands or egress.",
+            "--accept",
+            "LIMIT",
+            group="sandbox",
         ),
     ] = []
     docker_runtime: Annotated[

@@ -1,8 +1,13 @@
 """A session's private folder, with the append-only log of its events.
 
     SESSIONS/ID/log.jsonl     one `events.Record` a line, in order, without gaps
+    SESSIONS/ID/lock          locked by the process that owns the session
     SESSIONS/ID/output/       files that its cells left in /tmp/output
     SESSIONS/ID/spilled/      stream text that was too much for the notebook
+    SESSIONS/ID/audit.jsonl   the audit log (`audit/`)
+    SESSIONS/ID/sandbox.json  what its sandbox is to be when it is resumed (`session/saved.py`)
+    SESSIONS/ID/summary.json  its title, state and cost, for lists (`session/summary.py`)
+    SESSIONS/ID/host.log      what its host process printed, if it has one (`session/host.py`)
 
 A record is in the log before any reader gets it, so a killed process loses no event that anybody saw. Readers of a log
 ignore a last line that was cut off.

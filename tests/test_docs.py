@@ -272,6 +272,16 @@ def test_a_page_is_short(page: Path) -> None:
     assert len(page.read_text().splitlines()) <= BOUNDS.get(page.name, GUIDE_BOUND)
 
 
+def test_the_floors_are_those_that_imports_are_held_to() -> None:
+    rows = re.findall(r"^\| (\d+) \| ([`\w, ]+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    floors: dict[int, set[str]] = {}
+    for number, names in rows:
+        floors.setdefault(int(number), set()).update(re.findall(r"`(\w+)`", names))
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["id"] == "floors")
+    assert floors == {number: set(layer.split(" | ")) for number, layer in enumerate(layers, 1)}
+
+
 def test_every_guide_can_be_found_from_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     assert [page.name for page in GUIDES if f"(docs/{page.name})" not in text] == []

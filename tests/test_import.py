@@ -118,3 +118,9 @@ def test_no_modules_import_each_other() -> None:
     order = graphlib.TopologicalSorter({name: graph.find_modules_directly_imported_by(name) & below for name in below})
     assert len(below) > 100
     order.prepare()  # else a CycleError says who
+
+
+def test_the_package_runs_as_the_command() -> None:
+    """`python -m nbagent` does what `nbagent` does."""
+    found = subprocess.run([sys.executable, "-m", "nbagent", "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == nbagent.__version__

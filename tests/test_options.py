@@ -12,6 +12,7 @@ from nbagent.errors import UsageError
 from nbagent.options import Keywords, Options
 from nbagent.policy import InstallPolicy, Limits
 from nbagent.safety.budget import Budget
+from nbagent.sandbox.spec import ACCEPTABLE
 
 
 @pytest.fixture(autouse=True)
@@ -171,3 +172,15 @@ def test_options_travel_as_json() -> None:
 def test_a_password_in_a_url_is_not_shown() -> None:
     """Options stand in logs and tracebacks."""
     assert "secret" not in repr(Options(state_url="postgresql://me:secret@host/db"))
+
+
+def test_the_help_of_accept_names_every_limit_that_can_be_accepted() -> None:
+    """A limit that `SandboxSpec` takes stands in the flag's description."""
+    _, description, _ = options.declared("accept")
+    assert description == f"A limit that may stay unenforced: {', '.join(ACCEPTABLE[:-1])} or {ACCEPTABLE[-1]}."
+
+
+def test_an_option_has_a_flag_where_it_has_a_group() -> None:
+    """A flag outside of every group would belong to no command, and a group without a flag to no option."""
+    for name, (_, _, where) in options.fields().items():
+        assert bool(where.flags) == bool(where.group), name

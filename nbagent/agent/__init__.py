@@ -1,10 +1,11 @@
-"""The agent: decides what to run. LangChain and LangGraph are imported in this folder only, and only when needed.
+"""The agent: decides what to run. LangChain and LangGraph are imported here and in `state/` only, when they are needed.
 
-`models` opens the model that a person names, `replay` is the model that hands out recorded replies, `prompts` says what
-the model is told, `tools` is what it can do, `view` is what it sees of a cell, and `build` puts them together.
+`providers/models` opens the model that a person names, `providers/replay` is the model that hands out recorded replies,
+`prompts` says what the model is told, `tools/` is what it can do, `view` is what it sees of a cell, `middleware/`
+surrounds the loop, and `build` puts them together.
 
 For agents of other people's: `KernelMiddleware` and `kernel_tools`, see `published`. `GeneratedCode` is what a model
-without tool calls replies with, see `generated` and `structured`.
+without tool calls replies with, see `generated` and `middleware/structured`.
 """
 
 from __future__ import annotations

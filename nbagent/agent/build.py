@@ -1,7 +1,7 @@
 """Puts the agent together: which middleware it has, in which order, with which of the session's ports.
 
-The loop, the retries and the limits are LangChain's own. What is here is what it leaves open: an empty reply is asked
-for again, a reply that broke off or was cut is not run.
+The loop is LangChain's `create_agent`. Retries, budgets, and what is done about replies that are empty, broken off
+or cut, are nbagent's own, in `middleware/` (`attempts.py`, `spending.py` and their neighbours).
 """
 
 from __future__ import annotations

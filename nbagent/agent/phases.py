@@ -1,4 +1,6 @@
-"""The phases of a question, told as they are entered: CORE, and reasoning between its letters.
+"""The phases of a question, told as they are entered.
+
+They are Comprehension, Orchestration, Reasoning and Evaluation (CORE), and then conversation, which is the answer:
 
     comprehension ─▶ orchestration ─▶ reasoning ─▶ evaluation ─▶ conversation
                                           ▲             │ numbers that stand nowhere

@@ -5,7 +5,7 @@
     from nbagent.agent import KernelMiddleware
 
     async with Session(data=["sales.csv"]) as session:
-        agent = create_agent("openai:gpt-5", middleware=[KernelMiddleware(session)])
+        agent = create_agent("openai:gpt-5.6", middleware=[KernelMiddleware(session)])
         await agent.ainvoke({"messages": [{"role": "user", "content": "Which region grew fastest?"}]})
         session.export("growth.ipynb")
 

@@ -29,7 +29,7 @@ PATIENCE = 15.0
 class BlockingSession:
     """A `Session` for scripts: the same calls, each of which waits.
 
-    with BlockingSession(model="openai:gpt-5", data="sales.csv") as session:
+    with BlockingSession(model="openai:gpt-5.6", data="sales.csv") as session:
         print(session.ask("Which region grew fastest?").text)
 
     Ctrl-C during a call stops the cell and the question, and raises KeyboardInterrupt; the session goes on.

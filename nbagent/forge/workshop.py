@@ -156,7 +156,7 @@ def isolating(engine: Engine) -> Engine:
     if not engine.isolates:
         raise ForgeError(
             f"The engine {engine.name} isolates nothing, and tools are never made on the host itself.",
-            mend="Use docker or bubblewrap, or do without the tool forge.",
+            mend="Use an engine that isolates (see `nbagent doctor`), or do without the tool forge.",
         )
     return engine
 

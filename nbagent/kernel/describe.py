@@ -19,7 +19,7 @@ from nbagent.sandbox.untrusted import UnreadableError, parse
 SECONDS = 20.0
 """For all files together. A file that takes more than its share is named, and so are those for which none was left."""
 MAX_FILES, MAX_COLUMNS, MAX_SAMPLE = 60, 500, 3
-"""What is kept: of as many files as are described inside, as many columns and values as these say of themselves."""
+"""Bounds of what is kept: files in all, columns of a file, sample values of a column; as `describe` inside has them."""
 MAX_DESCRIPTION = MIB
 """Bytes of one description; 500 columns have a tenth of that."""
 MAX_ALL = 8 * MIB
@@ -92,5 +92,5 @@ class _Heard:
                 self.by_path[described.path] = described
 
     def missing(self, paths: Sequence[str]) -> list[str]:
-        """Those of which, and of whose files, nothing was heard."""
+        """The paths that no description came of, and of folders, of no file in them."""
         return [path for path in paths if not any(f"{each}/".startswith(f"{path}/") for each in self.by_path)]

@@ -49,7 +49,7 @@ class Follower:
             await connection.wait(TICK)
 
     def send(self, job: Job) -> Execution:
-        """Send the code, once; what is there before is told as what came while no cell ran."""
+        """Send the code, once; messages that are there already count as output of the time before the cell."""
         for channel, message in self._process.connection.read():
             self._router.take(channel, message)
         outputs = self._router.begin(job.cell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -41,7 +42,9 @@ class Hosts:
         self._notify = notify
         self._open: dict[str, Future[Verdict]] = {}
         self._asked = 0
+        self._series = secrets.token_hex(4)
         self._told: set[tuple[str, int, bool, str]] = set()
+        self._ended: set[tuple[str, int]] = set()
         self._waits: list[tuple[float, float]] = []
         self._waiting_since = 0.0
         self._lock = threading.Lock()
@@ -53,12 +56,13 @@ class Hosts:
         if not self.asking:
             return None
         self._asked += 1
-        name = f"h{self._asked}"
+        # No process of the session gives an id again: an answer to an old question must not be one to another.
+        name = f"h{self._asked}-{self._series}"
         question: Future[Verdict] = Future()
         with self._lock:
             self._waiting_since = self._waiting_since if self._open else time.monotonic()
             self._open[name] = question
-        question.add_done_callback(lambda _: self._close(name))
+        question.add_done_callback(lambda _: self._close(name, (host, port)))
         self._emit(HostAsked(id=name, host=host, port=port))
         return question
 
@@ -70,8 +74,10 @@ class Hosts:
             self.sent += told.sent
             self.received += told.received
             return
-        key = (told.host, told.port, told.allowed, told.by)
-        if key in self._told or len(self._told) >= MAX_TOLD:
+        key, where = (told.host, told.port, told.allowed, told.by), (told.host, told.port)
+        with self._lock:
+            ends, self._ended = where in self._ended, self._ended - {where}
+        if not ends and (key in self._told or len(self._told) >= MAX_TOLD):
             return
         self._told.add(key)
         self._emit(
@@ -93,8 +99,9 @@ class Hosts:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is there to be told
             self._loop.call_soon_threadsafe(work)
 
-    def _close(self, name: str) -> None:
+    def _close(self, name: str, where: tuple[str, int]) -> None:
         with self._lock:
+            self._ended.add(where)  # which every face has to be told, also if the same was decided before
             del self._open[name]
             if not self._open:
                 self._waits.append((self._waiting_since, time.monotonic()))

@@ -118,7 +118,7 @@ class Installs:
         return sum(end - max(start, since) for start, end in waits if end > since)
 
     async def install(self, requirements: list[str], *, reason: str, by_person: bool = False) -> list[Package]:
-        """Install distributions; they are importable after `make_importable`. A person's own count for nothing.
+        """Install distributions; they are importable after `make_importable`. Those of a person use up no allowance.
 
         Raises:
             InstallRefused: Policy or the form of the request forbids it.

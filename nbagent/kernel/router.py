@@ -94,9 +94,9 @@ class Router:
             self._recent.popitem(last=False)
 
     def remember_silent(self, msg_id: str) -> None:
-        """A silent request was sent: ipykernel names the latest one for what a thread prints, which is the last cell's.
+        """Remember a silent request as the last cell's: ipykernel names it as the parent of what a thread of it prints.
 
-        Only the last of them are remembered, so that a large file doesn't push out the cells.
+        Only the latest silent requests are remembered, so that a large file's don't push out the cells.
         """
         if not self._recent:
             return

@@ -15,7 +15,17 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from nbagent.errors import UsageError
-from nbagent.events import ApprovalAsked, ApprovalGiven, Event, HostAsked, HostDecided, Record
+from nbagent.events import (
+    ApprovalAsked,
+    ApprovalGiven,
+    Event,
+    HostAsked,
+    HostDecided,
+    Record,
+    SessionEnded,
+    SessionResumed,
+    SessionStarted,
+)
 from nbagent.text import cut, visible
 
 ASK_SECONDS: Final = 60.0
@@ -94,12 +104,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def is_over(self, event: Event) -> bool:
-        """Whether an event is the end of this question, whoever answered it."""
+        """Whether an event is the end of this question: an answer, whoever gave it, or the end of who asked it.
+
+        A process that is killed says nothing of what it asked: the next one's start is the end of that.
+        """
         match event:
             case HostDecided():
                 return self.kind == "host" and self.text == f"Allow {_where(event)}?"
             case ApprovalGiven(id=name):
                 return self.kind != "host" and self.id == name
+            case SessionStarted() | SessionResumed() | SessionEnded():
+                return True
         return False
 
 

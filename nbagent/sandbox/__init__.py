@@ -1,1 +1,1 @@
-"""One engine a file, and what they share; the floors above see the contract in `base` only."""
+"""One engine a file, and what they share; the floors above see `contract` and find engines by `registry`."""

@@ -10,7 +10,7 @@ from nbagent.errors import NbagentError
 
 @contextlib.contextmanager
 def telling() -> Iterator[None]:
-    """Raise nbagent's errors in words for those who have no options of a command line, and so that they are shown."""
+    """Turn nbagent's errors into ones that Jupyter shows, whose mends name settings instead of flags."""
     try:
         yield
     except NbagentError as error:
@@ -18,9 +18,9 @@ def telling() -> Iterator[None]:
 
 
 def told(error: NbagentError) -> NbagentError:
-    """The same error, of the same class, that is one of Tornado's besides.
+    """Make an error an `HTTPError` of Tornado's too; returns it, with its class among its bases.
 
-    Of any other, a Jupyter server tells its page no more than "Unhandled error".
+    Of any other error, a Jupyter server shows no more than "Unhandled error".
     """
     from tornado.web import HTTPError
 

@@ -76,7 +76,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Stray:
-    """A part of a sandbox that nothing else is left of.
+    """A leftover of a sandbox whose process and folder are gone, such as a container.
 
     Attributes:
         kind: What it is, in a word or two: `container`.
@@ -237,7 +237,7 @@ class Sandbox(abc.ABC):
         await self.close()
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:  # noqa: ARG002 - for engines that can
-        """Make a sandbox that was started ahead, and runs, somebody's: it gets their data, and lives on for them.
+        """Assign a running sandbox that was started ahead to a person: it gets their data, and runs for them.
 
         Args:
             spec: What it is from now on, and what a restart makes it; the same as before in all that is enforced.
@@ -293,7 +293,7 @@ class Engine(abc.ABC):
 
     @property
     def lasting(self) -> bool:
-        """Whether a kernel that is kept goes on when the person logs out, which takes their runtime folder with it."""
+        """Whether a kept kernel survives the person's logout, when systemd removes their runtime folder."""
         return not leases.runtime_root().is_relative_to(LOGINS) or cgroup.lingers()
 
     async def prepare(self) -> None:

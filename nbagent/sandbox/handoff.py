@@ -318,7 +318,7 @@ def open_output(folder: Path) -> int:
 
 
 def _wanted(caller: socket.socket) -> Any:
-    """What a caller asks to be installed, which is code of the sandbox's and may send anything.
+    """Read the install request of a caller, which may be hostile code of the sandbox and send anything.
 
     Raises:
         OSError: It takes too long.

@@ -78,7 +78,7 @@ def accounts(uid: int, gid: int) -> dict[str, str]:
 
 
 def has_egress(trust: Trust) -> bool:
-    """Whether a sandbox's only way out is the proxy (`egress.py`)."""
+    """Whether a sandbox's only way out is the proxy (`egress/proxy.py`)."""
     return trust.network is Network.LISTED and trust.allow_network_tools
 
 

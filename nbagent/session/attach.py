@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from nbagent.state import Artifact
 
 T = TypeVar("T")
+ENDS_WITH_CALLER = frozenset(["ask", "run"])
+"""Calls that the owner stops when their caller here is cancelled."""
 
 
 class Attached:
@@ -263,6 +265,10 @@ class Attached:
             value: msgspec.Raw = await waiting
         except OSError:
             value = await waiting  # the one who hears will say that the owner is gone
+        except asyncio.CancelledError:
+            if name in ENDS_WITH_CALLER:
+                self._send("cancel", call=number)
+            raise
         finally:
             self._waiting.pop(number, None)
         return from_json(value, returns)
@@ -294,11 +300,7 @@ class Attached:
         async with self._lent() if files else contextlib.nullcontext(self.folder) as folder:
             pairs = [each if isinstance(each, tuple) else (None, each) for each in files]
             sent = [await _sent(source, name, folder / str(at)) for at, (name, source) in enumerate(pairs)]
-            try:
-                return await self._call("ask", Answer, question=question, files=sent)
-            except asyncio.CancelledError:
-                self.interrupt()
-                raise
+            return await self._call("ask", Answer, question=question, files=sent)
 
     async def stream(self, question: str, *, files: Sequence[Given] = ()) -> AsyncGenerator[Record, None]:
         """Ask a question, and yield each event as it happens; see `Session.stream`."""
@@ -307,12 +309,8 @@ class Attached:
                 yield record
 
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
-        """Run a cell without the model; who is cancelled stops it. See `Session.run`."""
-        try:
-            return await self._call("run", Cell, code=code, timeout=timeout)
-        except asyncio.CancelledError:
-            self._send("interrupt_cell")
-            raise
+        """Run a cell without the model; who is cancelled stops it, and no other one. See `Session.run`."""
+        return await self._call("run", Cell, code=code, timeout=timeout)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         """Install distributions for the session; see `Session.install`."""
@@ -388,10 +386,10 @@ class Attached:
         self._send("interrupt_cell")
         return self._cell > 0
 
-    def _send(self, name: str) -> None:
+    def _send(self, name: str, **arguments: Any) -> None:
         if self._writer is not None and self.is_running:
             self._number += 1
-            self._writer.write(framed(Call(self._number, name, {})))
+            self._writer.write(framed(Call(self._number, name, arguments)))
 
     async def stop(self, reason: str = "") -> None:
         """End the session and its sandbox, whoever owns it; its folder and log stay."""

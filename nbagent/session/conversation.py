@@ -89,7 +89,7 @@ class Conversation:
             self._asking.cancel()
 
     async def stop(self) -> None:
-        """Stop the question, and wait a moment for its end to be told; a turn that stops its own session goes on."""
+        """Cancel the question and wait shortly for its `Answered`; one whose own turn calls this is not cancelled."""
         self._consent.close()
         asking = self._asking
         if asking is not None and asking is not asyncio.current_task():

@@ -32,7 +32,7 @@ CALLS = frozenset(
     "interrupt_cell stop".split()
 )
 """The methods of a session that can be called through its door."""
-AT_ANY_TIME = frozenset(["interrupt", "interrupt_cell", "stop", "approve", "approve_host", "attend"])
+AT_ANY_TIME = frozenset(["cancel", "interrupt", "interrupt_cell", "stop", "approve", "approve_host", "attend"])
 """Calls that are heard however many others wait."""
 AT_ONCE = 32
 """Other calls of one caller that may wait for their end."""
@@ -54,6 +54,7 @@ class Door:
         self._consent = consent
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
+        self._begun: dict[tuple[asyncio.StreamWriter, int], asyncio.Task[None]] = {}
         self._writers: set[asyncio.StreamWriter] = set()
         self._attending: set[asyncio.StreamWriter] = set()
         self._attended = False
@@ -153,10 +154,12 @@ class Door:
                 await writer.drain()
 
     async def _answer(self, data: bytes, writer: asyncio.StreamWriter, *, is_too_much: bool) -> None:
-        number = 0
+        number, task = 0, asyncio.current_task()
+        assert task is not None  # noqa: S101 - it runs
         try:
             call = FROM_CALLER.decode(data)
             number = call.number
+            self._begun[writer, number] = task
             if is_too_much and call.name not in AT_ANY_TIME:
                 raise UsageError(f"{AT_ONCE} calls of this one wait already.", mend="Wait for some of them.")
             returned = Returned(number, msgspec.Raw(to_json(await self._call(call, writer))))
@@ -167,6 +170,8 @@ class Door:
         except Exception as error:
             log.exception("A call through the door of the session failed")
             returned = Returned(number, failure=Failure("NbagentError", f"nbagent itself failed: {error!r}"))
+        finally:
+            self._begun.pop((writer, number), None)
         with contextlib.suppress(OSError, RuntimeError):
             writer.write(framed(returned))
             await writer.drain()
@@ -175,6 +180,9 @@ class Door:
         arguments = call.arguments
         if call.name == "attend":
             return self._attend(writer, answers=bool(arguments.get("answers")))
+        if call.name == "cancel":  # a call of this one's own, be it that it runs or that it waits for its turn
+            begun = self._begun.get((writer, arguments.get("call", 0)))
+            return begun is not None and begun.cancel()
         if call.name not in CALLS:
             raise UsageError(f"A session has no call {call.name[:80]!r}.")
         if call.name == "ask":  # pairs of a name and a path, which JSON has no tuples for

@@ -1,6 +1,6 @@
 """A process that owns a session without a face, and outlives whoever started it.
 
-    async with await nbagent.host(model="openai:gpt-5", data="sales.csv") as session:
+    async with await nbagent.host(model="openai:gpt-5.6", data="sales.csv") as session:
         await session.ask("Which region grew fastest?")     # … and `nbagent attach ID` from elsewhere, also later
 
 It leaves the starter's session and terminal, is found by a lease as sandboxes are (`sandbox/leases`), serves the

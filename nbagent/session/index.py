@@ -138,7 +138,7 @@ def look_up(root: Path, session: str) -> Known:
 
 @contextlib.contextmanager
 def held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
-    """Hold a session, so that nobody takes it up meanwhile; yields whether that could be had.
+    """Hold a session's lock, so that nobody takes it up meanwhile; yields False if another process has it.
 
     Args:
         folder: The session's.

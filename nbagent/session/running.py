@@ -210,7 +210,7 @@ class Running:
         return audit
 
     def _go_on_redacting(self) -> None:
-        """Hide no less than before in what went out already, unless a person says otherwise; another choice is told."""
+        """Keep a resumed session's redaction at least as strict as before, unless a person chose anew; log a change."""
         plan = self._plan
         was, now = in_past(record.event for record in self.journal.since()), plan.agent.redact.what
         if plan.found and plan.keeps_redaction and STRICT.index(was) > STRICT.index(now):
@@ -260,7 +260,7 @@ class Running:
     # -- a person's own work ------------------------------------------------------------------------------------
 
     async def run(self, cells: Cells, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
-        """Run a person's cell; what its PEP 723 block declares is their word, and no name that data got into."""
+        """Run a person's cell; the names in its PEP 723 block are the person's own, so they use up no allowance."""
         if named := declared(code):
             await asyncio.to_thread(self._allowance.take, named, granted=True)
         with self._own_work():

@@ -152,8 +152,8 @@ class Session:
         """The session's own folder on the host."""
         return self._started().journal.folder
 
-    def keeps(self, size: int) -> bool:
-        """Count bytes that somebody is about to write into the session's folder; False if there is no room for them."""
+    def reserve(self, size: int) -> bool:
+        """Take bytes that are about to be written into the session's folder from its quota; False if it has no room."""
         return self._started().journal.quota.take(size)
 
     async def start(self) -> None:

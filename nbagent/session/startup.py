@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] | None) -> None:
-    """Start the kernel while the model's library is imported; the model's complaint comes first."""
+    """Start the kernel while the model is opened in `opening`; if both fail, the model's error is raised."""
     starting = asyncio.ensure_future(start)
     try:
         if opening is not None:

@@ -12,8 +12,9 @@ import pytest
 from nbagent.egress.gate import Verdict
 from nbagent.egress.proxy import Closed, Decision
 from nbagent.errors import StoreError
-from nbagent.events import Event, HostAsked, HostDecided
+from nbagent.events import Event, HostAsked, HostDecided, Record
 from nbagent.kernel.hosts import MAX_TOLD, Hosts
+from nbagent.safety.questions import Question
 
 
 async def away(work: Callable[[], object]) -> None:
@@ -22,6 +23,11 @@ async def away(work: Callable[[], object]) -> None:
     thread.start()
     thread.join()
     await asyncio.sleep(0.01)
+
+
+def ids(events: list[Event]) -> list[str]:
+    """The ids of the questions among events."""
+    return [each.id for each in events if isinstance(each, HostAsked)]
 
 
 def denied(host: str, *, port: int = 443) -> Decision:
@@ -44,34 +50,54 @@ async def test_a_question_is_asked_and_answered(allow: bool, remember: bool, ver
     hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
     questions = []
     await away(lambda: questions.append(hosts.ask("example.org", 443)))
-    assert events == [HostAsked(id="h1", host="example.org", port=443)]
+    (asked,) = events
+    assert isinstance(asked, HostAsked)
+    assert asked == HostAsked(id=asked.id, host="example.org", port=443)
     assert questions[0] is not None
-    assert hosts.answer("h1", allow=allow, remember=remember)
+    assert hosts.answer(asked.id, allow=allow, remember=remember)
     assert questions[0].result() is verdict
-    assert not hosts.answer("h1", allow=True, remember=True)
+    assert not hosts.answer(asked.id, allow=True, remember=True)
 
 
 async def test_an_answer_may_be_too_late() -> None:
     """What the proxy waits for no longer takes none."""
-    hosts = Hosts(asyncio.get_running_loop(), lambda _: None, asking=True)
+    events: list[Event] = []
+    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
     question = hosts.ask("example.org", 443)
     assert question is not None
     question.cancel()
-    assert not hosts.answer("h1", allow=True, remember=True)
+    await asyncio.sleep(0.01)
+    assert not hosts.answer(ids(events)[0], allow=True, remember=True)
+
+
+async def test_no_id_is_given_twice() -> None:
+    """An answer to a question of a kernel that is gone is none to one of the next kernel."""
+    events: list[Event] = []
+    for host in ("a.com", "b.com"):
+        hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
+        question = hosts.ask(host, 443)
+    await asyncio.sleep(0.01)
+    old, new = ids(events)
+    assert not hosts.answer(old, allow=True, remember=True)
+    assert question is not None
+    assert not question.done()
+    assert hosts.answer(new, allow=False, remember=True)
 
 
 async def test_the_time_of_questions_is_known() -> None:
     """Questions that overlap count once, and only what lies after the moment that is asked about."""
-    hosts = Hosts(asyncio.get_running_loop(), lambda _: None, asking=True)
+    events: list[Event] = []
+    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
     start = time.monotonic()
     hosts.ask("a.org", 443)
     await asyncio.sleep(0.1)
     hosts.ask("b.org", 443)
     middle = time.monotonic()
     await asyncio.sleep(0.1)
-    hosts.answer("h1", allow=True, remember=True)
+    first, second = ids(events)
+    hosts.answer(first, allow=True, remember=True)
     assert 0.2 <= hosts.waited(start) <= time.monotonic() - start
-    hosts.answer("h2", allow=True, remember=True)
+    hosts.answer(second, allow=True, remember=True)
     waited = hosts.waited(start)
     await asyncio.sleep(0.05)
     assert hosts.waited(start) == waited
@@ -99,6 +125,23 @@ async def test_a_decision_is_told_once() -> None:
     assert told == [("a.org", 443, False), ("a.org", 443, True), ("a.org", 80, False), ("b.org", 443, False)]
 
 
+@pytest.mark.parametrize("before", [0, MAX_TOLD])
+async def test_every_question_has_an_end_in_the_log(before: int) -> None:
+    """Who is asked a second time gives the same answer, however much was told before; late requests add nothing."""
+    events: list[Event] = []
+    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
+    await away(lambda: [hosts.hear(denied(f"h{number}.org")) for number in range(before)])
+    once = Decision(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
+    for _ in range(2):
+        await away(lambda: hosts.ask("a.org", 443))
+        assert hosts.answer(ids(events)[-1], allow=True, remember=False)
+        await away(lambda: [hosts.hear(once) for _ in range(3)])
+        question = Question.of(Record(1, 0.0, events[-2]))
+        assert question is not None
+        assert question.is_over(events[-1])
+    assert len(events) == before + 4
+
+
 async def test_the_log_is_not_filled() -> None:
     """Code that invents hosts is told of only so often."""
     events: list[Event] = []
@@ -118,13 +161,15 @@ async def test_bytes_are_summed() -> None:
 
 async def test_a_log_that_cannot_be_written_ends_nothing_here() -> None:
     """The next cell complains of it."""
+    events: list[Event] = []
 
-    def full(_: Event) -> None:
+    def full(event: Event) -> None:
+        events.append(event)
         raise StoreError("The disk is full.")
 
     hosts = Hosts(asyncio.get_running_loop(), full, asking=True)
     await away(lambda: (hosts.hear(denied("a.org")), hosts.ask("a.org", 443)))
-    assert hosts.answer("h1", allow=True, remember=True)
+    assert hosts.answer(ids(events)[0], allow=True, remember=True)
 
 
 def test_a_loop_that_is_gone_is_no_trouble() -> None:

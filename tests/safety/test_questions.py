@@ -8,7 +8,18 @@ import msgspec
 import pytest
 
 from nbagent.errors import UsageError
-from nbagent.events import ApprovalAsked, ApprovalGiven, Event, HostAsked, HostDecided, Record, StateLost
+from nbagent.events import (
+    ApprovalAsked,
+    ApprovalGiven,
+    Event,
+    HostAsked,
+    HostDecided,
+    Record,
+    SessionEnded,
+    SessionResumed,
+    SessionStarted,
+    StateLost,
+)
 from nbagent.safety.questions import ASK_SECONDS, LABELS, Choice, Question, answer, still_open
 
 CELL = ApprovalAsked(id="a1", turn=1, kind="cell", tool="python", what="1", code="1\n\x1b[2J", rules=["cell:*"])
@@ -78,6 +89,19 @@ def test_who_comes_late_finds_what_is_still_open() -> None:
     log = [Record(number, number * 10.0, event) for number, event in enumerate(events, start=1)]
     assert [each.id for each in still_open(log, now=75.0)] == ["a2", "h2"]
     assert [each.id for each in still_open(log, now=65.0)] == ["h1", "a2", "h2"]
+
+
+STARTED = SessionStarted(
+    session="s", engine="bubblewrap", trust="sandboxed", environment="sha256:0", python="3.12", nbagent="1"
+)
+
+
+@pytest.mark.parametrize("end", [STARTED, SessionResumed(kept=True, note=""), SessionEnded()])
+def test_a_question_ends_with_who_asked_it(end: Event) -> None:
+    """Nobody waits for the answer any more, even if who asked was killed and said nothing."""
+    events = [CELL, HOST, end, INSTALL]
+    log = [Record(number, 1000.0, event) for number, event in enumerate(events, start=1)]
+    assert [each.id for each in still_open(log, now=1001.0)] == ["a2"]
 
 
 class Owner:

@@ -7,15 +7,16 @@ import contextlib
 import socket
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from nbagent import Session, attach
 from nbagent.errors import StoreError, TransferLimit, UsageError
-from nbagent.events import ApprovalAsked, CellFinished, OutputAdded, Record
+from nbagent.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
 from nbagent.session.attach import Attached
 from nbagent.session.door import AT_ONCE
 from nbagent.session.listing import IN_MEMORY
@@ -36,6 +37,7 @@ asyncio.run(main())
 REPLIES = """
 {"tool_calls": [{"name": "python", "args": {"code": "print(6 * 7)"}}]}
 {"content": "It is 42."}
+{"tool_calls": [{"name": "python", "args": {"code": "print(6 * 7)"}}]}
 """
 
 
@@ -149,6 +151,52 @@ async def test_who_interrupts_stops_what_the_other_one_started(owned: Session, a
         await asyncio.sleep(0.05)
     attached.interrupt()
     assert (await running).status == "interrupted"
+
+
+async def happened(session: Attached, event: Callable[[Event], bool], *, since: int) -> None:
+    """Wait for an event."""
+    while not any(event(each.event) for each in session.since(since)):
+        await asyncio.sleep(0.02)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel who waits for a call."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_who_is_cancelled_stops_nothing_but_its_own_cell(owned: Session, attached: Attached) -> None:
+    """Another face's cell goes on; a cell that waits for its turn never runs, and one that runs is stopped."""
+    since = owned.last
+    running = asyncio.create_task(owned.run("import time; print('on', flush=True); time.sleep(2); print('end')"))
+    await happened(attached, lambda event: isinstance(event, OutputAdded), since=since)
+    waiting = asyncio.create_task(attached.run("print('never')"))
+    await asyncio.sleep(0.2)
+    await cancelled(waiting)
+    cell = await running
+    assert (cell.status, cell.text) == ("ok", "on\nend")
+    own = asyncio.create_task(attached.run("import time; time.sleep(60)"))
+    await happened(attached, lambda event: isinstance(event, CellStarted) and event.cell == cell.cell + 1, since=since)
+    await cancelled(own)
+    await happened(attached, lambda event: isinstance(event, CellFinished) and event.cell > cell.cell, since=since)
+    ends = [each.event for each in attached.since(since) if isinstance(each.event, CellFinished)]
+    assert [(each.cell, each.status) for each in ends] == [(cell.cell, "ok"), (cell.cell + 1, "interrupted")]
+    assert owned.door is not None
+    while owned.door._begun:
+        await asyncio.sleep(0.02)
+
+
+async def test_who_is_cancelled_stops_its_question_and_no_cell_of_others(owned: Session, attached: Attached) -> None:
+    """What it had asked a person for ends as rejected, and the cell of another face goes on."""
+    since = owned.last
+    asking = asyncio.create_task(attached.ask("What is six times seven?"))
+    await happened(attached, lambda event: isinstance(event, ApprovalAsked), since=since)
+    running = asyncio.create_task(owned.run("import time; print('on', flush=True); time.sleep(2)"))
+    await happened(attached, lambda event: isinstance(event, OutputAdded), since=since)
+    await cancelled(asking)
+    assert (await running).status == "ok"
+    await happened(attached, lambda event: isinstance(event, ApprovalGiven), since=since)
 
 
 async def test_a_slow_reader_costs_the_owner_nothing(owned: Session) -> None:

@@ -1,7 +1,7 @@
 """Asks before a tool runs, where the session's consent asks for it, by LangChain's own middleware for that.
 
-The middleware interrupts the graph before any call of a reply runs; `answer` in `build.py` has each question answered
-and goes on. Installs are asked about where their versions are known, by the kernel's installer.
+The middleware interrupts the graph before any call of a reply runs; `Agent.answer` in `agent.py` has each question
+answered and goes on. Installs are asked about where their versions are known, by the kernel's installer.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Check:
         return found
 
     def checkable(self, text: str) -> list[Claim]:
-        """The same, for the model to mend: what nbagent could not find out is none of its business."""
+        """The claims that the model can mend: all but those that nbagent could not check."""
         return [claim for claim in self.claims(text) if claim is not UNCHECKED]
 
 

@@ -117,7 +117,7 @@ async def _through(
 
 
 def _joined(updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One update instead of several. Without messages it has none: to add nothing would read the whole conversation."""
+    """Join updates into one; without messages it has no such key, since adding none reads the whole conversation."""
     joined = {name: value for update in updates for name, value in update.items()}
     messages = [message for update in updates for message in update.get("messages", ())]
     return joined | {"messages": messages} if messages else joined

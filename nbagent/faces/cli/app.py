@@ -20,6 +20,7 @@ from nbagent.faces.cli import options, program
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from nbagent.options import Group
     from nbagent.session.protocol import AnySession
     from nbagent.session.session import Session
 
@@ -57,9 +58,9 @@ def everywhere(
     """What holds for all commands."""
 
 
-SANDBOX = ("sandbox", "hosts")
+SANDBOX: tuple[Group, ...] = ("sandbox", "hosts")
 """Groups of options about what the code sees, where it runs and what it reaches."""
-MODEL = ("model", "agent", "approvals")
+MODEL: tuple[Group, ...] = ("model", "agent", "approvals")
 """Those about how questions are answered."""
 DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
 """Flags of options that are the demo's own."""

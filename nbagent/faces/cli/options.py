@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import typer
 
 from nbagent.errors import UsageError
-from nbagent.options import Option, fields
+from nbagent.options import Group, Option, fields
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -32,7 +32,7 @@ ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name."
 ToolVersion = Annotated[
     int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
 ]
-Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker, bubblewrap or local.")]
+Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="Its name, see `nbagent doctor`.")]
 LEVELS = (None, "info", "debug")
 """What `-v`, so often, is as a level of the log."""
 _VERBOSE = Annotated[
@@ -65,7 +65,7 @@ class How:
     quiet: Quiet = False
 
 
-def takes(*groups: str, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
+def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
 
     One with a keyword `how` has the flags of `How` too.
@@ -124,10 +124,10 @@ def _flags(name: str, hint: Any, description: str, where: Option) -> Iterator[in
 
 
 def landing(given: dict[str, Any]) -> dict[str, Any]:
-    """The options with the folder in which results land: as one says, the settings, or beside the person.
+    """Add the folder of results to the options: the one they name, else the settings', else `OUTPUT`.
 
     Raises:
-        UsageError: It is no folder, or a link that nobody named: what somebody else put here must not lead elsewhere.
+        UsageError: It is no folder, or the default is a link, which somebody else may have put here to lead elsewhere.
     """
     from nbagent import settings
 

@@ -182,7 +182,7 @@ class Lines:
             yield Line("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
 
     def _given(self, event: ApprovalGiven) -> Iterator[Line]:
-        """A no; what is allowed shows itself."""
+        """The line of a rejection; what was approved is seen when it runs."""
         what = self._wanted.pop(event.id, "")
         if what and event.decision == "reject":
             text = safe(f"{what}. {event.reason}" if event.reason else what)

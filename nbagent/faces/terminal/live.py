@@ -85,7 +85,7 @@ async def shown(
         keep: Whether its kernel is left running at the end, to be resumed.
         keyboard: Where the person types, who also is asked what code may do.
     """
-    view = View(folder=lambda: session.folder, keep=session.keeps, quiet=quiet, results=results, code=results is None)
+    view = View(folder=lambda: session.folder, keep=session.reserve, quiet=quiet, results=results, code=results is None)
     keyboard = keyboard or Keyboard()
     _attend(session, keyboard, told=results is None)
     asker = Asker(session, view, keyboard)

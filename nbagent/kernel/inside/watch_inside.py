@@ -297,7 +297,7 @@ def attend() -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """The cell has ended: an interrupt that comes now was meant for it, and would take the reply along."""
+    """Ignore interrupts meanwhile: the cell they were meant for has ended, and they would cost its reply."""
     try:
         was = signal.signal(signal.SIGINT, signal.SIG_IGN)
     except ValueError:  # not on the main thread, which is the one that is interrupted

@@ -88,7 +88,7 @@ class KernelPool:
     Args:
         sizes: How many kernels to keep warm: for a trust level by name, or for whatever a spec describes; a number is
             for the level in the settings.
-        engine: `docker` or `bubblewrap`; the best that works here by default.
+        engine: The name of an engine that isolates; the best that works here by default.
         ttl: Seconds after which a kernel that was not used is replaced.
         imports: Modules that a kernel has imported when it is handed out.
         check: Seconds between two looks at the kernels that wait.
@@ -138,7 +138,8 @@ class KernelPool:
         engine = await registry.choose(self._engine_name, image=self._chosen.image, specs=self._sizes)
         if not engine.isolates:
             raise UsageError(
-                f"The {engine.name} engine keeps no kernels warm.", mend="Use the docker or the bubblewrap engine."
+                f"The {engine.name} engine keeps no kernels warm.",
+                mend="Use an engine that isolates, see `nbagent doctor`.",
             )
         self._engine = engine
         sizes = {kind_of(engine, spec): size for spec, size in self._sizes.items()}
@@ -171,7 +172,7 @@ class KernelPool:
 
     @property
     def lent(self) -> dict[str, KernelConfig | SandboxSpec]:
-        """What each kernel is wanted for that was got and not released, by id."""
+        """The config with which each kernel was got that is not released yet, by id."""
         return {name: config for name, (_, config) in self._lent.items()}
 
     # -- kernels that are lent ----------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Stock:
         return shelf is not None and shelf.has_fresh(ttl=self._ttl)
 
     async def give(self, kernel: Kernel) -> bool:
-        """Give a kernel that was not started the sandbox of one that is there; False if there is none for it.
+        """Move a warm sandbox into a kernel that was not started; returns False if no warm one fits.
 
         Raises:
             DataError: The data can't be copied into it.

@@ -213,7 +213,7 @@ class Collector:
         return found
 
     async def _forget_gone(self) -> None:
-        """What a cell has taken away itself is nothing that anybody waits for."""
+        """Forget the files that a cell has deleted itself: nobody waits for them."""
         there: set[str] = set()
         for named, base in ((OUTPUT, self._source), (WORK, self._work or "")):
             if base and self.left:

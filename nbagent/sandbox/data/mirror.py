@@ -137,7 +137,7 @@ def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
 
 
 def known_failures() -> dict[str, str]:
-    """Probes of the self-check that no engine withstands on this machine which shows the host's files."""
+    """Probes of the self-check that succeed here on every engine that shows the host's files, with the reasons."""
     known = {
         "lock_data": "what is shown is the file itself, so its locks are shared; give a copy of what a program locks"
     }
@@ -264,7 +264,7 @@ class _Placing:
         return True
 
     def _copy(self, at: Path, entry: Entry, most: int) -> int:
-        """Copy a file; returns its bytes, of which there may be so many, or it is left as it was."""
+        """Copy a file of at most `most` bytes; returns how many it has. The target is unchanged if it has more."""
         assert entry.source is not None  # noqa: S101 - files are somebody's
         source = os.open(entry.source.name, READ, dir_fd=self._open(entry.source.parent))
         copied = 0

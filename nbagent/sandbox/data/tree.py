@@ -251,7 +251,7 @@ class _Reader:
 
 
 class _Ways:
-    """Where links lead, by the names that were read alone.
+    """Follows symbolic links by the names that were read, without looking at the disk again.
 
     Attributes:
         steps: Names that may still be looked up, of all links together.

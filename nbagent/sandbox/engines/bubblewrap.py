@@ -1,7 +1,7 @@
-"""The embedded engine: bubblewrap, with all namespaces, a system call filter and control groups; no daemon.
+"""The engine `bubblewrap`: a sandbox of all namespaces, a system call filter and control groups, without a daemon.
 
-Started by root, the sandbox has no user namespace: `inside.py` leaves root for a user that is nobody's. Started by
-anybody else, it has one, and runs as that user with nothing of theirs in sight.
+If root starts the sandbox, it has no user namespace, and `inside.py` changes from root to an unused user id. If anybody
+else starts it, it has a user namespace, and runs under that person's user id without seeing their files.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Bubblewrap(Engine):
 
     @property
     def known_failures(self) -> Mapping[str, str]:
-        """What comes with mounts; and, unless root starts them, with sandboxes that share a user."""
+        """Probes that succeed: due to mounts and, unless root starts the sandboxes, to their sharing one user id."""
         return known_failures() | ({} if os.getuid() == 0 else ONE_USER)
 
     def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
@@ -284,7 +284,7 @@ class Processes(Instance):
 
     @property
     def environment(self) -> str:
-        """Of the requirements, the Python and the platform."""
+        """The digest of the requirements, the Python and the platform."""
         return environment.describe().digest
 
 

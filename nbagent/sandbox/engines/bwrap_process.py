@@ -110,7 +110,7 @@ def end(folder: Path, group: cgroup.Group | None) -> None:
 
 
 def end_with(monitor: Outer, folder: Path, group: cgroup.Group | None) -> None:
-    """Kill until the monitor has ended, too: of what is only starting, there may not be anything else to kill yet."""
+    """Kill the sandbox until its monitor has ended too: while it still starts, there may be nothing else to kill."""
     impatient = time.monotonic() + PATIENCE
     while True:
         # At least once, whatever the monitor says: it may have been killed alone.

@@ -1,4 +1,4 @@
-"""A sandbox of the full engine: a container of the daemon's.
+"""The sandbox of the engine `docker`: a container that the daemon runs.
 
 It has no network, a read-only root, no capabilities, no new privileges, a system call filter of our own (`seccomp.py`),
 hard limits, and nothing writable but tmpfs.
@@ -78,11 +78,11 @@ class Container(Instance):
         return daemon.controls(info, daemon.runtime(info, daemon.chosen_runtime()))
 
     def users(self) -> range:
-        """By the user namespace of the daemon's containers, whatever this process's is."""
+        """User ids for sandboxes: those that the user namespace of the daemon's containers has, not this process's."""
         return users.NARROW if daemon.remaps_users() else users.WIDE
 
     def user(self, own: int | None) -> tuple[int, int]:
-        """The group is never root's, which some people have."""
+        """The sandbox's user and group; a person's own group may be root's, and is then replaced by the user's id."""
         uid, gid = super().user(own)
         return uid, gid or uid
 

@@ -1,4 +1,4 @@
-"""The full engine: a Docker daemon, or Podman through the same interface. What it runs is a `Container`."""
+"""The engine `docker`: starts each sandbox as a `Container` of a Docker daemon, or of Podman's compatible socket."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Process(Instance):
         }
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:
-        """Of what a person may demand of code that they trust, nothing."""
+        """The limits on commands and egress, neither enforced: code must be trusted to run here at all."""
         if spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))

@@ -272,7 +272,7 @@ def make_app(config: dict[str, Any], descriptors: list[int]) -> Any:
                 setattr(self, f"{channel}_port", port)
 
         def write_connection_file(self, **kwargs: Any) -> None:
-            """The controller has it; nothing inside needs it."""
+            """Write no connection file: the controller has one, and nothing inside needs it."""
 
         def _bind_socket(self, target: Any, port: int) -> int:
             listen(target, next(name for name, number in config["ports"].items() if number == port))

@@ -228,7 +228,7 @@ class Supervisor:
             self.selector.unregister(commands.descriptor)
 
     def listen_to(self, connection: Any) -> None:
-        """What comes of an owner is its end, or more of no meaning."""
+        """Read from an owner's connection: forget the owner if it has ended; what it sends means nothing."""
         try:
             if connection.recv(MAX_REQUEST):
                 return

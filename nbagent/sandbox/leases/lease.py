@@ -197,7 +197,7 @@ class Lease:
         unlock(self._lock)
 
     def remove(self) -> None:
-        """Remove the folder, and let go of it; nothing happens if it was let go, which a fork of this process has."""
+        """Remove the folder and release its lock; does nothing if the lease was released, as in a forked process."""
         if self._lock.closed:
             return
         # At once for everybody who looks: half a folder would be taken for what somebody dead has left.
@@ -212,7 +212,7 @@ class Lease:
 
 
 def _kept(spec: SandboxSpec) -> SandboxSpec:
-    """What of it is written down: what only ends can't need its data again, whose names may be no text."""
+    """The spec as it is written down: without its data, whose names may be no text, unless the kernel may be kept."""
     return spec if spec.keep else replace(spec, data=())
 
 

@@ -48,7 +48,7 @@ class Place:
         return self.machine == _machine() and self.boot != _boot()
 
     def lacks(self, path: Path) -> bool:
-        """Whether a path of that place is certainly gone: what can't be told from here is not."""
+        """Whether a path of that place is certainly gone; False if that can't be known from here."""
         return self.is_over or (self == Place.here() and not path.exists())
 
 

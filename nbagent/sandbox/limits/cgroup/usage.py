@@ -116,7 +116,7 @@ class Usage:
                 self._read(name)
 
     def _read(self, name: str) -> str:
-        """A file of the group's; once that is gone, and was to be remembered, what is known of it."""
+        """Read a file of the control group; once the group is gone, its last known content, or an empty text."""
         with contextlib.suppress(OSError):
             self._last[name] = (self._folder / name).read_text()
             return self._last[name]
