@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,14 +133,6 @@ async def test_what_was_deleted_meanwhile_keeps_nothing_else_from_it(tmp_path: P
     sessions = tmp_path / "sessions"
     assert await manager._remove([sessions / "gone", sessions / "three"]) == [sessions / "three"]
     assert list(sessions.iterdir()) == []
-
-
-async def test_who_only_looks_keeps_nobody_from_deleting(tmp_path: Path, look: Callable[[Path], None]) -> None:
-    """A session that somebody lists in the same moment isn't said to be running."""
-    log(tmp_path, "one", SessionEnded())
-    look(tmp_path / "sessions" / "one" / "lock")
-    await SessionManager(state_dir=tmp_path).delete("one")
-    assert list((tmp_path / "sessions").iterdir()) == []
 
 
 def test_managing_imports_nothing_heavy() -> None:
