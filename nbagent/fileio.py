@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
@@ -12,6 +14,7 @@ PREFIX: Final = ".nbagent-"
 """How names of unfinished files begin, which no listing shows."""
 PRIVATE: Final = 0o600
 """The mode of a file that is its owner's alone."""
+_PAUSE: Final = 0.02
 
 
 @contextlib.contextmanager
@@ -59,3 +62,23 @@ def write(path: Path, data: bytes, *, mode: int | None = None, sync: bool = Fals
         if sync:
             os.fsync(file.fileno())
         beside.replace(path)
+
+
+def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
+    """Lock an open file for this process alone, until it is closed.
+
+    Args:
+        file: It.
+        patience: Seconds to wait for whoever has it locked.
+
+    Raises:
+        BlockingIOError: Somebody else still has it locked then.
+    """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_PAUSE)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import itertools
 import json
@@ -55,6 +54,8 @@ from nbagent.safety.quota import Quota
 Reader = Callable[[Record], None]
 LIMIT = 4096 * 1024 * 1024
 """Bytes that a session may keep by default."""
+LOOKED = 0.5
+"""Seconds for somebody who only looks at a session, or writes its summary, to let go of its lock."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -114,7 +115,7 @@ class Journal:
             if self.folder.is_symlink():
                 raise NotADirectoryError(errno.ENOTDIR, "it is a link")
             self._lock = (self.folder / "lock").open("w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fileio.lock(self._lock, patience=LOOKED)
             self._truncate_cut_line()
             self._log = (self.folder / "log.jsonl").open("ab", buffering=0)
             self.quota = Quota(limit, used=_size_of(self.folder))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 _ESCAPE: Final = re.compile(
-    r"\x1b\[[0-9;:]*m"  # colours, the only ones that are ever kept
+    r"(\x1b\[[0-9;:]*m)"  # colours, the only ones that are ever kept
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # system commands and other strings: titles, links, the clipboard
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moving, clearing, reporting
     r"|\x1b[ -/]*[0-~]?"
@@ -36,10 +36,9 @@ def safe(text: str, *, colours: bool = False) -> str:
     """
 
     def keep(found: re.Match[str]) -> str:
-        sequence = found[0]
-        if sequence.startswith("\x1b[") and sequence.endswith("m"):
-            return sequence if colours else ""
-        return "" if sequence.startswith("\x1b") else "\ufffd"
+        if found[1] is not None and colours:
+            return found[1]
+        return "" if found[0].startswith("\x1b") else "\ufffd"
 
     return _ESCAPE.sub(keep, text.replace("\r\n", "\n"))
 

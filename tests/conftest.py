@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import logging
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -60,6 +62,22 @@ def _needs(item: pytest.Item) -> set[str]:
     needs |= {"root"} if NEED_ROOT.intersection(getattr(item, "fixturenames", ())) else set()
     given = getattr(item, "callspec", None)  # a test without parameters has none
     return needs | ({"docker"} if given is not None and "docker" in given.params.values() else set())
+
+
+@pytest.fixture
+def look() -> Iterator[Callable[[Path], None]]:
+    """Has a lock held for a moment, as who lists sessions holds it."""
+    timers = []
+
+    def hold(path: Path) -> None:
+        lock = path.open("rb")
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        timers.append(threading.Timer(0.1, lock.close))
+        timers[-1].start()
+
+    yield hold
+    for each in timers:
+        each.join()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -183,6 +183,14 @@ def test_a_session_has_one_owner(journal: Journal, tmp_path: Path) -> None:
         assert next_one.last == 1
 
 
+def test_who_only_looks_keeps_nobody_from_starting(tmp_path: Path, look: Callable[[Path], None]) -> None:
+    """A session that somebody lists in the same moment isn't said to be in use."""
+    Journal(tmp_path, "s").close()
+    look(tmp_path / "sessions" / "s" / "lock")
+    with contextlib.closing(Journal(tmp_path, "s")) as journal:
+        assert journal.emit(cell(1)).seq == 1
+
+
 def test_the_folder_is_private(journal: Journal) -> None:
     """Nobody else on the machine can look into a session."""
     assert stat.S_IMODE(journal.folder.stat().st_mode) == 0o700

@@ -14,7 +14,7 @@ from nbagent.text import cut, ends, legible, one_line, plain, printable, safe, s
 
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-WORDS = "\x1b [ ] \\ \x07 m ; 0 31 8;;http://x 52;c;QUJD 2J H P _ ^ X \x9b \x9d \x90 \x9c ? ( c a é \u202e \ud800"
+WORDS = "\x1b [ ] \\ \x07 m ; > ! 0 31 8;;http://x 52;c;QUJD 2J H P _ ^ X \x9b \x9d \x90 \x9c ? ( c a é \u202e \ud800"
 PIECES = st.sampled_from([*WORDS.split(" "), " ", "\r", "\n", "\r\n"])
 TEXTS = st.lists(PIECES | st.characters(), max_size=40).map("".join)
 
@@ -30,6 +30,7 @@ TEXTS = st.lists(PIECES | st.characters(), max_size=40).map("".join)
         ("a\x1b[2Jb", "ab"),
         ("a\x1b[1;1Hb\x1b[Kc\x1b[?25ld", "abcd"),
         ("a\x1b[6nb\x1bcd\x1b(0e", "abde"),
+        ("a\x1b[>4;2mb\x1b[?1mc\x1b[4 md\x1b[<me\x1b[=5mf\x1b[0!mg", "abcdefg"),
         ("a\x1bPq#0\x1b\\b\x1b_Gdata\x1b\\c\x1b^x\x1b\\d\x1bXy\x1b\\e", "abcde"),
         ("a\x9b2Jb\x9d0;t\x9cc", "a\ufffd2Jb\ufffd0;t\ufffdc"),
         ("a\x07b\x08c\x00d\x7fe\x0e", "a\ufffdb\ufffdc\ufffdd\ufffde\ufffd"),

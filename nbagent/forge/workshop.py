@@ -27,7 +27,7 @@ from nbagent.packages.installer import Confirm, Exceed
 from nbagent.policy import InstallPolicy
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.untrusted import UnreadableError, parse
+from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 from nbagent.text import cut, ends, legible, one_line
 
 PYTEST = "pytest>=8,<10"
@@ -264,7 +264,8 @@ def _value(cell: Cell) -> Any:
         if output["output_type"] == "execute_result":
             try:
                 # Neither files nor providers take lone surrogates.
-                return clean(parse(str(output["data"].get(probe.MIME, "")), limit=MAX_VALUE))
+                said = str(output["data"].get(probe.MIME, ""))
+                return clean(parse(said, limit=MAX_VALUE, digits=MAX_DIGITS))
             except UnreadableError:
                 return None
     return None

@@ -36,7 +36,7 @@ from nbagent.events import (
     from_json,
 )
 from nbagent.session import index
-from nbagent.session.listing import Listing, Uploaded
+from nbagent.session.listing import IN_MEMORY, Listing, Uploaded
 from nbagent.session.stream import streamed
 from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, is_own, receive
 
@@ -336,7 +336,8 @@ class Attached:
             place = os.path.abspath(to)  # noqa: PTH100 - what is named may be a link
             return await self._call("download", Path, path=path, to=place, overwrite=overwrite)
         async with self._lent() as folder:
-            found = await self._call("download", Path, path=path, to=str(folder / "file"))
+            place = str(folder / "file")
+            found = await self._call("download", Path, path=path, to=place, bound=IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:

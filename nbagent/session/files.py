@@ -32,13 +32,10 @@ from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.ends import Source
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
-from nbagent.policy import MIB
 from nbagent.safety.quota import Quota
 from nbagent.sandbox.data.mounts import DATA, Mount
-from nbagent.session.listing import Listing, SandboxFile, Uploaded
+from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 
-IN_MEMORY = 256 * MIB
-"""Bytes of a file that is handed over in memory."""
 LISTED = 1000
 """Files and folders that are listed if nobody says how many."""
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
@@ -181,29 +178,34 @@ class SessionFiles:
         self._emit(told)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
-    async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+    async def download(
+        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
+    ) -> bytes | Path:
         """See `Session.download`."""
         place = paths.file_at(path, self._kernel.about)
         if to is None:
-            return await self._one_at_a_time(lambda: self._download_bytes(place))
+            most = IN_MEMORY if bound is None else min(bound, IN_MEMORY)
+            return await self._one_at_a_time(lambda: self._download_bytes(place, bound=most))
         target = Path(to).expanduser()
         if target.is_dir():
             target /= safe_name(place.parts[-1])
         ends.check_target(target, overwrite=overwrite)
         store.check_not_data(target, [mount.source for mount in self._data])
-        return await self._one_at_a_time(lambda: self._download_to(place, target.absolute(), overwrite=overwrite))
+        return await self._one_at_a_time(
+            lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
+        )
 
-    async def _download_bytes(self, place: paths.Place) -> bytes:
+    async def _download_bytes(self, place: paths.Place, *, bound: int) -> bytes:
         content = bytearray()
-        carried = await self._transfer.download(place, content.extend, bound=IN_MEMORY)
+        carried = await self._transfer.download(place, content.extend, bound=bound)
         self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
-    async def _download_to(self, place: paths.Place, target: Path, *, overwrite: bool) -> Path:
+    async def _download_to(self, place: paths.Place, target: Path, *, overwrite: bool, bound: int | None) -> Path:
         """Written beside its place, and moved there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
-                carried = await self._transfer.download(place, file.write)
+                carried = await self._transfer.download(place, file.write, bound=bound)
                 file.flush()
                 await asyncio.to_thread(os.fsync, file.fileno())
                 ends.put(staged, target, overwrite=overwrite)

@@ -88,7 +88,10 @@ def known(root: Path) -> list[Known]:
     cached, keep, told, now = _cached(root), dict[str, _Entry](), [], time.time_ns()
     sandboxes = _Sandboxes()
     for folder in _folders(root):
-        status = folder.stat(follow_symlinks=False)
+        try:
+            status = folder.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue  # it was deleted meanwhile
         entry = cached.get(folder.name)
         if entry is None or (entry.time, entry.inode) != (status.st_mtime_ns, status.st_ino):
             entry = _Entry(status.st_mtime_ns, status.st_ino, _read(folder.path))
@@ -134,11 +137,19 @@ def look_up(root: Path, session: str) -> Known:
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[bool]:
-    """Hold a session's lock, so that nobody takes it up meanwhile; yields False if another process has it."""
+def held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
+    """Hold a session's lock, so that nobody takes it up meanwhile; yields False if another process has it.
+
+    Args:
+        folder: The session's.
+        patience: Seconds to wait for somebody else to let go of it.
+
+    Raises:
+        FileNotFoundError: It was deleted.
+    """
     with (folder / "lock").open("ab") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fileio.lock(lock, patience=patience)
         except BlockingIOError:
             yield False
         else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
+import math
 import shutil
 import time
 from collections.abc import Iterator
@@ -177,7 +178,7 @@ class SessionManager:
             if not force:
                 raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
             await self._end(session)
-        if not await self._remove([base]):
+        if not await self._remove([base]) and base.is_dir():
             raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
 
     async def _end(self, session: str) -> None:
@@ -216,7 +217,11 @@ class SessionManager:
         url = settings.load().state_url
         async with StateManager(url=url, session_id=folders[0].name, root=self._root) as state:
             for folder in folders:
-                with held(folder) as is_held:
+                with contextlib.ExitStack() as stack:
+                    try:
+                        is_held = stack.enter_context(held(folder, patience=store.LOOKED))
+                    except FileNotFoundError:
+                        continue  # it was deleted meanwhile
                     if is_held:
                         await asyncio.to_thread(_end_sandbox, folder.name)
                         # First: a folder that is left is found again, a conversation without one is not.
@@ -227,7 +232,11 @@ class SessionManager:
 
 
 def _last_used(session: Known) -> float:
-    return (session.folder / index.LOG).stat().st_mtime
+    """When its log was written last, in seconds since the epoch; never, as infinity, if it was deleted meanwhile."""
+    try:
+        return (session.folder / index.LOG).stat().st_mtime
+    except FileNotFoundError:
+        return math.inf
 
 
 def _end_sandbox(session: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent import store
 from nbagent.audit import Audit
+from nbagent.errors import UsageError
 from nbagent.events import Cell, Package, Record, RedactionSet
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
@@ -64,6 +65,7 @@ class Running:
 
     Raises:
         StoreError: The session's folder can't be written, or another process has it.
+        UsageError: It is to be a new one, and there is one of its name.
     """
 
     def __init__(
@@ -90,6 +92,9 @@ class Running:
         self.pins: dict[str, str] = {}
         self.journal = store.Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
+            if plan.found is None and self.journal.last:
+                told = f"There is a session {plan.id} already."
+                raise UsageError(told, mend=f"Go on with it by nbagent resume {plan.id}, or choose another name.")
             self._audit = self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.
             self._allowance = Allowance(plan.spec.install, self.journal.folder / "asked.json")

@@ -445,15 +445,20 @@ class Session:
     async def download(self, path: str) -> bytes: ...
 
     @overload
-    async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
+    async def download(
+        self, path: str, to: str | Path, *, overwrite: bool = False, bound: int | None = None
+    ) -> Path: ...
 
-    async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+    async def download(
+        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
+    ) -> bytes | Path:
         """Fetch a plain file from the sandbox.
 
         Args:
             path: Where it is inside, below /workspace or /tmp.
             to: A file, or a folder that is there, on the host; without it the contents are returned, up to 256 MB.
             overwrite: Whether a file that is there may be replaced; a link never is followed.
+            bound: Bytes it may have; with `to` as much as fits into the sandbox's folders by default.
 
         Returns:
             The contents, or where they are.
@@ -463,7 +468,7 @@ class Session:
             TransferError: It isn't there, changed while it was read, or its place on the host is taken.
             StoreError: The host's file can't be written.
         """
-        return await self._ready(self._running().files).download(path, to, overwrite=overwrite)
+        return await self._ready(self._running().files).download(path, to, overwrite=overwrite, bound=bound)
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         """What there is under /workspace and /tmp, /tmp/data and /tmp/output included, or in one folder of them.

@@ -14,6 +14,7 @@ from nbagent.kernel import probe
 from nbagent.kernel.channels import messages
 from nbagent.sandbox.channels.zmtp import encode, hello
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WIDE
+from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
 
@@ -45,6 +46,26 @@ def test_a_field_that_makes_no_sense_hides_no_other(odd: bytes) -> None:
             read(content)
     else:
         assert read(content) == {"status": "ok", "ename": None, "evalue": None, "execution_count": None}
+
+
+@pytest.mark.parametrize("said", [b"9" * 301, b"[-" + b"9" * 4_000 + b"]", b'{"\\"":' + b"9" * 400 + b"}"])
+def test_no_number_is_read_that_the_host_cannot_reckon_with(said: bytes) -> None:
+    """Dividing by such an integer, or showing it as a size, would raise an error that nobody expects."""
+    with pytest.raises(UnreadableError, match="300 digits"):
+        parse(said, limit=10_000)
+    assert parse(said, limit=10_000, digits=MAX_DIGITS) == json.loads(said)
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, '"' + "9" * 5_000, "\\" * 3 + '"' + "9" * 400 + '\\"'])
+def test_digits_of_a_text_are_no_number(text: str) -> None:
+    """However long they are, and whatever is escaped before them; what fits a float is read as well."""
+    assert parse(json.dumps([text, 10**299, 0.1]), limit=20_000) == [text, 10**299, 0.1]
+
+
+def test_an_output_may_show_a_number_of_any_length() -> None:
+    """It is handed on as it is."""
+    shown = {"data": {"application/json": [10**400]}, "metadata": {}}
+    assert read(shown, "iopub", "display_data")["data"] == shown["data"]
 
 
 def test_a_result_is_found_in_its_reply() -> None:

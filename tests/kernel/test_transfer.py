@@ -279,6 +279,7 @@ async def test_a_kernel_that_is_replaced_meanwhile_is_noticed(carry: Carry) -> N
 
 LIES = [
     "None", "5", "[]", "{'size': -1, 'identity': []}", "{'size': 10**30, 'identity': []}", "{'size': True}",
+    "{'size': 10**400, 'identity': []}", "{'size': 2**63, 'identity': []}",
     "{'size': '5', 'identity': [1]}", "{'size': 5}", "{'error': 'x' * 10**6, 'errno': 5}", "{'error': None}",
     "{'error': '\\x1b]0;title\\x07', 'errno': 'x'}",
 ]  # fmt: skip

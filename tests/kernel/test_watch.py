@@ -263,6 +263,9 @@ async def test_an_interrupt_that_comes_with_the_end_costs_no_reply(kernel: Kerne
 
 LIES = ["None", "[]", "[{}, {}]", "[{}, {}, {}, {}]", "5", "[{'files': 5}] * 4",
         "[{'files': [['a', -1, 0], [1], 5], 'fresh': -1, 'total': 10**30, 'whole': True, 'odd': 5}] * 4",
+        "[{'files': [['a', 10**400, 0]], 'fresh': 1, 'total': 1, 'whole': True, 'odd': []}] * 4",
+        "[{'files': [['a', 2**63, 2**900]], 'fresh': 1, 'total': 1, 'whole': True, 'odd': []}] * 4",
+        "[{'files': [['a', 1, -10**300]], 'fresh': 1, 'total': 1, 'whole': True, 'odd': []}] * 4",
         "[{'files': [['a', 1, 0]] * 1000, 'fresh': 10**30, 'total': 0, 'whole': True, 'odd': [5]}] * 4"]  # fmt: skip
 
 
@@ -277,7 +280,8 @@ async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: Watch,
     await kernel.run("kept.update(was)")
     assert len(files) <= CHANGED
     assert 0 <= more <= 3_000_000
-    assert all(size >= 0 for _, size, _ in fresh.files)
+    assert all(0 <= size < 2**63 and abs(changed) < 2**63 for _, size, changed in fresh.files)
+    assert all(0 <= each.size < 2**63 for each in files)
 
 
 async def seconds(watch: Watch) -> float:

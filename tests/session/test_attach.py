@@ -15,10 +15,11 @@ import pytest
 import pytest_asyncio
 
 from nbagent import Session, attach
-from nbagent.errors import StoreError, UsageError
+from nbagent.errors import StoreError, TransferLimit, UsageError
 from nbagent.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
 from nbagent.session.attach import Attached
 from nbagent.session.door import AT_ONCE
+from nbagent.session.listing import IN_MEMORY
 from nbagent.session.wire import address
 from nbagent.store import Journal
 
@@ -109,6 +110,19 @@ async def test_files_go_both_ways(attached: Attached, tmp_path: Path) -> None:
     assert (await attached.download(uploaded.path, tmp_path / "here.txt")).read_text() == "abc"
     assert uploaded.path in [each.path for each in await attached.files("/workspace")]
     assert (await attached.export(tmp_path / "a.ipynb")).is_file()
+
+
+async def test_the_owner_bounds_what_is_handed_over_in_memory(attached: Attached, tmp_path: Path) -> None:
+    """As in its own process: nothing larger comes to the session's folder; into a file all comes that there is."""
+    await attached.run(f"open('/workspace/large', 'wb').truncate({IN_MEMORY + 1})")
+    try:
+        with pytest.raises(TransferLimit, match="268,435,456 is the limit here"):
+            await attached.download("/workspace/large")
+        assert [each for each in attached.folder.iterdir() if each.name.startswith(".sent-")] == []
+        fetched = await attached.download("/workspace/large", tmp_path / "large")
+        assert fetched.stat().st_size == IN_MEMORY + 1
+    finally:
+        await attached.run("import os; os.unlink('/workspace/large')")
 
 
 FIGURE = """

@@ -345,6 +345,29 @@ async def test_a_kernel_that_was_replaced_has_no_uploads(session: Session) -> No
     assert (await session.run("open('kept').read()")).changed == []
 
 
+LIE = """
+kept = get_ipython().kernel.__dict__['_nbagent']
+tree = {'files': [['a', 10**400, 10**400]], 'fresh': 1, 'total': 1, 'whole': True, 'odd': []}
+row = ['a', 'file', 10**400, 10**400]
+told = {'number': 10**6, 'trees': [tree] * 3, 'entries': [row], 'total': 10**400, 'whole': True, 'count': 10**400}
+for key in kept: kept[key] = {'main': lambda *_: told}
+get_ipython().kernel.finish_metadata = lambda *_: {'nbagent': 5}
+"""
+
+
+@on_one_loop
+async def test_numbers_that_no_file_has_end_nothing(tmp_path: Path) -> None:
+    """A sandbox claims sizes and times of hundreds of digits: cells run, and the notebook is written."""
+    async with Session(engine=ENGINE) as session:
+        await session.files()  # so that the kernel has what it is asked to lie with
+        assert (await session.run(LIE)).success
+        assert (await session.run("print(5)")).text == "5"
+        with pytest.raises(TransferError):
+            await session.files("/workspace")
+        assert await session.deliver() == {}
+        assert session.export(tmp_path / "n.ipynb").is_file()
+
+
 KILLED = """
 import asyncio, os
 from nbagent import Session

@@ -203,6 +203,20 @@ async def test_what_is_wrong_comes_back_to_who_started_it(tmp_path: Path, monkey
     assert not (tmp_path / "ran").exists()
 
 
+async def test_a_new_session_takes_nobodys_name(tmp_path: Path) -> None:
+    """Neither by a process of its own nor in this one: the old log has no second beginning."""
+    async with Session(engine="bubblewrap", mcp=False, state_dir=tmp_path, session="one") as first:
+        log = first.folder / "log.jsonl"
+    was = log.read_bytes()
+    with pytest.raises(UsageError, match=r"a session one already.*choose another name"):
+        await host(new="one", engine="bubblewrap", state_dir=tmp_path)
+    with pytest.raises(UsageError, match=r"a session one already.*choose another name"):
+        await Session(engine="bubblewrap", mcp=False, state_dir=tmp_path, session="one").start()
+    assert log.read_bytes() == was
+    async with await Session.connect("one", state_dir=tmp_path) as session:
+        assert session.id == "one"
+
+
 async def test_a_host_that_is_killed_at_its_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, and the next start works."""
     was = hosts._STATUS.decode

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from nbagent.errors import UsageError
 from nbagent.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
 from nbagent.session import index, summary
 from nbagent.session.summary import Summary
-from nbagent.store import Journal
+from nbagent.store import LOOKED, Journal
 
 
 def log(root: Path, name: str, *events: Any) -> None:
@@ -54,6 +56,32 @@ def test_what_runs_is_told_from_what_waits(tmp_path: Path) -> None:
     assert index.look_up(tmp_path, "one").state == "running"
     journal.close()
     assert index.look_up(tmp_path, "one").state == "ended"
+
+
+def test_a_session_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between finding its folder and looking into it; the others are listed."""
+    for name in ("gone", "stays"):
+        log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
+    found = index._folders
+
+    def folders(root: Path) -> list[os.DirEntry[str]]:
+        listed = list(found(root))
+        shutil.rmtree(root / "sessions" / "gone")
+        return listed
+
+    monkeypatch.setattr(index, "_folders", folders)
+    assert [each.id for each in index.known(tmp_path)] == ["stays"]
+
+
+def test_who_only_looks_keeps_nobody_from_deleting(tmp_path: Path, look: Callable[[Path], None]) -> None:
+    """Whoever is to delete a session waits a moment for its lock."""
+    log(tmp_path, "one", SessionEnded())
+    folder = tmp_path / "sessions" / "one"
+    look(folder / "lock")
+    with index.held(folder) as is_held:
+        assert not is_held
+    with index.held(folder, patience=LOOKED) as is_held:
+        assert is_held
 
 
 # -- the cache ------------------------------------------------------------------------------------------------------

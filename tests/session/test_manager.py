@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from nbagent.errors import UsageError
 from nbagent.events import Answered, Asked, OutputAdded, SessionEnded
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers
+from nbagent.session.index import Known
 from nbagent.store import Journal
 
 
@@ -111,6 +113,26 @@ async def test_only_a_session_is_deleted(tmp_path: Path) -> None:
     assert [each.name for each in sessions.iterdir()] == ["linked"]
     assert (tmp_path / "precious" / "file").exists()
     assert (tmp_path / "other" / "sessions" / "linked" / "log.jsonl").exists()
+
+
+async def test_what_was_deleted_meanwhile_keeps_nothing_else_from_it(tmp_path: Path) -> None:
+    """Two clean up at once: what one has removed already is none of what the other one removes."""
+    manager = SessionManager(state_dir=tmp_path)
+    for name in ("gone", "one", "two"):
+        log(tmp_path, name, Asked(turn=1, question=name), SessionEnded())
+    listed = await manager.list()
+    shutil.rmtree(tmp_path / "sessions" / "gone")
+
+    async def known() -> list[Known]:
+        return listed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manager, "list", known)
+        assert {each.id for each in await manager.delete_ended(unused=0)} == {"one", "two"}
+    log(tmp_path, "three", SessionEnded())
+    sessions = tmp_path / "sessions"
+    assert await manager._remove([sessions / "gone", sessions / "three"]) == [sessions / "three"]
+    assert list(sessions.iterdir()) == []
 
 
 def test_managing_imports_nothing_heavy() -> None:

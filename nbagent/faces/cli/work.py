@@ -90,8 +90,7 @@ async def work(
                 ended.error = error
             except Exception:
                 # A fault of nbagent's own shall not cost what the cells have shown so far.
-                if exports(session):
-                    print(f"notebook: {session.export_last(how.out, force=how.force)[0]}", file=sys.stderr)
+                _rescue(session, how=how, exports=exports(session))
                 raise
             await _close(ended, session, how=how, exports=exports(session))
     except asyncio.CancelledError:
@@ -106,6 +105,17 @@ async def _close(ended: Ended, session: Session, *, how: How, exports: bool) -> 
         ended.left = await session.deliver()
     except NbagentError as error:  # which must not cost the notebook
         ended.error = ended.error or error
+    except asyncio.CancelledError:
+        ended.stopped = True
+    except Exception:
+        _rescue(session, how=how, exports=exports)
+        raise
     if exports:
         ended.notebook, moved = session.export_last(how.out, force=how.force)
         ended.error = ended.error or moved
+
+
+def _rescue(session: Session, *, how: How, exports: bool) -> None:
+    """Write the notebook, if it is wanted, before a fault of nbagent's own ends the process."""
+    if exports:
+        print(f"notebook: {session.export_last(how.out, force=how.force)[0]}", file=sys.stderr)

@@ -15,7 +15,7 @@ import msgspec
 from nbagent.kernel import probe
 from nbagent.policy import MIB
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
-from nbagent.sandbox.untrusted import UnreadableError, parse
+from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 ChannelName = Literal["iopub", "shell"]
 MAX_SIGNATURE: Final = 128
@@ -109,7 +109,7 @@ def parsed(channel: ChannelName, parts: list[bytes]) -> dict[str, Any]:
 def _published(kind: str, content: bytes) -> dict[str, Any]:
     if kind not in _PARSED:
         return {}
-    found = parse(content, limit=MAX_CONTENT, heft=MAX_WEIGHT)
+    found = parse(content, limit=MAX_CONTENT, heft=MAX_WEIGHT, digits=MAX_DIGITS)
     if not isinstance(found, dict):
         raise UnreadableError("the content is no object")
     return found
@@ -117,7 +117,8 @@ def _published(kind: str, content: bytes) -> dict[str, Any]:
 
 def _reply(content: bytes, metadata: bytes) -> dict[str, Any]:
     """What is read of a reply: its fields, of `user_expressions` nbagent's own result, of its metadata the `report`."""
-    reply = parse(content, _Reply, limit=MAX_REPLY, heft=MAX_WEIGHT)
+    # Its fields are read one by one.
+    reply = parse(content, _Reply, limit=MAX_REPLY, heft=MAX_WEIGHT, digits=MAX_DIGITS)
     found: dict[str, Any] = {
         name: _field(getattr(reply, name)) for name in ("status", "ename", "evalue", "execution_count")
     }

@@ -17,6 +17,8 @@ MAX_NAME = 255
 """Bytes of one part of a path, which is Linux's own bound."""
 MAX_PATH = 4000
 """Bytes of a path; Linux takes 4,095."""
+MAX_SIZE = 2**63 - 1
+"""Bytes of a file, which is Linux's own bound; the largest time in nanoseconds that is told of one, too."""
 
 
 @dataclass(frozen=True)
@@ -99,3 +101,8 @@ def shown(path: str) -> str:
     """A path as it may stand in a sentence: what code named so to mislead a reader is visible, and short."""
     text = path.encode("utf-8", "replace").decode()
     return ends(printable(text), head=70, tail=50, mark=lambda _: "…")
+
+
+def within(time: int) -> int:
+    """A time of a file as a sandbox claims it, in nanoseconds: cut to 292 years around 1970, which fits 64 bits."""
+    return min(max(-MAX_SIZE, time), MAX_SIZE)

@@ -19,7 +19,7 @@ from typing import Any
 from nbagent.errors import NbagentError, TransferError, TransferLimit
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.paths import Place, shown
+from nbagent.kernel.transfer.paths import MAX_SIZE, Place, shown, within
 from nbagent.policy import MIB
 
 PIECE = 4 * MIB
@@ -129,7 +129,7 @@ class Transfer:
         end = time.monotonic() + seconds
         found = await self._do(place, "look", place.base, list(place.parts))
         size, known = found.get("size"), found.get("identity")
-        if type(size) is not int or size < 0 or not isinstance(known, list):
+        if type(size) is not int or not 0 <= size <= MAX_SIZE or not isinstance(known, list):
             raise TransferError(f"The sandbox gave no sense about {shown(place.path)}.")
         self._check_size(size, place, bound=bound)
         digest, received = hashlib.sha256(), 0
@@ -253,13 +253,15 @@ class Entry:
 
 def _entry(place: Place, row: Any) -> Entry | None:
     match row:
-        case [str(name), "file" | "folder" | "link" | "special file" as kind, int(size), int(modified)] if size >= 0:
-            return Entry(f"{place.path}/{name}", kind, size, modified)
+        case [str(name), "file" | "folder" | "link" | "special file" as kind, int(size), int(modified)] if (
+            0 <= size <= MAX_SIZE
+        ):
+            return Entry(f"{place.path}/{name}", kind, size, within(modified))
     return None
 
 
 def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < 2**63 else 0
+    return value if type(value) is int and 0 <= value <= MAX_SIZE else 0
 
 
 def _list(value: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from nbagent.events import FileSeen
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.paths import Place, shown
+from nbagent.kernel.transfer.paths import MAX_SIZE, Place, shown, within
 from nbagent.policy import MIB
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -148,8 +148,8 @@ def _fresh(claimed: Any) -> Fresh | None:
             files = []
             for row in rows:
                 match row:
-                    case [str(name), int(size), int(changed)] if size >= 0:
-                        files.append((name, size, changed))
+                    case [str(name), int(size), int(changed)] if 0 <= size <= MAX_SIZE:
+                        files.append((name, size, within(changed)))
             bound = [min(max(0, each), MOST_FILES) for each in (fresh, total)]
             told = [(each[0], each[1]) for each in odd[:CHANGED] if _is_odd(each)]
             return Fresh(files, max(bound[0], len(files)), max(bound[1], len(files)), whole, told)
