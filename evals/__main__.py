@@ -18,7 +18,7 @@ from evals import progress, report
 from evals.results import Results
 from evals.run import Options, Run
 from evals.tasks import Task, read
-from nbagent.errors import NbagentError
+from nbagent.core.errors import NbagentError
 from nbagent.faces.terminal.view import complain
 
 STOPPED = 130

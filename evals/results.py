@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from evals.tasks import TaskId
-from nbagent.errors import StoreError, UsageError
+from nbagent.core.errors import StoreError, UsageError
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

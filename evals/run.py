@@ -15,7 +15,8 @@ from evals.results import Result, Results
 from evals.scoring import score
 from evals.tasks import Task
 from nbagent import Session
-from nbagent.errors import (
+from nbagent.core.budget import Budget
+from nbagent.core.errors import (
     DataError,
     EngineUnavailable,
     EnvironmentMissing,
@@ -26,8 +27,7 @@ from nbagent.errors import (
     StoreError,
     UsageError,
 )
-from nbagent.events import PackagesInstalled, Record, Usage
-from nbagent.safety.budget import Budget
+from nbagent.core.events import PackagesInstalled, Record, Usage
 
 OUTAGE = 3
 """Tasks in a row in which the model failed, after which it is the provider that failed and not the tasks."""

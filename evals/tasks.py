@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from nbagent.errors import DataError
+from nbagent.core.errors import DataError
 
 TaskId = int | str
 _NAME = re.compile(r"\w[\w.-]{0,63}")

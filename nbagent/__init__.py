@@ -13,12 +13,12 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nbagent.errors import NbagentError
-    from nbagent.events import Answer, Cell, CodeBoxOutput, Event, Package, Record, Usage
+    from nbagent.core.errors import NbagentError
+    from nbagent.core.events import Answer, Cell, CodeBoxOutput, Event, Package, Record, Usage
+    from nbagent.core.policy import InstallPolicy, Limits, TrustLevel
     from nbagent.faces.blocking import BlockingSession
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelConfig, KernelPool
-    from nbagent.policy import InstallPolicy, Limits, TrustLevel
     from nbagent.session.session import Session
 
 # LangChain's import says so to everybody on Python 3.14, where nbagent uses nothing of Pydantic V1.
@@ -27,22 +27,22 @@ warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarni
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "nbagent.events",
+    "Answer": "nbagent.core.events",
     "BlockingSession": "nbagent.faces.blocking",
-    "Cell": "nbagent.events",
-    "CodeBoxOutput": "nbagent.events",
-    "Event": "nbagent.events",
-    "InstallPolicy": "nbagent.policy",
+    "Cell": "nbagent.core.events",
+    "CodeBoxOutput": "nbagent.core.events",
+    "Event": "nbagent.core.events",
+    "InstallPolicy": "nbagent.core.policy",
     "Kernel": "nbagent.kernel.kernel",
     "KernelConfig": "nbagent.kernel.pool.pool",
     "KernelPool": "nbagent.kernel.pool.pool",
-    "Limits": "nbagent.policy",
-    "NbagentError": "nbagent.errors",
-    "Package": "nbagent.events",
-    "Record": "nbagent.events",
+    "Limits": "nbagent.core.policy",
+    "NbagentError": "nbagent.core.errors",
+    "Package": "nbagent.core.events",
+    "Record": "nbagent.core.events",
     "Session": "nbagent.session.session",
-    "TrustLevel": "nbagent.policy",
-    "Usage": "nbagent.events",
+    "TrustLevel": "nbagent.core.policy",
+    "Usage": "nbagent.core.events",
     "SessionManager": "nbagent.session.manager",
     "attach": "nbagent.session.attach",
     "host": "nbagent.session.host",

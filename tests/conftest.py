@@ -112,7 +112,7 @@ def contained() -> Iterator[list[str]]:
     told: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("nbagent.errors")
+    logger = logging.getLogger("nbagent.core.errors")
     logger.addHandler(handler)
     yield told
     logger.removeHandler(handler)

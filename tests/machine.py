@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from nbagent.errors import EngineUnavailable
+from nbagent.core.errors import EngineUnavailable
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.engines.bubblewrap import LEASE_VARIABLE

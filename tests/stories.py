@@ -6,9 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nbagent.audit import Audit
-from nbagent.audit.chain import FILE, HEADS
-from nbagent.events import (
+from nbagent.core.events import (
     Answered,
     Asked,
     CellFinished,
@@ -28,7 +26,9 @@ from nbagent.events import (
     StateLost,
     Usage,
 )
-from nbagent.store import Journal
+from nbagent.core.store import Journal
+from nbagent.observability.audit import Audit
+from nbagent.observability.audit.chain import FILE, HEADS
 
 QUESTION = "Which species has the longest bill?\nSay it in a word, naïvely 🐧."
 CODE = "import humanize\nprint('¿x?')\n"

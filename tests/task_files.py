@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PENGUINS = ROOT / "nbagent" / "demo" / "penguins.csv"
+PENGUINS = ROOT / "nbagent" / "faces" / "demo" / "penguins.csv"
 QUESTIONS: list[dict[str, Any]] = [
     {
         "id": 0,

@@ -27,7 +27,7 @@ from agent.stubs.transport import Say, Stub, python
 from program import Forks, environment
 from starlette.testclient import TestClient
 
-from nbagent import options, settings
+from nbagent.core import options, settings
 from nbagent.faces.cli.app import app
 from nbagent.mcp import servers
 

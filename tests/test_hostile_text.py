@@ -20,8 +20,7 @@ from kernel.shared import junk
 
 from nbagent.agent import answer_text, claims, generated, mistaken, prompts, view
 from nbagent.agent.tools import script_cells, scripts
-from nbagent.audit.entries import entries
-from nbagent.events import (
+from nbagent.core.events import (
     Answered,
     Asked,
     Cell,
@@ -34,15 +33,16 @@ from nbagent.events import (
     Usage,
     text_of,
 )
+from nbagent.core.store import Journal
+from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
+from nbagent.observability.audit.entries import entries
 from nbagent.safety import columns
 from nbagent.safety.redaction import Redactor
-from nbagent.store import Journal
-from nbagent.text import one_line, safe, visible
 
 LONG = 20_000
 """Characters: enough for what is square in them to be felt."""

@@ -17,7 +17,7 @@ from agent.stub import Provider, Say, python
 from examples import FIBONACCI, READ_USERS, SAMPLE_USERS
 
 from nbagent import Answer, Session
-from nbagent.events import PhaseEntered, Reflected
+from nbagent.core.events import PhaseEntered, Reflected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

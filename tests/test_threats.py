@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.selfcheck.check import PROBES
+from nbagent.faces.selfcheck.check import PROBES
 
 TESTS = Path(__file__).parent
 THREATS: dict[int, tuple[str, str]] = {
@@ -32,7 +32,7 @@ THREATS: dict[int, tuple[str, str]] = {
     8: ("the host's environment and open files", "sandbox/contract.py::test_the_environment_is_an_allow_list"),
     9: (
         "the terminal is typed into or steered",
-        "test_text.py::test_no_escape_but_colours_remains "
+        "core/test_text.py::test_no_escape_but_colours_remains "
         "faces/test_view.py::test_output_of_a_sandbox_is_made_safe_wherever_it_shows "
         "faces/test_selfcheck.py::test_a_hostile_sandbox_can_t_steer_the_terminal",
     ),
@@ -40,7 +40,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "files are planted that the host runs",
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
         "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
-        "test_options.py::test_nothing_is_read_from_the_current_folder "
+        "core/test_options.py::test_nothing_is_read_from_the_current_folder "
         "packages/test_resolver.py::test_a_projects_configuration_is_not_read",
     ),
     11: ("another sandbox is reached", "sandbox/test_handoff.py::test_folders_are_private"),
@@ -165,7 +165,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "output that pretends to be another cell's",
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_update_that_claims_another_cell_is_told_with_the_one_that_ran "
-        "audit/test_entries.py::test_late_output_is_told_once_for_each_moment "
+        "observability/audit/test_entries.py::test_late_output_is_told_once_for_each_moment "
         "kernel/test_router.py::test_all_that_came_between_two_cells_is_told_as_that "
         "notebook/test_record.py::test_an_update_changes_those_cells_that_it_is_told_of "
         "notebook/test_shown.py::test_late_output_says_so "
@@ -183,7 +183,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
-        "test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
+        "core/test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""
@@ -226,7 +226,7 @@ FAULTS: dict[int, tuple[str, str]] = {
     8: (
         "long socket paths, a full disk",
         "sandbox/test_handoff.py::test_a_long_runtime_folder_is_not_used "
-        "test_store.py::test_without_room_the_old_file_stays",
+        "core/test_store.py::test_without_room_the_old_file_stays",
     ),
     9: (
         "the controller is killed",

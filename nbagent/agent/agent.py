@@ -25,8 +25,8 @@ from nbagent.agent.middleware.spending import BudgetUsedUp, Spending
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import text_of
 from nbagent.agent.turn import Turn
-from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answer, Asked, Claim, DataSeen, ModelReplied
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.events import Answer, Asked, Claim, DataSeen, ModelReplied
 
 
 @dataclass(kw_only=True)

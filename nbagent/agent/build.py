@@ -28,8 +28,8 @@ from nbagent.agent.prompts import data_section, prompt_of
 from nbagent.agent.providers.models import Model
 from nbagent.agent.runs import Desk, Runs
 from nbagent.agent.tools.python import InOrder, make_tools
-from nbagent.errors import ModelError
-from nbagent.events import Claim, DataSeen
+from nbagent.core.errors import ModelError
+from nbagent.core.events import Claim, DataSeen
 from nbagent.safety.consent import Consent
 
 if TYPE_CHECKING:

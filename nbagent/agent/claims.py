@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Any
 
 from nbagent.agent.view import start_of_json, text_of_html
-from nbagent.events import Claim
-from nbagent.text import plain
+from nbagent.core.events import Claim
+from nbagent.core.text import plain
 
 MAX_NUMBERS = 50_000
 """Numbers that are read of the outputs of a conversation, the latest first."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.view import IMAGE_BYTES, IMAGES, STREAM_BYTES, TOTAL_BYTES, cut
-from nbagent.text import one_line, plain
+from nbagent.core.text import one_line, plain
 
 if TYPE_CHECKING:
     from nbagent.agent.view import Block

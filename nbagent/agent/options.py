@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from nbagent.errors import UsageError
+from nbagent.core.budget import Budget
+from nbagent.core.errors import UsageError
+from nbagent.core.options import Options
 from nbagent.mcp.select import Constraints
-from nbagent.options import Options
-from nbagent.safety.budget import Budget
 from nbagent.safety.redaction import Redactor
 
 Replies = Literal["tools", "structured"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nbagent.events import Claim, DataSeen, Event, McpToolsSelected, ModelReplied, Phase, PhaseEntered
+from nbagent.core.events import Claim, DataSeen, Event, McpToolsSelected, ModelReplied, Phase, PhaseEntered
 from nbagent.mcp.capabilities import needs_of
 
 NAMED = 8

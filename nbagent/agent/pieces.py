@@ -15,7 +15,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from nbagent.agent.asides import is_question, source_of_results
 from nbagent.agent.providers.replay import text_of
-from nbagent.events import Piece
+from nbagent.core.events import Piece
 from nbagent.safety.redaction import Redacted
 
 HIDDEN: Final = "[nbagent: {what} hidden here before this was sent to you.{where}]"

@@ -25,7 +25,7 @@ from langchain_core.tools import BaseTool
 
 from nbagent.agent.runs import Runs
 from nbagent.agent.tools.python import InOrder, make_tools
-from nbagent.events import Cell, Package
+from nbagent.core.events import Cell, Package
 
 
 class Hosted(Protocol):

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nbagent.events import Cell, DataSeen, Output, Package
+from nbagent.core.events import Cell, DataSeen, Output, Package
 
 
 class Runs(Protocol):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.agent.phases import Phases
-from nbagent.events import (
+from nbagent.core.events import (
     NO_USAGE,
     Answer,
     Answered,

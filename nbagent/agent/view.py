@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import contained
-from nbagent.text import one_line, plain
+from nbagent.core.errors import contained
+from nbagent.core.text import one_line, plain
 
 if TYPE_CHECKING:
-    from nbagent.events import Cell, Output, Package
+    from nbagent.core.events import Cell, Output, Package
 
 STREAM_BYTES = 10 * 1024
 """Of each stream, result and traceback, as UTF-8."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from nbagent.policy import allowed_host
+from nbagent.core.policy import allowed_host
 
 By = Literal["list", "person", "policy"]
 """Who decided: the list of allowed hosts, a person who was asked, or a rule that holds for every session."""

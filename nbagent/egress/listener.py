@@ -17,13 +17,13 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from nbagent.core.errors import SandboxError
+from nbagent.core.policy import MIB
 from nbagent.egress.dial import Dialer
 from nbagent.egress.gate import Decide, Gate
 from nbagent.egress.hosts import Rules
 from nbagent.egress.proxy import Closed, Decision, Exchange, Notify
 from nbagent.egress.relay import Budget
-from nbagent.errors import SandboxError
-from nbagent.policy import MIB
 from nbagent.safety.questions import ASK_SECONDS
 
 SOCKET = "egress.sock"

@@ -11,13 +11,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.session.protocol import AnySession, settled
 
 if TYPE_CHECKING:
-    from nbagent.events import Answer, Cell, Package, Record
+    from nbagent.core.events import Answer, Cell, Package, Record
+    from nbagent.core.options import Keywords
     from nbagent.kernel.transfer.ends import Source
-    from nbagent.options import Keywords
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
 

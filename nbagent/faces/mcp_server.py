@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, ValidationError
 from nbagent import __version__
 from nbagent.agent.tools import scripts
 from nbagent.agent.view import cut, installed, render
-from nbagent.errors import NbagentError, UsageError
+from nbagent.core.errors import NbagentError, UsageError
 from nbagent.session.session import Session
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ async def serve(
         if http is None:
             await app.run_stdio_async()
         else:
-            from nbagent import settings
+            from nbagent.core import settings
             from nbagent.faces import mcp_http
 
             token = settings.load().mcp_token

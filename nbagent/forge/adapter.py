@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nbagent.errors import ForgeError, InstallRefused
+from nbagent.core.errors import ForgeError, InstallRefused
 from nbagent.forge.tool import FUNCTION, Draft
 from nbagent.packages.requirements import parse
 

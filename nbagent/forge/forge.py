@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent import settings, store
-from nbagent.errors import ForgeError
-from nbagent.events import Event, ToolStage
+from nbagent.core import settings, store
+from nbagent.core.errors import ForgeError
+from nbagent.core.events import Event, ToolStage
 from nbagent.forge import adapter, porting
 from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage

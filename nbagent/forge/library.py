@@ -20,11 +20,11 @@ from pathlib import Path
 
 import msgspec
 
-from nbagent.errors import ForgeError, StoreError
-from nbagent.fileio import PRIVATE
+from nbagent.core.errors import ForgeError, StoreError
+from nbagent.core.fileio import PRIVATE
+from nbagent.core.store import cannot_write, write_atomically
 from nbagent.forge import tool as tools
 from nbagent.forge.tool import Tool
-from nbagent.store import cannot_write, write_atomically
 
 MAX_FILE = 2 * 1024 * 1024
 """Bytes of a tool's file, and of the index."""

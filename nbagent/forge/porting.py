@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from nbagent.errors import ForgeError, StoreError
+from nbagent.core.errors import ForgeError, StoreError
+from nbagent.core.store import cannot_write, write_atomically
 from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
 from nbagent.packages.requirements import script_block
 from nbagent.sandbox.untrusted import parse
-from nbagent.store import cannot_write, write_atomically
 
 ABOUT = "tool.json"
 _UNREADABLE = (

@@ -6,8 +6,8 @@ import json
 import keyword
 from typing import Any
 
-from nbagent.errors import ForgeError
-from nbagent.text import one_line
+from nbagent.core.errors import ForgeError
+from nbagent.core.text import one_line
 
 MAX_PARAMETERS = 30
 MAX_BYTES = 20_000

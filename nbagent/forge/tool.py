@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from nbagent.errors import ForgeError, InstallRefused
-from nbagent.events import Package
+from nbagent.core.errors import ForgeError, InstallRefused
+from nbagent.core.events import Package
 from nbagent.forge import source
 from nbagent.packages.requirements import parse
 from nbagent.packages.wheels import KERNEL_MODULES

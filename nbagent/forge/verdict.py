@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbagent.text import one_line
+from nbagent.core.text import one_line
 
 NAMED = 3
 """Tests that an error names."""

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import ForgeError, InstallError, NbagentError
-from nbagent.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStage
+from nbagent.core.errors import ForgeError, InstallError, NbagentError
+from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStage
+from nbagent.core.policy import InstallPolicy
+from nbagent.core.text import cut, ends, legible, one_line
 from nbagent.forge import schema, source, verdict
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
@@ -24,11 +26,9 @@ from nbagent.kernel.outputs.mime import clean
 from nbagent.kernel.recovery import LOST
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
-from nbagent.policy import InstallPolicy
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
-from nbagent.text import cut, ends, legible, one_line
 
 PYTEST = "pytest>=8,<10"
 """pytest, which is installed for every tool's tests, but is no dependency of the tool."""

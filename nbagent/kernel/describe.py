@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from nbagent.core.policy import MIB
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import MIB
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 SECONDS = 20.0

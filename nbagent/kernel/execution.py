@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nbagent.errors import UsageError
-from nbagent.events import CellStatus, Package
+from nbagent.core.errors import UsageError
+from nbagent.core.events import CellStatus, Package
 from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.kernel.outputs.streams import clean_text
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from nbagent.core.policy import MIB
 from nbagent.kernel.channels.connection import TICK
 from nbagent.kernel.execution import Execution, Job
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
-from nbagent.policy import MIB
 
 HALF_DONE = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 
-from nbagent.errors import NbagentError
-from nbagent.events import Event, HostAsked, HostDecided
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import Event, HostAsked, HostDecided
 
 if TYPE_CHECKING:
     from nbagent.egress.gate import Verdict

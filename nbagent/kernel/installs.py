@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import wait
 from typing import Any
 
-from nbagent.errors import InstallError, InstallRefused
-from nbagent.events import IndexAsked, InstallFailed, Package, PackagesInstalled
+from nbagent.core.errors import InstallError, InstallRefused
+from nbagent.core.events import IndexAsked, InstallFailed, Package, PackagesInstalled
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify

@@ -15,8 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from nbagent.errors import SandboxError, UsageError
-from nbagent.events import Cell, CellStarted, CodeBoxOutput, CommandRun, Event, Package
+from nbagent.core.errors import SandboxError, UsageError
+from nbagent.core.events import Cell, CellStarted, CodeBoxOutput, CommandRun, Event, Package
+from nbagent.core.policy import InstallPolicy
+from nbagent.core.quota import Quota
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.hosts import Hosts
@@ -31,8 +33,6 @@ from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
-from nbagent.policy import InstallPolicy
-from nbagent.safety.quota import Quota
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec

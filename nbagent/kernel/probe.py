@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, Final
 
-from nbagent.policy import MIB
+from nbagent.core.policy import MIB
 from nbagent.sandbox.untrusted import MAX_HEFT, UnreadableError, parse
 
 MIME: Final = "application/vnd.nbagent.result+json"

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import KernelDied, SandboxError, UsageError
+from nbagent.core.errors import KernelDied, SandboxError, UsageError
+from nbagent.core.policy import Limits
 from nbagent.kernel.channels.connection import TICK, Connection
 from nbagent.kernel.precedence import Precedence
 from nbagent.packages.installer import Target
-from nbagent.policy import Limits
 from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit, start_failed
 from nbagent.sandbox.leases.lease import Lease

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.kernel import probe
 from nbagent.kernel.channels.connection import TICK
 from nbagent.kernel.process import KernelProcess

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 
-from nbagent.errors import KernelDied, NbagentError
-from nbagent.events import StateLost
+from nbagent.core.errors import KernelDied, NbagentError
+from nbagent.core.events import StateLost
 from nbagent.kernel.execution import Execution, Why
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries

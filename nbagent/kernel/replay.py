@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from nbagent.events import CellFinished, CellStarted, Record, StateLost, StateRestored
+from nbagent.core.events import CellFinished, CellStarted, Record, StateLost, StateRestored
 
 Execute = Callable[[str, float], Awaitable[dict[str, Any] | None]]
 """Runs code silently, at most so many seconds: the reply's content, or None if the kernel did not live to give one."""

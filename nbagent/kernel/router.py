@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
+from nbagent.core.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import Execution
 from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.outputs.widgets import Widgets

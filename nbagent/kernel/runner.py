@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 
-from nbagent.events import Cell, CellFinished, OutputsCleared
+from nbagent.core.events import Cell, CellFinished, OutputsCleared
+from nbagent.core.policy import MIB
+from nbagent.core.quota import Quota
 from nbagent.kernel.execution import Execution, Job
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.installs import Installs
@@ -16,8 +18,6 @@ from nbagent.kernel.outputs.outputs import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
-from nbagent.policy import MIB
-from nbagent.safety.quota import Quota
 
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""

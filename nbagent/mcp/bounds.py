@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp.shared.message import SessionMessage
 
-    from nbagent.compat import ReadStream
+    from nbagent.core.compat import ReadStream
 
 FRAME_BYTES = 16 * 1024 * 1024
 """Bytes of one message. A page of images is smaller, and the model is shown far less."""

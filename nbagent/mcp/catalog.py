@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from nbagent.text import cut, legible
+from nbagent.core.text import cut, legible
 
 MAX_NAME = 64
 """Characters of a tool's name; OpenAI's and Gemini's limit."""

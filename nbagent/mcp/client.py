@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import McpError, UsageError
+from nbagent.core.errors import McpError, UsageError
+from nbagent.core.text import legible
 from nbagent.mcp.catalog import McpTool, UnusableError, describe
 from nbagent.mcp.seen import Seen
-from nbagent.text import legible
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from nbagent.events import Event
+    from nbagent.core.events import Event
     from nbagent.mcp.connection import Connection, Health
     from nbagent.mcp.servers import Server
 
@@ -167,7 +167,7 @@ class McpClient:
                 self._arrived += 1
 
     def _compare(self, server: str, found: list[McpTool], unusable: dict[str, str]) -> None:
-        from nbagent.events import McpToolsChanged
+        from nbagent.core.events import McpToolsChanged
 
         changes = self._seen.look(server, {tool.tool: tool.digest for tool in found})
         if changes or unusable != self._unusable.get(server, {}):

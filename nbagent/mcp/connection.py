@@ -14,11 +14,11 @@ import mcp_types
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from nbagent.errors import McpError
-from nbagent.events import Event, McpRequestDeclined, McpServerChanged
+from nbagent.core.errors import McpError
+from nbagent.core.events import Event, McpRequestDeclined, McpServerChanged
+from nbagent.core.text import printable
 from nbagent.mcp.bounds import ASKS
 from nbagent.mcp.link import Link, words_of
-from nbagent.text import printable
 
 if TYPE_CHECKING:
     from nbagent.mcp.servers import Server

@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from nbagent.mcp.bounds import FRAME_BYTES, Meter
 
 if TYPE_CHECKING:
-    from nbagent.compat import TransportStreams
+    from nbagent.core.compat import TransportStreams
     from nbagent.mcp.servers import Server
 
 CONNECT_SECONDS = 10.0

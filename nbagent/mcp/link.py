@@ -16,14 +16,14 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from nbagent import __version__
-from nbagent.errors import McpError
+from nbagent.core.errors import McpError
+from nbagent.core.text import one_line, printable
 from nbagent.mcp.bounds import Meter, Watched
 from nbagent.mcp.http import remote
 from nbagent.mcp.stdio import program
-from nbagent.text import one_line, printable
 
 if TYPE_CHECKING:
-    from nbagent.compat import TransportStreams
+    from nbagent.core.compat import TransportStreams
     from nbagent.mcp.servers import Server
 
 # The SDK logs servers' errors with tracebacks. nbagent has events for them; the host program's handlers still get them.

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent import fileio
-from nbagent.errors import StoreError
+from nbagent.core import fileio
+from nbagent.core.errors import StoreError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.mcp.capabilities import VERBS, capabilities_of, needs_of, words_of
 
 CONFIGURED, BY_NAME, BY_DESCRIPTION = 1.0, 0.9, 0.6

@@ -25,7 +25,7 @@ from typing import Any, Literal, NoReturn
 
 import platformdirs
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 
 Transport = Literal["stdio", "http", "sse"]
 TRANSPORTS: dict[str, Transport] = {

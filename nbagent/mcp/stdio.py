@@ -21,15 +21,15 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from nbagent import compat
-from nbagent.errors import McpError
+from nbagent.core import compat
+from nbagent.core.errors import McpError
 from nbagent.mcp.bounds import FRAME_BYTES, Meter
 from nbagent.sandbox.inside.bounds_inside import MAX_WEIGHT, weight
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-    from nbagent.compat import TransportStreams
+    from nbagent.core.compat import TransportStreams
     from nbagent.mcp.servers import Server
 
 EXIT_SECONDS = 2.0

@@ -23,9 +23,10 @@ import nbformat
 from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
-from nbagent import __version__, store
-from nbagent.errors import InstallRefused
-from nbagent.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
+from nbagent import __version__
+from nbagent.core import store
+from nbagent.core.errors import InstallRefused
+from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
 from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook import place
 from nbagent.notebook.record import Recording

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from nbagent import store
-from nbagent.errors import UsageError
+from nbagent.core import store
+from nbagent.core.errors import UsageError
 
 ENDING = ".ipynb"
 MAX_SIZE = 512 * 1024 * 1024

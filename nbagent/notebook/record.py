@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.events import (
+from nbagent.core.events import (
     Answer,
     Answered,
     Asked,

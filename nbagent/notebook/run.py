@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from nbagent.errors import UsageError
-from nbagent.events import Cell, CellStatus
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Cell, CellStatus
 from nbagent.sandbox.data import needs
 
 MAX_SOURCE: Final = 20 * 1024 * 1024

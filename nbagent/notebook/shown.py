@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any
 
-from nbagent.events import Cell, Output
+from nbagent.core.events import Cell, Output
 from nbagent.notebook.record import Recording
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME

@@ -6,7 +6,7 @@ from typing import Any
 
 import nbformat
 
-from nbagent.events import FileUploaded
+from nbagent.core.events import FileUploaded
 from nbagent.safety.sanitize import clean_markdown
 
 _AGAIN = """\

@@ -20,10 +20,10 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nbagent import fileio
-from nbagent.errors import InstallError
+from nbagent.core import fileio
+from nbagent.core.errors import InstallError
+from nbagent.core.policy import MIB, InstallPolicy
 from nbagent.packages.modules import KNOWN
-from nbagent.policy import MIB, InstallPolicy
 
 CHARACTERS = 20
 """Characters of unknown names, versions and extras, for each unknown name that is allowed."""

@@ -27,9 +27,10 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nbagent import fileio
-from nbagent.errors import EnvironmentMissing, InstallError, InstallRefused
-from nbagent.events import Package
+from nbagent.core import fileio
+from nbagent.core.errors import EnvironmentMissing, InstallError, InstallRefused
+from nbagent.core.events import Package
+from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.modules import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
@@ -49,7 +50,6 @@ from nbagent.packages.resolver import (
     uv,
 )
 from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
-from nbagent.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
 Exceed = Callable[[list[str], str], Awaitable[None]]

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from packaging.utils import canonicalize_name
 
-from nbagent.errors import InstallRefused
+from nbagent.core.errors import InstallRefused
 
 MAX_MODULE = 100
 """Characters of the longest module name."""

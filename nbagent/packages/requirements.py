@@ -13,7 +13,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from nbagent.errors import EnvironmentMissing, InstallRefused
+from nbagent.core.errors import EnvironmentMissing, InstallRefused
 
 ACCEPTED = "Give a name on the index, with extras and versions if need be, such as 'pandas[excel]>=2.2,<3'."
 """The mend of a malformed request."""

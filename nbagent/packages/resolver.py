@@ -29,9 +29,9 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nbagent.errors import InstallError, InstallRefused
+from nbagent.core.errors import InstallError, InstallRefused
+from nbagent.core.text import ends
 from nbagent.packages.requirements import Target
-from nbagent.text import ends
 
 RESOLVE_SECONDS = 60.0
 """Seconds for resolving, with retries and the search for a failure's cause."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from nbagent.errors import InstallError, InstallRefused
+from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.packages.modules import DISTRIBUTIONS
 
 KERNEL_MODULES = frozenset({

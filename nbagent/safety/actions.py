@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.safety.programs import PYTHON, programs
 
 Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget", "names"]

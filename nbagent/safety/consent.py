@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from nbagent.errors import InstallRefused, UsageError
-from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Event, Package
-from nbagent.policy import NAMES_MEND
+from nbagent.core.errors import InstallRefused, UsageError
+from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Event, Package
+from nbagent.core.policy import NAMES_MEND
+from nbagent.core.text import cut
 from nbagent.safety.actions import Action, Kind, allows, of_cell, parse_rule
-from nbagent.text import cut
 
 __all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cell"]
 

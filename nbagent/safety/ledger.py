@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nbagent.events import Event, Piece, SentToModel
+from nbagent.core.events import Event, Piece, SentToModel
 
 HERE = "this machine"
 """Shown in place of a host where nothing left the machine."""

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from nbagent.errors import UsageError
-from nbagent.events import (
+from nbagent.core.errors import UsageError
+from nbagent.core.events import (
     ApprovalAsked,
     ApprovalGiven,
     Event,
@@ -26,7 +26,7 @@ from nbagent.events import (
     SessionResumed,
     SessionStarted,
 )
-from nbagent.text import cut, visible
+from nbagent.core.text import cut, visible
 
 ASK_SECONDS: Final = 60.0
 """That a person has to answer a question about a host; then it is a denial."""

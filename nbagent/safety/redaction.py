@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
-from nbagent.errors import UsageError
-from nbagent.events import Event, RedactionSet
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Event, RedactionSet
 from nbagent.safety.columns import secret_columns
 
 What = Literal["secrets", "pii", "none"]

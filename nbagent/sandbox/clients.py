@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from nbagent.errors import NbagentError
+from nbagent.core.errors import NbagentError
 
 
 @contextlib.contextmanager

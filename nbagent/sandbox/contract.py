@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.layout import OUTPUT, WORKSPACE
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.limits import cgroup
 
 if TYPE_CHECKING:
+    from nbagent.core.events import DataLeftOut
     from nbagent.egress.gate import Decide
     from nbagent.egress.listener import Egress
     from nbagent.egress.proxy import Notify
-    from nbagent.events import DataLeftOut
     from nbagent.packages.installer import Target
     from nbagent.sandbox.channels.endpoint import Endpoint
     from nbagent.sandbox.data.mounts import Mount

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbagent.errors import KernelStartError, SandboxError
+from nbagent.core.errors import KernelStartError, SandboxError
 
 if TYPE_CHECKING:
     from nbagent.sandbox.limits.cgroup import Usage

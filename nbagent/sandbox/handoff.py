@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import NbagentError, SandboxError
+from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.channels.endpoint import PORTS, UnixEndpoint
 from nbagent.sandbox.layout import INSIDE

@@ -6,7 +6,7 @@ import math
 import os
 from typing import Any
 
-from nbagent.policy import Network, Trust
+from nbagent.core.policy import Network, Trust
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.limits import seccomp
 

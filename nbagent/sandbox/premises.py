@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.handoff import Handoff
 from nbagent.sandbox.leases.lease import Lease

@@ -15,8 +15,8 @@ from typing import Any, cast
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent.errors import EngineUnavailable
-from nbagent.events import DataLeftOut
+from nbagent.core.errors import EngineUnavailable
+from nbagent.core.events import DataLeftOut
 from nbagent.sandbox import clients
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import Why, facts

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbagent.errors import EngineUnavailable, LimitUnenforceable
-from nbagent.policy import TrustLevel
+from nbagent.core.errors import EngineUnavailable, LimitUnenforceable
+from nbagent.core.policy import TrustLevel
 from nbagent.sandbox.layout import has_egress
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.events import DataLeftOut
+from nbagent.core.events import DataLeftOut
+from nbagent.core.policy import MIB, Trust
 from nbagent.packages.installer import Installer
-from nbagent.policy import MIB, Trust
 from nbagent.sandbox.contract import Hooks
 from nbagent.sandbox.layout import has_egress
 

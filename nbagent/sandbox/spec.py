@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import UsageError
-from nbagent.policy import InstallPolicy, Network, Trust, TrustLevel, asking, trust_for
+from nbagent.core.errors import UsageError
+from nbagent.core.policy import InstallPolicy, Network, Trust, TrustLevel, asking, trust_for
 from nbagent.sandbox.data import mounts
 from nbagent.sandbox.data.mounts import Mount
 
 if TYPE_CHECKING:
-    from nbagent.options import Options
+    from nbagent.core.options import Options
 
 
 ACCEPTABLE = ("memory", "cpu", "pids", "commands", "egress")
@@ -125,7 +125,7 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
         config: The kernelspec's configuration: `trust`, and `data: false` to turn it off.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
-    from nbagent import settings
+    from nbagent.core import settings
 
     chosen = settings.load(trust=os.environ.get("NBAGENT_TRUST") or config.get("trust"))
     wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")

@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.untrusted import parse
 
 SOCKET = "s"

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
-from nbagent.policy import MIB
+from nbagent.core.policy import MIB
 from nbagent.sandbox.inside.bounds_inside import weight
 
 MAX_HEFT: Final = 32 * MIB

@@ -21,9 +21,9 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import msgspec
 
-from nbagent import store
-from nbagent.errors import OwnerGone, StoreError, UsageError, contained
-from nbagent.events import (
+from nbagent.core import store
+from nbagent.core.errors import OwnerGone, StoreError, UsageError, contained
+from nbagent.core.events import (
     Answer,
     Asked,
     Cell,
@@ -434,6 +434,6 @@ def attach(session: str, *, state_dir: str | Path | None = None) -> Attached:
 
 def own_state_dir() -> str | None:
     """Where this person's settings say that sessions are kept."""
-    from nbagent import settings
+    from nbagent.core import settings
 
     return settings.load().state_dir

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbagent.agent.runs import Evidence, Surroundings, approver
 from nbagent.agent.turn import Turn
-from nbagent.events import Cell, DataSeen, Event, Package, WidgetState
+from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetState
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording

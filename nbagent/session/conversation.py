@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.turn import Turn
-from nbagent.errors import UsageError
-from nbagent.events import Answer, Event, Package
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Answer, Event, Package
+from nbagent.core.policy import Network, Trust
 from nbagent.notebook.record import Recording
-from nbagent.policy import Network, Trust
 from nbagent.safety.consent import Consent
 from nbagent.session.attachments import Given, told
 from nbagent.session.cells import Cells

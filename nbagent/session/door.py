@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from nbagent.errors import NbagentError, UsageError
-from nbagent.events import to_json
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.events import to_json
 from nbagent.session.protocol import settled
 from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
-    from nbagent.events import Record
+    from nbagent.core.events import Record
     from nbagent.safety.consent import Consent
     from nbagent.session.protocol import AnySession
 

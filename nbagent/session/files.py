@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nbagent import fileio, store
-from nbagent.errors import TransferError, TransferLimit, UsageError
-from nbagent.events import (
+from nbagent.core import fileio, store
+from nbagent.core.errors import TransferError, TransferLimit, UsageError
+from nbagent.core.events import (
     Cell,
     Event,
     FileDownloaded,
@@ -25,6 +25,7 @@ from nbagent.events import (
     Output,
     left_output,
 )
+from nbagent.core.quota import Quota
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import ends, paths
@@ -32,7 +33,6 @@ from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.ends import Source
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
-from nbagent.safety.quota import Quota
 from nbagent.sandbox.data.mounts import DATA, Mount
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 

@@ -25,9 +25,9 @@ from typing import IO, TYPE_CHECKING, Unpack
 
 import msgspec
 
-from nbagent import store
-from nbagent.errors import NbagentError, SandboxError, StoreError
-from nbagent.options import Keywords, Options
+from nbagent.core import store
+from nbagent.core.errors import NbagentError, SandboxError, StoreError
+from nbagent.core.options import Keywords, Options
 from nbagent.sandbox.threads import to_the_end
 from nbagent.session import index
 from nbagent.session.attach import Attached
@@ -100,7 +100,7 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
         UsageError: There is no such session, or an option is wrong.
         NbagentError: It can't be started; what the session itself has complained of.
     """
-    from nbagent import settings
+    from nbagent.core import settings
 
     options = settings.load(**keywords)
     root = store.state_root(options.state_dir).absolute()
@@ -291,7 +291,7 @@ def _made(order: Order) -> Session:
 @contextlib.contextmanager
 def _leased(order: Order) -> Iterator[None]:
     """Hold a lease, by which this process is found; what it leaves when it is killed is swept up as a sandbox's is."""
-    from nbagent.policy import TrustLevel, trust_for
+    from nbagent.core.policy import TrustLevel, trust_for
     from nbagent.sandbox.leases.lease import HOST, Lease
     from nbagent.sandbox.spec import SandboxSpec
 

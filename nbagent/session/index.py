@@ -20,8 +20,8 @@ from typing import Literal
 
 import msgspec
 
-from nbagent import fileio
-from nbagent.errors import NbagentError, UsageError
+from nbagent.core import fileio
+from nbagent.core.errors import NbagentError, UsageError
 from nbagent.session import summary
 from nbagent.session.summary import Summary
 

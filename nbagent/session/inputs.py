@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
-from nbagent.errors import DataError, UsageError
+from nbagent.core.errors import DataError, UsageError
+from nbagent.core.options import Data
 from nbagent.kernel.kernel import Restore
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.mcp import servers
 from nbagent.mcp.servers import Server
-from nbagent.options import Data
 from nbagent.sandbox.data.mounts import DATA, Mount, named
 from nbagent.sandbox.registry import engines
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nbagent.policy import MIB
+from nbagent.core.policy import MIB
 
 IN_MEMORY = 256 * MIB
 """Bytes of a file that is handed over in memory."""

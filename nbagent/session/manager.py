@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from nbagent import store
-from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answered, Asked, Record, Renamed
+from nbagent.core import store
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.events import Answered, Asked, Record, Renamed
 from nbagent.session import index, summary
 from nbagent.session.attach import Attached, own_state_dir
 from nbagent.session.index import Known, held
 
 if TYPE_CHECKING:
-    from nbagent.options import Keywords
+    from nbagent.core.options import Keywords
 
 MOST_HITS = 50
 MOST_READ = 256 * 1024 * 1024
@@ -210,7 +210,7 @@ class SessionManager:
         """Remove sessions that nobody owns; returns the folders that are gone."""
         if not folders:
             return []
-        from nbagent import settings
+        from nbagent.core import settings
         from nbagent.state import StateManager, Turns
 
         removed = []

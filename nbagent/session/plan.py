@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent import settings, store
 from nbagent.agent.opener import ModelOpener
 from nbagent.agent.options import AgentOptions
-from nbagent.audit import read_key
-from nbagent.errors import UsageError
-from nbagent.events import Event
+from nbagent.core import settings, store
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Event
+from nbagent.core.options import Keywords, Options, declared
 from nbagent.kernel.kernel import Restore
 from nbagent.mcp.servers import Server
-from nbagent.options import Keywords, Options, declared
+from nbagent.observability.audit import read_key
+from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.consent import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import index, saved
 from nbagent.session.index import Known
 from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
-from nbagent.telemetry import Telemetry
 
 
 @dataclass

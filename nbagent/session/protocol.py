@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from nbagent.events import Answer, Cell, Package, Record
+    from nbagent.core.events import Answer, Cell, Package, Record
     from nbagent.kernel.transfer.ends import Source
     from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given

@@ -11,22 +11,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent import store
-from nbagent.audit import Audit
-from nbagent.errors import UsageError
-from nbagent.events import Cell, Package, Record, RedactionSet
+from nbagent.core import store
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Cell, Package, Record, RedactionSet
+from nbagent.core.policy import MIB
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
+from nbagent.observability.audit import Audit
+from nbagent.observability.telemetry import Telemetry
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.requirements import declared
-from nbagent.policy import MIB
 from nbagent.safety.consent import Consent
 from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
 from nbagent.session.summary import Keeper
-from nbagent.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from nbagent.errors import UsageError
-from nbagent.events import Answered, CellFinished
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Answered, CellFinished
+from nbagent.core.store import write_atomically
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.leases import lease
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session.index import Known
-from nbagent.store import write_atomically
 
 SPEC = "sandbox.json"
 GONE = "The process that ran nbagent ended while this cell was running; what it printed after that is not known."

@@ -16,15 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from nbagent import settings, store
-from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answer, Cell, FileSaved, Package, Record, Renamed, SessionEnded
-from nbagent.options import Keywords, Options
+from nbagent.core import settings, store
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.events import Answer, Cell, FileSaved, Package, Record, Renamed, SessionEnded
+from nbagent.core.options import Keywords, Options
 
 if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.ends import Source
+    from nbagent.observability.telemetry import Metrics
     from nbagent.safety.consent import Decision
     from nbagent.safety.ledger import Ledger
     from nbagent.session.attachments import Given
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
     from nbagent.state import Artifact
-    from nbagent.telemetry import Metrics
 
 Status = Literal["new", "starting", "running", "stopped"]
 NOTEBOOK = "notebook.ipynb"
@@ -51,7 +51,7 @@ class Session:
         options: What it is to be; the person's settings by default.
         session: An id for a new session; made up by default.
         pool: Warm kernels, one of which is taken if it fits; small data is copied into it, as it is at the start.
-        **keywords: Single options by name (`nbagent.options.Options`), in place of those.
+        **keywords: Single options by name (`nbagent.core.options.Options`), in place of those.
 
     Attributes:
         id: The session's name, also of its folder.

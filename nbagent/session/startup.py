@@ -10,8 +10,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from nbagent import __version__
-from nbagent.errors import SandboxError
-from nbagent.events import CellFinished, CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
+from nbagent.core.errors import SandboxError
+from nbagent.core.events import CellFinished, CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
+from nbagent.core.store import Journal
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.replay import Succeeded
 from nbagent.notebook.record import Recording
@@ -19,7 +20,6 @@ from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
 from nbagent.session.index import Known
-from nbagent.store import Journal
 
 if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool

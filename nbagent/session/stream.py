@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-from nbagent.events import Answer, Record
+from nbagent.core.events import Answer, Record
 
 
 async def streamed(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from nbagent.events import (
+from nbagent.core.events import (
     NO_USAGE,
     Answered,
     Asked,
@@ -23,7 +23,7 @@ from nbagent.events import (
     SessionStarted,
     Usage,
 )
-from nbagent.store import read_log
+from nbagent.core.store import read_log
 
 NAME = "summary.json"
 TITLE = 120

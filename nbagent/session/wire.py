@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from nbagent import errors
-from nbagent.errors import NbagentError
-from nbagent.events import to_json
+from nbagent.core import errors
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import to_json
 
 NAME = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""
@@ -46,7 +46,7 @@ class Failure(msgspec.Struct, frozen=True):
     """An error of the owner's.
 
     Attributes:
-        kind: Its class in `nbagent.errors`.
+        kind: Its class in `nbagent.core.errors`.
         message: What happened.
         mend: What can be done about it.
     """

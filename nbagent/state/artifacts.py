@@ -22,10 +22,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent import fileio
-from nbagent.errors import StoreError
+from nbagent.core import fileio
+from nbagent.core.errors import StoreError
+from nbagent.core.store import cannot_write
 from nbagent.state.scopes import ROOT, check_name, from_json, to_json
-from nbagent.store import cannot_write
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state.bus import EventLog
 
 if TYPE_CHECKING:

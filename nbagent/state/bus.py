@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state.scopes import check_name, to_json
 
 PAYLOAD_LIMIT = 64 * 1024

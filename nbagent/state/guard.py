@@ -21,8 +21,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 
-from nbagent import compat
-from nbagent.errors import StoreError
+from nbagent.core import compat
+from nbagent.core.errors import StoreError
 
 Translate = Callable[[BaseException], StoreError | None]
 """A driver's exception as what to tell, or None if it isn't one of the driver's."""

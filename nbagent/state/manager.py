@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
+from nbagent.core.store import state_root
 from nbagent.state import backends
 from nbagent.state.artifacts import ARTIFACT_TTL, Artifact, Artifacts
 from nbagent.state.bus import Bus, BusEvent, EventType, Subscription, end
 from nbagent.state.scopes import DEFAULT_TTL, StateEntry, StateScope, check_name
 from nbagent.state.states import States
 from nbagent.state.views import SessionLog, Views
-from nbagent.store import state_root
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

@@ -17,7 +17,7 @@ from langgraph.store.postgres.aio import AsyncPostgresStore
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
 from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, end_batches, told
 from nbagent.state.scopes import from_json

@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
 from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, told
 from nbagent.state.redis_saver import PREFIX, PlainRedisSaver

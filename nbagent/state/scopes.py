@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 
 ROOT = "nbagent"
 """The first label of every namespace that this package writes."""

@@ -25,10 +25,10 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.base import BaseStore
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
+from nbagent.core.store import cannot_write
 from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, end_batches, told
 from nbagent.state.sqlite_log import SqliteLog
-from nbagent.store import cannot_write
 
 BUSY_SECONDS = 10.0
 """How long a write waits for other processes' writes."""

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import StoreError
-from nbagent.events import (
+from nbagent.core.errors import StoreError
+from nbagent.core.events import (
     Answered,
     ApprovalAsked,
     ApprovalGiven,
@@ -34,11 +34,11 @@ from nbagent.events import (
     Record,
     SessionEnded,
 )
+from nbagent.core.store import Tail, read_log
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bell import Bell
 from nbagent.state.bus import BusEvent, EventType
 from nbagent.state.scopes import StateEntry, StateScope
-from nbagent.store import Tail, read_log
 
 APPROVALS, TOOLS = "approvals", "tools"
 AGENT = "nbagent"

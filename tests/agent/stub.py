@@ -13,10 +13,10 @@ from typing import Any
 from agent.stubs import openai_chat
 from agent.stubs.transport import Say, Stub, python
 
-from nbagent import events
 from nbagent.agent.agent import Agent
 from nbagent.agent.turn import Turn
-from nbagent.events import (
+from nbagent.core import events
+from nbagent.core.events import (
     Answer,
     Answered,
     Asked,

@@ -16,8 +16,8 @@ from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.runs import approver
-from nbagent.events import ApprovalAsked
-from nbagent.safety.budget import Budget
+from nbagent.core.budget import Budget
+from nbagent.core.events import ApprovalAsked
 from nbagent.safety.consent import Consent, Mode
 
 Decide = Callable[[Consent, ApprovalAsked], object]

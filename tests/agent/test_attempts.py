@@ -14,8 +14,8 @@ from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import Model, open_model
-from nbagent.errors import ModelCallError, ModelError
-from nbagent.events import Answer, ModelFailed, ModelReplied, Usage
+from nbagent.core.errors import ModelCallError, ModelError
+from nbagent.core.events import Answer, ModelFailed, ModelReplied, Usage
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,9 @@ from nbagent.agent.memory import THREAD
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import Model, open_model
-from nbagent.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
-from nbagent.events import Answer, ModelReplied, Usage
-from nbagent.safety.budget import Budget
+from nbagent.core.budget import Budget
+from nbagent.core.errors import InstallRefused, KernelDied, ModelCallError, ReplayError
+from nbagent.core.events import Answer, ModelReplied, Usage
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from nbagent.agent.middleware.evaluate import Evaluation
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies
-from nbagent.events import Claim, ModelReplied
-from nbagent.safety.budget import Budget
+from nbagent.core.budget import Budget
+from nbagent.core.events import Claim, ModelReplied
 
 QUESTION = "How many rows?"
 

@@ -17,8 +17,8 @@ from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.forge_tools import OFFERED, ForgeTools
 from nbagent.agent.providers.models import open_model
-from nbagent.errors import InstallRefused
-from nbagent.events import ApprovalAsked, Event, Package, ToolRefused
+from nbagent.core.errors import InstallRefused
+from nbagent.core.events import ApprovalAsked, Event, Package, ToolRefused
 from nbagent.forge import Draft, Tool, ToolForge
 from nbagent.forge.library import Library
 from nbagent.safety.consent import Consent, Mode

@@ -15,7 +15,7 @@ from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.mcp_tools import McpTools
 from nbagent.agent.providers.models import open_model
-from nbagent.events import Event, McpServerChanged, McpToolCalled, McpToolsSelected
+from nbagent.core.events import Event, McpServerChanged, McpToolCalled, McpToolsSelected
 from nbagent.mcp.client import McpClient
 from nbagent.mcp.servers import Server
 

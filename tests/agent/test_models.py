@@ -17,7 +17,7 @@ from agent.stubs.transport import Stub
 from nbagent.agent.build import build_agent
 from nbagent.agent.providers import models
 from nbagent.agent.providers.models import PROVIDERS, check_name, find_model, open_model
-from nbagent.errors import ModelError, ReplayError, StoreError
+from nbagent.core.errors import ModelError, ReplayError, StoreError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from agent.stub import Provider
 
 from nbagent.agent.opener import ModelOpener
-from nbagent.errors import ModelError
+from nbagent.core.errors import ModelError
 
 
 async def test_a_model_is_opened_once(tmp_path: Path) -> None:

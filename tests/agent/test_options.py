@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nbagent.agent.options import AgentOptions
-from nbagent.errors import UsageError
-from nbagent.options import Options
-from nbagent.safety.budget import Budget
+from nbagent.core.budget import Budget
+from nbagent.core.errors import UsageError
+from nbagent.core.options import Options
 
 
 def test_the_budget_of_the_settings_holds_for_what_is_not_named() -> None:

@@ -18,7 +18,7 @@ from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.turn import Turn
-from nbagent.events import Piece, SentToModel
+from nbagent.core.events import Piece, SentToModel
 from nbagent.safety.redaction import Redactor
 
 KEY = "AKIAIOSFODNN7EXAMPLE"

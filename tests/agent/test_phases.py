@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbagent.agent.phases import Phases
-from nbagent.events import Claim, DataSeen, McpToolsSelected, ModelReplied, PhaseEntered
+from nbagent.core.events import Claim, DataSeen, McpToolsSelected, ModelReplied, PhaseEntered
 from nbagent.session.session import Session
 
 DATA = [DataSeen("/tmp/data/sales.csv", "/x/sales.csv", 10), DataSeen("/tmp/data/regions.csv", "/x/regions.csv", 10)]

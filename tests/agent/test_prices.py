@@ -8,7 +8,7 @@ import pytest
 
 from nbagent.agent.providers import prices
 from nbagent.agent.providers.models import Model
-from nbagent.errors import ModelError
+from nbagent.core.errors import ModelError
 
 USED = {"input_tokens": 1_000_000, "output_tokens": 0}
 

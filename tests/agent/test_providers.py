@@ -18,9 +18,9 @@ from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers import failures, known
 from nbagent.agent.providers.known import PROVIDERS, ollama_address
 from nbagent.agent.providers.models import find_model, open_model
-from nbagent.errors import ModelCallError, ModelError
-from nbagent.events import NO_USAGE, Answer, ModelFailed, Usage
-from nbagent.safety.budget import Budget
+from nbagent.core.budget import Budget
+from nbagent.core.errors import ModelCallError, ModelError
+from nbagent.core.events import NO_USAGE, Answer, ModelFailed, Usage
 
 
 @pytest.fixture(params=CASES)

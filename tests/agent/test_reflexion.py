@@ -11,8 +11,8 @@ from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.reflexion import Reflexion
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import Model, open_model
-from nbagent.events import Reflected, Usage
-from nbagent.safety.budget import Budget
+from nbagent.core.budget import Budget
+from nbagent.core.events import Reflected, Usage
 
 WRONG = Say(calls=(python("open('users.json')"),))
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
 from nbagent.agent.providers.replay import Recorder, ReplayModel, read_replies, text_of
-from nbagent.errors import ReplayError, StoreError
+from nbagent.core.errors import ReplayError, StoreError
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from nbagent.agent.middleware.spending import ENDED, Spending
 from nbagent.agent.middleware.structured import Structured
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import open_model
-from nbagent.events import Answer, ApprovalAsked, ModelFailed, ModelReplied, Usage
-from nbagent.safety.budget import Budget
+from nbagent.core.budget import Budget
+from nbagent.core.events import Answer, ApprovalAsked, ModelFailed, ModelReplied, Usage
 from nbagent.safety.consent import Consent, Mode
 
 

@@ -20,8 +20,8 @@ from nbagent.agent.middleware.reflexion import Reflexion
 from nbagent.agent.middleware.structured import Structured
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies
-from nbagent.errors import InstallRefused, ModelCallError, ModelError
-from nbagent.events import CodeGenerated, ModelFailed, ModelReplied, SentToModel, Usage
+from nbagent.core.errors import InstallRefused, ModelCallError, ModelError
+from nbagent.core.events import CodeGenerated, ModelFailed, ModelReplied, SentToModel, Usage
 
 MODEL = "openai:local"
 

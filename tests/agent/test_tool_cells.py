@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.agent.tools.tool_cells import call, define
-from nbagent.errors import ForgeError
+from nbagent.core.errors import ForgeError
 from nbagent.forge import Tool
 
 TAKES_ALL = "def word_count(text, least=1):\n    return text\n"

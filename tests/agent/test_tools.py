@@ -11,7 +11,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
 from nbagent.agent.tools.python import make_tools, source_of
-from nbagent.errors import InstallError, InstallRefused, KernelDied
+from nbagent.core.errors import InstallError, InstallRefused, KernelDied
 
 
 @pytest.fixture

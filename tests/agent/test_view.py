@@ -12,7 +12,7 @@ import pytest
 from agent.stub import PNG, Cell
 
 from nbagent.agent.view import cut, installed, render, text_of_html, traceback_of
-from nbagent.events import Output, Package
+from nbagent.core.events import Output, Package
 
 JPEG = base64.b64encode(
     b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 480, 640) + bytes(10)

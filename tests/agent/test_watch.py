@@ -11,7 +11,7 @@ from langchain_core.messages.tool import tool_call_chunk
 
 from nbagent.agent.providers import watch
 from nbagent.agent.providers.watch import Attempt
-from nbagent.errors import ModelCallError
+from nbagent.core.errors import ModelCallError
 
 
 def piece(args: str, *, index: int = 0) -> AIMessageChunk:

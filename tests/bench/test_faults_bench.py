@@ -14,9 +14,9 @@ import pytest
 from bench.conftest import at
 from sandbox.inner import sandbox_of
 
-from nbagent.events import Event, OutputAdded
+from nbagent.core.events import Event, OutputAdded
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec

@@ -15,9 +15,9 @@ import pytest
 from bench.conftest import Bare, Pair, at, timed
 
 from nbagent import Session
+from nbagent.core.policy import MIB
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
 from nbagent.kernel.pool.warm import EACH
-from nbagent.policy import MIB
 from nbagent.sandbox.leases import lease
 
 ENGINES = ("bubblewrap", "docker")

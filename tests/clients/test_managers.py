@@ -28,7 +28,7 @@ from jupyter_client.manager import start_new_async_kernel, start_new_kernel
 from jupyter_core.utils import ensure_event_loop
 from packages.index import Index
 
-from nbagent.errors import LimitUnenforceable, UsageError
+from nbagent.core.errors import LimitUnenforceable, UsageError
 from nbagent.sandbox.leases import reaper
 from nbagent.sandbox.limits import cgroup
 

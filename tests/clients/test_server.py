@@ -16,7 +16,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from tornado.web import HTTPError
 
-from nbagent.errors import LimitUnenforceable
+from nbagent.core.errors import LimitUnenforceable
 from nbagent.sandbox import clients
 
 Ask = Callable[[str], tuple[int, dict[str, Any]]]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbagent.core.errors import UsageError
 from nbagent.egress.hosts import Denied, Rules, authority, is_public
-from nbagent.errors import UsageError
 
 
 @pytest.mark.parametrize(

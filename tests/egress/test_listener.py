@@ -16,11 +16,11 @@ import pytest
 from egress.callers import Proxy, Start, answer, wait_for
 from egress.world import OTHER, World
 
+from nbagent.core.errors import SandboxError, UsageError
 from nbagent.egress import listener
 from nbagent.egress.gate import Verdict
 from nbagent.egress.listener import Egress
 from nbagent.egress.proxy import Closed, Decision
-from nbagent.errors import SandboxError, UsageError
 
 # -- questions --------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evals.results import Result, Results
-from nbagent.errors import StoreError, UsageError
+from nbagent.core.errors import StoreError, UsageError
 
 MODEL = "openai:gpt-5"
 

@@ -12,7 +12,7 @@ from task_files import LABELS, QUESTIONS, lines
 from evals.results import Results
 from evals.run import Options, OutageError, Run
 from evals.tasks import Task, read
-from nbagent.errors import ModelError
+from nbagent.core.errors import ModelError
 
 MODEL = "openai:gpt-4.1"
 

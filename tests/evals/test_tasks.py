@@ -10,7 +10,7 @@ import pytest
 from task_files import LABELS, QUESTIONS, lines
 
 from evals.tasks import Task, read
-from nbagent.errors import DataError
+from nbagent.core.errors import DataError
 
 
 def tasks(files: Path) -> list[Task]:

@@ -12,7 +12,7 @@ import stories
 from program import nbagent
 from stories import Written, write_session
 
-from nbagent.events import CommandRun, FileSaved, Piece, SentToModel, ToolStage
+from nbagent.core.events import CommandRun, FileSaved, Piece, SentToModel, ToolStage
 from nbagent.faces.cli.audit import show, verify
 
 KEY = b"k" * 32

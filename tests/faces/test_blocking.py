@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nbagent import BlockingSession
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.session import index
 
 

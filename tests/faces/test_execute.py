@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.faces.cli.execute import sources
 from nbagent.notebook.run import MAX_SOURCE, Source
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from nbagent.events import (
+from nbagent.core.events import (
     ApprovalAsked,
     ApprovalGiven,
     Asked,
@@ -25,8 +25,8 @@ from nbagent.events import (
     PackagesInstalled,
     StateLost,
 )
+from nbagent.core.text import safe
 from nbagent.faces.terminal.lines import Line, Lines, waits_for
-from nbagent.text import safe
 
 EVIL = "a\x1b]0;title\x07b\x1b[2Jc\x9b"
 RED = "\x1b[31mred\x1b[0m"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from program import PROGRAM, call, environment, nbagent, replies
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.faces.cli.manage import seconds
 from nbagent.sandbox.leases import lease as leases
 

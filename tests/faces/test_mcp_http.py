@@ -19,7 +19,7 @@ import pytest
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.faces import mcp_http
 from nbagent.mcp import servers
 from tests.program import environment, nbagent

@@ -23,7 +23,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from nbagent import Session
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.faces.mcp_server import Server, make
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,7 +7,7 @@ import json
 import pytest
 from program import ANSWER_KEYS
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.faces.cli import objects
 
 

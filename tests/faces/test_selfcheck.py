@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from program import nbagent
 
+from nbagent.core.policy import TrustLevel
 from nbagent.faces.cli.selfcheck import show
-from nbagent.policy import TrustLevel
-from nbagent.selfcheck.check import PROBES, Outcome
-from nbagent.selfcheck.probe import Finding, Verdict
+from nbagent.faces.selfcheck.check import PROBES, Outcome
+from nbagent.faces.selfcheck.probe import Finding, Verdict
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from forge.shared import CODE, TESTS, made
 from program import nbagent
 
-from nbagent.errors import ForgeError, UsageError
-from nbagent.events import Package
+from nbagent.core.errors import ForgeError, UsageError
+from nbagent.core.events import Package
 from nbagent.faces.cli import tools
 from nbagent.forge.library import Library
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.events import Event, IndexAsked
+from nbagent.core.events import Event, IndexAsked
 from nbagent.forge import Draft, Tool
 
 CODE = '''\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbagent.errors import ForgeError
+from nbagent.core.errors import ForgeError
 from nbagent.forge import tool
 from nbagent.forge.adapter import drafts_of, tool_name
 

@@ -12,13 +12,13 @@ import machine
 import pytest
 from forge.shared import CODE, TESTS, draft, keep, made
 
-from nbagent.errors import ForgeError, StoreError
-from nbagent.events import ToolStage
+from nbagent.core.errors import ForgeError, StoreError
+from nbagent.core.events import ToolStage
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.forge import Stage, Tool, ToolForge
 from nbagent.forge.library import Library
 from nbagent.forge.porting import draft_of
 from nbagent.forge.workshop import Progress, Workshop
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
 WEATHER = '''\

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from forge.shared import made
 
-from nbagent.errors import ForgeError, StoreError
+from nbagent.core.errors import ForgeError, StoreError
 from nbagent.forge import library as module
 from nbagent.forge.library import Library
 

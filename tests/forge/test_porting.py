@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from forge.shared import CODE, TESTS, draft, made
 
-from nbagent.errors import ForgeError, StoreError
+from nbagent.core.errors import ForgeError, StoreError
 from nbagent.forge.adapter import drafts_of
 from nbagent.forge.porting import draft_of, export
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import ForgeError
+from nbagent.core.errors import ForgeError
 from nbagent.forge.schema import checked
 
 

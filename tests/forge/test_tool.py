@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from forge.shared import TESTS, draft, made
 
-from nbagent.errors import ForgeError
+from nbagent.core.errors import ForgeError
 from nbagent.forge import tool
 
 

@@ -11,11 +11,11 @@ import machine
 import pytest
 from forge.shared import draft, keep
 
-from nbagent.errors import ForgeError, InstallRefused, SandboxError
-from nbagent.events import CellStarted, HostDecided, Package, ToolStage
+from nbagent.core.errors import ForgeError, InstallRefused, SandboxError
+from nbagent.core.events import CellStarted, HostDecided, Package, ToolStage
+from nbagent.core.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.forge.workshop import OUTPUT, Workshop, shortened
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
 CALL = "from word_count import word_count\n\n\ndef test_it():\n    "

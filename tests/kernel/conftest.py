@@ -10,8 +10,8 @@ import pytest_asyncio
 from kernel.shared import Events
 from packages.index import Index
 
+from nbagent.core.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from nbagent.events import Cell, Event
+from nbagent.core.events import Cell, Event
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
 Kind = TypeVar("Kind", bound=Event)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.events import Cell, CellStatus, text_of
+from nbagent.core.events import Cell, CellStatus, text_of
 
 PRINTED = {"output_type": "stream", "name": "stdout", "text": "printed\n"}
 RESULT = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": {"text/plain": "42"}}

@@ -17,7 +17,7 @@ import pytest_asyncio
 from kernel.hostile import BREACHES, FLOODS
 from kernel.shared import Events, a_cell_takes
 
-from nbagent.events import StateLost
+from nbagent.core.events import StateLost
 from nbagent.kernel import probe
 from nbagent.kernel.channels.connection import Connection
 from nbagent.kernel.channels.messages import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE

@@ -19,9 +19,9 @@ import polars as pl
 import pytest
 import pytest_asyncio
 
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
 

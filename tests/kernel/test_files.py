@@ -16,13 +16,13 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbagent.core.policy import Limits
+from nbagent.core.quota import Quota
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.collector import ENTRY, Collected, Collector
 from nbagent.kernel.transfer.paths import Place
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried
-from nbagent.policy import Limits
-from nbagent.safety.quota import Quota
 
 MAX_FILES = Limits().result_files
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

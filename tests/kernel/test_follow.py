@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from kernel.shared import SWALLOW, Events, errors
 
-from nbagent.events import OutputAdded, StateLost
+from nbagent.core.events import OutputAdded, StateLost
 from nbagent.kernel.kernel import Kernel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
+from nbagent.core.errors import StoreError
+from nbagent.core.events import Event, HostAsked, HostDecided, Record
 from nbagent.egress.gate import Verdict
 from nbagent.egress.proxy import Closed, Decision
-from nbagent.errors import StoreError
-from nbagent.events import Event, HostAsked, HostDecided, Record
 from nbagent.kernel.hosts import MAX_TOLD, Hosts
 from nbagent.safety.questions import Question
 

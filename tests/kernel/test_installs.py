@@ -6,10 +6,10 @@ import pytest
 from kernel.shared import Events, errors
 from packages.index import Index
 
-from nbagent.errors import InstallRefused
-from nbagent.events import IndexAsked, InstallFailed, PackagesInstalled
+from nbagent.core.errors import InstallRefused
+from nbagent.core.events import IndexAsked, InstallFailed, PackagesInstalled
+from nbagent.core.policy import InstallPolicy
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import InstallPolicy
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 

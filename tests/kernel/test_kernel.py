@@ -14,8 +14,8 @@ import machine
 import pytest
 from kernel.shared import Events, a_cell_takes, data, errors, short
 
-from nbagent.errors import UsageError
-from nbagent.events import CellFinished, CellStarted, OutputAdded
+from nbagent.core.errors import UsageError
+from nbagent.core.events import CellFinished, CellStarted, OutputAdded
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 

@@ -101,15 +101,15 @@ def test_what_nobody_reads_is_not_parsed() -> None:
 
 GROWTH = """
 import itertools, json, sys
-from nbagent.events import Cell
+from nbagent.core.events import Cell
 from nbagent.forge import workshop
 from nbagent.kernel import describe, probe
 from nbagent.kernel.channels import messages
 from nbagent.kernel.router import Router
 from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST
 from nbagent.sandbox.untrusted import parse
-from nbagent.selfcheck import machine_inside  # so that what only an import costs is no growth
-from nbagent.selfcheck.probe import said
+from nbagent.faces.selfcheck import machine_inside  # so that what only an import costs is no growth
+from nbagent.faces.selfcheck.probe import said
 
 VALUES = {
     "lists": b"[" + b"[]," * 700_000 + b"1]",

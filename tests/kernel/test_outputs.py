@@ -20,7 +20,7 @@ from kernel.shared import junk
 from nbclient import NotebookClient
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
-from nbagent.events import Output
+from nbagent.core.events import Output
 from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared, Displays, OutputLimits, Updated
 from nbagent.kernel.outputs.streams import LineFold, left_out
 

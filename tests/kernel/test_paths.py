@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.errors import TransferLimit
+from nbagent.core.errors import TransferLimit
 from nbagent.kernel.transfer.paths import INVALID, Place, file_at, folder_at, shown
 
 

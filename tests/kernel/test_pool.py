@@ -21,13 +21,14 @@ import pytest
 from kernel.shared import Events
 from packages.index import Index
 
-from nbagent import Session, settings
-from nbagent.errors import SandboxError, UsageError
-from nbagent.events import Cell, CellStarted, HostDecided, PackagesInstalled
+from nbagent import Session
+from nbagent.core import settings
+from nbagent.core.errors import SandboxError, UsageError
+from nbagent.core.events import Cell, CellStarted, HostDecided, PackagesInstalled
+from nbagent.core.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
 from nbagent.kernel.pool.warm import EACH, FILES, free_memory, shortage
-from nbagent.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from kernel.shared import Events
 
-from nbagent.events import LateOutput
+from nbagent.core.events import LateOutput
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
 

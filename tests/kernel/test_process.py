@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from kernel.shared import short
 
-from nbagent.errors import NbagentError, SandboxError, UsageError
+from nbagent.core.errors import NbagentError, SandboxError, UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from kernel.shared import Events
 
-from nbagent.events import StateLost
+from nbagent.core.events import StateLost
 from nbagent.kernel.kernel import Kernel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

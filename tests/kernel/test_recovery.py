@@ -10,8 +10,8 @@ import pytest
 from kernel.shared import Events, errors, short
 from sandbox.inner import sandbox_of
 
-from nbagent.errors import KernelDied, NbagentError, StoreError
-from nbagent.events import Event, OutputAdded, StateLost
+from nbagent.core.errors import KernelDied, NbagentError, StoreError
+from nbagent.core.events import Event, OutputAdded, StateLost
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.recovery import MAX_RESTARTS
 from nbagent.sandbox.contract import Engine

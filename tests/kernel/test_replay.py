@@ -12,7 +12,7 @@ import pytest_asyncio
 from kernel.shared import Events
 from packages.index import Index
 
-from nbagent.events import (
+from nbagent.core.events import (
     CellFinished,
     CellStarted,
     CellStatus,
@@ -23,9 +23,9 @@ from nbagent.events import (
     StateLost,
     StateRestored,
 )
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.replay import Replay, Succeeded
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 

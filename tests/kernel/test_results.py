@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.events import FileSaved
+from nbagent.core.events import FileSaved
 from nbagent.kernel.transfer.results import DEPTH, Landed, Results, inert_name
 
 

@@ -9,7 +9,7 @@ import machine
 import pytest
 from kernel.shared import Events, data
 
-from nbagent.events import LateOutput, OutputsCleared, OutputUpdated
+from nbagent.core.events import LateOutput, OutputsCleared, OutputUpdated
 from nbagent.kernel.kernel import Kernel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,8 +9,8 @@ import pytest
 from kernel.shared import SWALLOW, Events, errors, short
 from packages.index import Index
 
-from nbagent.errors import NbagentError
-from nbagent.events import InstallFailed, OutputsCleared, PackagesInstalled
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import InstallFailed, OutputsCleared, PackagesInstalled
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.runner import MAX_INSTALLS
 from nbagent.sandbox.contract import Engine

@@ -19,12 +19,12 @@ import machine
 import pytest
 import pytest_asyncio
 
-from nbagent.errors import TransferError, TransferLimit
+from nbagent.core.errors import TransferError, TransferLimit
+from nbagent.core.policy import MIB, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import transfer
 from nbagent.kernel.transfer.paths import file_at, folder_at
 from nbagent.kernel.transfer.transfer import PIECE, Carried, Transfer
-from nbagent.policy import MIB, TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -10,10 +10,10 @@ import machine
 import pytest
 import pytest_asyncio
 
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import file_at
 from nbagent.kernel.transfer.watch import CHANGED, Watch
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

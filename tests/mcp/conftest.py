@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from nbagent.events import Event
+from nbagent.core.events import Event
 from nbagent.mcp.catalog import McpTool
 from nbagent.mcp.client import Called, McpClient
 from nbagent.mcp.servers import Server

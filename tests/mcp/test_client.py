@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import McpError, StoreError, UsageError
-from nbagent.events import McpRequestDeclined, McpServerChanged, McpToolsChanged
+from nbagent.core.errors import McpError, StoreError, UsageError
+from nbagent.core.events import McpRequestDeclined, McpServerChanged, McpToolsChanged
 from nbagent.mcp import client as client_module
 from nbagent.mcp.client import McpClient
 from nbagent.mcp.servers import Server

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import McpError
-from nbagent.events import McpServerChanged, McpToolsChanged
+from nbagent.core.errors import McpError
+from nbagent.core.events import McpServerChanged, McpToolsChanged
 from nbagent.mcp.servers import Server
 
 Opens = Callable[..., Any]

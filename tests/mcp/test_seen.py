@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.mcp.seen import Changes, Seen
 
 

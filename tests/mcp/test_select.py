@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.mcp.select import GUESS, Constraints, DynamicToolSelector, select
 
 

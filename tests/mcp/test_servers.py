@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.mcp.servers import Server, config_file, load
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbagent.errors import StoreError
-from nbagent.events import (
+from nbagent.core.errors import StoreError
+from nbagent.core.events import (
     Answered,
     Asked,
     CellFinished,

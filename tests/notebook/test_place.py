@@ -10,8 +10,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from nbagent.errors import StoreError, UsageError
-from nbagent.events import SessionStarted
+from nbagent.core.errors import StoreError, UsageError
+from nbagent.core.events import SessionStarted
 from nbagent.notebook import place
 from nbagent.notebook.export import export
 from nbagent.notebook.record import Recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from nbagent.events import (
+from nbagent.core.events import (
     Answered,
     Asked,
     Cell,

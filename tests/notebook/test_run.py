@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import UsageError
-from nbagent.events import Cell, CellStatus
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Cell, CellStatus
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import nbformat
 
-from nbagent.events import CellFinished, CellStarted, Event, LateOutput, OutputUpdated, Record, WidgetState
+from nbagent.core.events import CellFinished, CellStarted, Event, LateOutput, OutputUpdated, Record, WidgetState
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
 

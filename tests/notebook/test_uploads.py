@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from nbagent.events import FileUploaded
+from nbagent.core.events import FileUploaded
 from nbagent.notebook.uploads import upload_cells
 
 

@@ -21,9 +21,9 @@ import psutil
 import pytest
 from packaging.utils import canonicalize_name
 
-from nbagent.errors import InstallError
+from nbagent.core.errors import InstallError
+from nbagent.core.policy import InstallPolicy
 from nbagent.packages.installer import Installer, Target
-from nbagent.policy import InstallPolicy
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PLATFORM = "x86_64-manylinux_2_36"

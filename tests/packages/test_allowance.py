@@ -10,11 +10,11 @@ import pytest
 from packages.index import Index, Make, refused
 from packaging.requirements import Requirement
 
-from nbagent.errors import InstallError, InstallRefused
+from nbagent.core.errors import InstallError, InstallRefused
+from nbagent.core.policy import MIB, InstallPolicy, TrustLevel, trust_for
 from nbagent.packages.allowance import CHARACTERS, REQUESTS, Allowance
 from nbagent.packages.installer import Installer
 from nbagent.packages.modules import KNOWN
-from nbagent.policy import MIB, InstallPolicy, TrustLevel, trust_for
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 SECRET = "s3cr3t"  # noqa: S105 - a word that must not leave

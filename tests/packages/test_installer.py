@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from packages.index import PLATFORM, PYTHON, Index, Make, children, python, refused, tree
 
-from nbagent.errors import EnvironmentMissing, InstallError, InstallRefused
-from nbagent.events import Package
+from nbagent.core.errors import EnvironmentMissing, InstallError, InstallRefused
+from nbagent.core.events import Package
 from nbagent.packages.installer import IndexUnreachableError, fill
 
 pytestmark = pytest.mark.usefixtures("own_uv")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
-from nbagent.errors import InstallRefused
+from nbagent.core.errors import InstallRefused
 from nbagent.packages.modules import DISTRIBUTIONS, NAMES, distribution_for
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packages.index import Index, Make, refused
 
-from nbagent.errors import EnvironmentMissing, InstallRefused
+from nbagent.core.errors import EnvironmentMissing, InstallRefused
 from nbagent.packages.requirements import parse, read_pins
 
 pytestmark = pytest.mark.usefixtures("own_uv")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packages.index import PYTHON, Index, Make, children, refused
 
-from nbagent.errors import InstallRefused
+from nbagent.core.errors import InstallRefused
 from nbagent.packages import resolver
 from nbagent.packages.installer import fill
 from nbagent.packages.resolver import IndexUnreachableError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packages.index import Index, Make, refused
 
-from nbagent.errors import InstallError, InstallRefused
+from nbagent.core.errors import InstallError, InstallRefused
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 

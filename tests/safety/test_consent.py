@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import InstallRefused, UsageError
-from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Package
+from nbagent.core.errors import InstallRefused, UsageError
+from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Package
 from nbagent.safety.consent import Action, Consent, Decision, Kind, Mode, Unattended, Verdict, of_cell
 
 KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget", "names")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbagent.events import Asked, Piece, SentToModel
+from nbagent.core.events import Asked, Piece, SentToModel
 from nbagent.safety.ledger import Line, Total, is_local, ledger
 
 PROMPT = Piece("system prompt", 100, "a" * 64)

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from nbagent.errors import UsageError
-from nbagent.events import (
+from nbagent.core.errors import UsageError
+from nbagent.core.events import (
     ApprovalAsked,
     ApprovalGiven,
     Event,

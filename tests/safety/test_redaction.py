@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.safety.redaction import Redactor, secrets_of
 
 PEM = "-----BEGIN {0}PRIVATE KEY-----\nMIIEowIBAAKCAQEAabcd/+==\nq83vEjRWeJCrze8=\n-----END {0}PRIVATE KEY-----"

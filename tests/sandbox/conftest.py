@@ -14,13 +14,13 @@ from egress.callers import start  # noqa: F401 - fixtures
 from egress.world import whole_world, world  # noqa: F401
 from packages.index import index, make, own_uv, site  # noqa: F401
 
+from nbagent.core.policy import TrustLevel, trust_for
+from nbagent.faces.selfcheck.aims import Aims, prepared
+from nbagent.faces.selfcheck.check import Outcome, check
+from nbagent.faces.selfcheck.probe import Finding, Probe
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.selfcheck.aims import Aims, prepared
-from nbagent.selfcheck.check import Outcome, check
-from nbagent.selfcheck.probe import Finding, Probe
 
 
 @pytest.fixture(scope="module")

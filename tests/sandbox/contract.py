@@ -14,18 +14,18 @@ import pytest
 from sandbox.conftest import Attacked
 from sandbox.inner import sandbox_of
 
-from nbagent.errors import DataError
+from nbagent.core.errors import DataError
+from nbagent.core.policy import MIB, TrustLevel, trust_for
+from nbagent.faces.selfcheck import files_inside, network_inside, programs_inside
+from nbagent.faces.selfcheck.aims import SAME_EVERYWHERE
+from nbagent.faces.selfcheck.check import PROBES
+from nbagent.faces.selfcheck.probe import Probe, Verdict, source
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import MIB, TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mirror import SMALL
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.data.tree import Why
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.selfcheck import files_inside, network_inside, programs_inside
-from nbagent.selfcheck.aims import SAME_EVERYWHERE
-from nbagent.selfcheck.check import PROBES
-from nbagent.selfcheck.probe import Probe, Verdict, source
 
 LEVELS = (TrustLevel.ISOLATED, TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED)
 FAMILIES = """

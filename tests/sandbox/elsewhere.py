@@ -22,7 +22,7 @@ from typing import Any
 
 from jupyter_client.connect import write_connection_file
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.packages.installer import Target
 from nbagent.sandbox.channels.channel import SocketChannel
 from nbagent.sandbox.channels.endpoint import KINDS, ChannelName

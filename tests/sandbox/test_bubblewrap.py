@@ -18,9 +18,9 @@ from sandbox.contract import Holds
 from sandbox.inner import sandbox_of
 
 import nbagent
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines.bwrap_arguments import HIDDEN
 from nbagent.sandbox.environment import environment
@@ -44,9 +44,9 @@ class TestBubblewrap(Holds):
 USER = 54_321
 SCRIPT = """
 import asyncio, json, os, sys
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.registry import engines
 

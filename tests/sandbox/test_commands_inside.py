@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from nbagent.errors import LimitUnenforceable
-from nbagent.events import CommandRun
+from nbagent.core.errors import LimitUnenforceable
+from nbagent.core.events import CommandRun
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.inside.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND

@@ -13,9 +13,9 @@ import pytest_asyncio
 from sandbox.elsewhere import ElsewhereEngine
 
 from nbagent import Session
-from nbagent.errors import InstallRefused, SandboxError
+from nbagent.core.errors import InstallRefused, SandboxError
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine, Hooks
 from nbagent.sandbox.spec import SandboxSpec

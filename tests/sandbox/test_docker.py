@@ -17,9 +17,9 @@ from machine import works
 from sandbox.contract import Holds
 from sandbox.inner import sandbox_of
 
-from nbagent.errors import EngineUnavailable, EnvironmentMissing, SandboxError
+from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, SandboxError
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.spec import SandboxSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.errors import EnvironmentMissing
+from nbagent.core.errors import EnvironmentMissing
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.environment.environment import Environment
 

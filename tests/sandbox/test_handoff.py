@@ -16,7 +16,7 @@ from typing import Any
 import machine
 import pytest
 
-from nbagent.errors import InstallRefused, SandboxError
+from nbagent.core.errors import InstallRefused, SandboxError
 from nbagent.sandbox import handoff as module
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.channels.endpoint import CHANNELS

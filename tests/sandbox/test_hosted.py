@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nbagent.errors import LimitUnenforceable
+from nbagent.core.errors import LimitUnenforceable
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec

@@ -11,7 +11,7 @@ from typing import Any
 import docker
 import pytest
 
-from nbagent.errors import EnvironmentMissing
+from nbagent.core.errors import EnvironmentMissing
 from nbagent.packages import installer
 from nbagent.sandbox.engines import image
 from nbagent.sandbox.environment import environment

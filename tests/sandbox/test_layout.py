@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbagent.policy import TrustLevel, trust_for
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.sandbox import layout
 from nbagent.sandbox.environment import environment
 

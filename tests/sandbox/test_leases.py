@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.leases.lease import Lease, abandoned, all_folders, find, read_terms, runtime_root
@@ -240,7 +240,7 @@ def in_small_file_system(prepare: str, code: str) -> str:
 
 ATTEMPT = """
 import os
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.leases.lease import Lease, runtime_root
 from nbagent.sandbox.spec import SandboxSpec
 try:

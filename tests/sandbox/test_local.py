@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from sandbox.conftest import Attacked
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
+from nbagent.core.policy import TrustLevel, trust_for
+from nbagent.faces.selfcheck.check import PROBES
+from nbagent.faces.selfcheck.probe import Probe, Verdict
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.selfcheck.check import PROBES
-from nbagent.selfcheck.probe import Probe, Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.errors import DataError
-from nbagent.policy import MIB
+from nbagent.core.errors import DataError
+from nbagent.core.policy import MIB
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.data.mirror import SMALL, Mirror, obstacle
 from nbagent.sandbox.data.mounts import DATA, Mount

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nbagent import store
-from nbagent.errors import DataError
-from nbagent.events import DataSeen
+from nbagent.core import store
+from nbagent.core.errors import DataError
+from nbagent.core.events import DataSeen
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import DATA, Mount, for_client, named

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nbagent import store
-from nbagent.events import DataSeen
+from nbagent.core import store
+from nbagent.core.events import DataSeen
 from nbagent.sandbox.data import needs
 
 PENGUINS = Path(needs.DEMO) / "penguins.csv"

@@ -20,7 +20,7 @@ from sandbox.controller import abandoned_sandbox, controller
 from sandbox.inner import sandbox_of
 from sandbox.test_supervisor import ended, run, take_over
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import EngineUnavailable, LimitUnenforceable
+from nbagent.core.errors import EngineUnavailable, LimitUnenforceable
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import registry
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.limits import cgroup

@@ -9,7 +9,7 @@ import machine
 import pyseccomp
 import pytest
 
-from nbagent.errors import EngineUnavailable
+from nbagent.core.errors import EngineUnavailable
 from nbagent.sandbox.limits import seccomp
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.errors import UsageError
-from nbagent.options import Options
-from nbagent.policy import Limits, TrustLevel
+from nbagent.core.errors import UsageError
+from nbagent.core.options import Options
+from nbagent.core.policy import Limits, TrustLevel
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.events import Cell
+from nbagent.core.events import Cell
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.inside.streams_inside import PIECE, in_order
 

@@ -21,9 +21,9 @@ from jupyter_client import AsyncKernelClient
 from sandbox.contract import value
 from sandbox.controller import abandoned_sandbox, controller
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.leases import lease as leases

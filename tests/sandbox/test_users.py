@@ -16,7 +16,7 @@ import pytest
 from sandbox.contract import value
 from sandbox.controller import abandoned_sandbox
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.leases import lease as leases
@@ -253,7 +253,7 @@ def test_where_run_cant_be_written(lease: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 MAPPED = """
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.limits import users
 try:
     print(users.mapped())

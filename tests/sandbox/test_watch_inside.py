@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 from sandbox.contract import value
 
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.inside import watch_inside
 from nbagent.sandbox.inside.watch_inside import BOUNDS, Watch

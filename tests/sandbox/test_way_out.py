@@ -17,9 +17,9 @@ from egress.callers import wait_for
 from egress.world import EVIL, HOST, NAME_SERVER, PRIVATE, PRIVATE_6, PUBLIC, PUBLIC_6, World
 from jupyter_client import AsyncKernelManager
 
-from nbagent.events import Event, HostAsked, HostDecided, text_of
+from nbagent.core.events import Event, HostAsked, HostDecided, text_of
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -288,7 +288,7 @@ def test_a_restart_keeps_the_way_out(sandboxed: Sandbox) -> None:
 CONTROLLER = """
 import asyncio, sys
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import TrustLevel, trust_for
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 async def main():

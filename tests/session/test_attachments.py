@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.errors import DataError
-from nbagent.events import Cell, pictures
+from nbagent.core.errors import DataError
+from nbagent.core.events import Cell, pictures
 from nbagent.session.session import Session
 
 PNG = b"\x89PNG\r\n\x1a\n1234"

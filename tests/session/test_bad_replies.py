@@ -19,8 +19,8 @@ from agent.stub import Provider, Say, python
 
 from nbagent import Session
 from nbagent.agent.providers import watch
-from nbagent.errors import ModelCallError
-from nbagent.events import Answered, CellFinished, CellStarted, ModelReplied, Reflected
+from nbagent.core.errors import ModelCallError
+from nbagent.core.events import Answered, CellFinished, CellStarted, ModelReplied, Reflected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

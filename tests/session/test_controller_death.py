@@ -18,8 +18,8 @@ import msgspec
 import nbformat
 import pytest
 
-from nbagent import store
-from nbagent.events import CellFinished, Record
+from nbagent.core import store
+from nbagent.core.events import CellFinished, Record
 from nbagent.notebook import export
 from nbagent.notebook.record import record
 from nbagent.sandbox.contract import Engine

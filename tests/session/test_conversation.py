@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbagent.policy import TrustLevel, trust_for
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.session.conversation import hosts_told
 
 

@@ -22,8 +22,8 @@ import pytest_asyncio
 from nbclient import NotebookClient
 
 from nbagent import BlockingSession, Session
-from nbagent.errors import DataError, StoreError, TransferError, TransferLimit, UsageError
-from nbagent.events import CellFinished, FileDownloaded, FileSaved, FilesChanged, FileUploaded
+from nbagent.core.errors import DataError, StoreError, TransferError, TransferLimit, UsageError
+from nbagent.core.events import CellFinished, FileDownloaded, FileSaved, FilesChanged, FileUploaded
 
 ENGINE = "bubblewrap"
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

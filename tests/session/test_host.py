@@ -17,9 +17,10 @@ import pytest
 import pytest_asyncio
 from machine import pace
 
-from nbagent import Session, attach, host, store
-from nbagent.errors import ModelError, NbagentError, SandboxError, UsageError
-from nbagent.events import SessionEnded
+from nbagent import Session, attach, host
+from nbagent.core import store
+from nbagent.core.errors import ModelError, NbagentError, SandboxError, UsageError
+from nbagent.core.events import SessionEnded
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.leases import reaper
 from nbagent.session import host as hosts

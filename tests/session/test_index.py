@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import UsageError
-from nbagent.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
+from nbagent.core.store import LOOKED, Journal
 from nbagent.session import index, summary
 from nbagent.session.summary import Summary
-from nbagent.store import LOOKED, Journal
 
 
 def log(root: Path, name: str, *events: Any) -> None:

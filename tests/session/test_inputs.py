@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.errors import DataError, UsageError
+from nbagent.core.errors import DataError, UsageError
 from nbagent.session.inputs import clean_question, known_restore, resolve_data
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from nbagent import Session, SessionManager
-from nbagent.audit.verify import verify
-from nbagent.errors import UsageError
-from nbagent.events import Answered, Asked, OutputAdded, SessionEnded
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Answered, Asked, OutputAdded, SessionEnded
+from nbagent.core.store import Journal
+from nbagent.observability.audit.verify import verify
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers
 from nbagent.session.index import Known
-from nbagent.store import Journal
 
 
 def log(root: Path, name: str, *events: Any) -> None:

@@ -22,9 +22,8 @@ import pytest_asyncio
 from program import call, replies
 
 from nbagent import Session, attach
-from nbagent.audit.verify import verify
-from nbagent.errors import OwnerGone, UsageError
-from nbagent.events import (
+from nbagent.core.errors import OwnerGone, UsageError
+from nbagent.core.events import (
     Answered,
     ApprovalAsked,
     Asked,
@@ -36,9 +35,10 @@ from nbagent.events import (
     SessionResumed,
     StateLost,
 )
+from nbagent.core.store import read_log
+from nbagent.observability.audit.verify import verify
 from nbagent.sandbox.leases import lease, reaper
 from nbagent.session.attach import Attached
-from nbagent.store import read_log
 
 DEATHS = int(os.environ.get("NBAGENT_TEST_OWNER_DEATHS", "16"))
 SEED = int(os.environ.get("NBAGENT_TEST_SEED", "20261122"))

@@ -9,10 +9,10 @@ import nbformat
 import pytest
 
 from nbagent import Limits, Session
-from nbagent.events import FilesLeft, OutputAdded, QuotaReached, Record
+from nbagent.core.events import FilesLeft, OutputAdded, QuotaReached, Record
+from nbagent.core.policy import MIB
+from nbagent.core.quota import RESERVE, Quota
 from nbagent.kernel.outputs.outputs import within
-from nbagent.policy import MIB
-from nbagent.safety.quota import RESERVE, Quota
 
 MUCH = {
     "updates": "import time\nfrom IPython.display import display\n"

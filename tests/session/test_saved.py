@@ -15,16 +15,16 @@ import pytest
 from program import call, environment, replies
 
 from nbagent import Session
-from nbagent.errors import StoreError, UsageError
-from nbagent.events import Answered, CellFinished, CellStarted, Record, SessionResumed, StateLost
+from nbagent.core.errors import StoreError, UsageError
+from nbagent.core.events import Answered, CellFinished, CellStarted, Record, SessionResumed, StateLost
+from nbagent.core.policy import TrustLevel, trust_for
+from nbagent.core.store import Journal, read_log
 from nbagent.notebook.record import Recording, record
-from nbagent.policy import TrustLevel, trust_for
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.leases import reaper
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session import index, saved
-from nbagent.store import Journal, read_log
 
 RUN = """
 import asyncio, os, signal, sys

@@ -20,9 +20,10 @@ import pytest
 import pytest_asyncio
 from program import TABLE, call, environment, replies
 
-from nbagent import BlockingSession, Limits, Session, store
-from nbagent.errors import ModelError, NbagentError, ReplayError, StoreError, UsageError
-from nbagent.events import (
+from nbagent import BlockingSession, Limits, Session
+from nbagent.core import store
+from nbagent.core.errors import ModelError, NbagentError, ReplayError, StoreError, UsageError
+from nbagent.core.events import (
     Answer,
     Answered,
     Asked,
@@ -34,8 +35,8 @@ from nbagent.events import (
     SessionStarted,
     Usage,
 )
+from nbagent.core.policy import TrustLevel
 from nbagent.notebook.record import record
-from nbagent.policy import TrustLevel
 from nbagent.sandbox.leases import reaper
 from nbagent.session.inputs import MAX_QUESTION
 

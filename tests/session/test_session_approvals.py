@@ -9,9 +9,9 @@ from typing import Any
 from program import call, replies
 
 from nbagent import Session
-from nbagent.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, InstallFailed, PackagesInstalled
+from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, InstallFailed, PackagesInstalled
+from nbagent.core.store import read_log
 from nbagent.safety.consent import Mode
-from nbagent.store import read_log
 
 LATER = (
     "import threading\n"

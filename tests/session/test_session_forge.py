@@ -12,8 +12,8 @@ import pytest
 from forge.shared import CODE, TESTS, made
 from nbclient import NotebookClient
 
-from nbagent.errors import ForgeError
-from nbagent.events import Asked, CellStarted, InstallFailed, PackagesInstalled, ToolStage
+from nbagent.core.errors import ForgeError
+from nbagent.core.events import Asked, CellStarted, InstallFailed, PackagesInstalled, ToolStage
 from nbagent.forge.library import Library
 from nbagent.session.session import Session
 

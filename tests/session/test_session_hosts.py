@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nbagent import Session, store
-from nbagent.errors import UsageError
-from nbagent.events import HostAsked, HostDecided, Record
+from nbagent import Session
+from nbagent.core import store
+from nbagent.core.errors import UsageError
+from nbagent.core.events import HostAsked, HostDecided, Record
 
 FETCH = "import urllib.request as u\ntry:\n    u.urlopen('https://{}/')\nexcept OSError as error:\n    print(error)"
 

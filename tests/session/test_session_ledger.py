@@ -18,9 +18,9 @@ from program import nbagent
 
 from nbagent import Session
 from nbagent.agent.middleware.spending import ENDED
-from nbagent.events import ApprovalAsked, RedactionSet, SentToModel
+from nbagent.core.events import ApprovalAsked, RedactionSet, SentToModel
+from nbagent.core.store import read_log
 from nbagent.faces.cli import audit
-from nbagent.store import read_log
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
 LOOK = python("import matplotlib.pyplot as plt; plt.plot([1, 2]); print(open('/tmp/data/a.csv').read())")

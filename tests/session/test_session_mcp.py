@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from nbagent.errors import UsageError
-from nbagent.events import ApprovalAsked, McpToolCalled, McpToolsSelected
+from nbagent.core.errors import UsageError
+from nbagent.core.events import ApprovalAsked, McpToolCalled, McpToolsSelected
 from nbagent.session.session import Session
 
 SERVER = Path(__file__).parents[1] / "mcp" / "server.py"

@@ -9,8 +9,8 @@ import pytest
 from packages.index import Index
 
 from nbagent import Session
-from nbagent.errors import ForgeError, InstallRefused
-from nbagent.events import ApprovalAsked, ApprovalGiven, IndexAsked, Record
+from nbagent.core.errors import ForgeError, InstallRefused
+from nbagent.core.events import ApprovalAsked, ApprovalGiven, IndexAsked, Record
 from tests.program import call, nbagent, replies
 
 LEAK = "for n in range(1000): get_ipython().run_line_magic('pip', f'install leak-{n}')"

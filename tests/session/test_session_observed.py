@@ -15,9 +15,9 @@ import pytest
 from program import TABLE, call, environment, replies
 
 from nbagent import Limits, Session
-from nbagent.audit import verify
-from nbagent.errors import StoreError, UsageError
-from nbagent.policy import MIB
+from nbagent.core.errors import StoreError, UsageError
+from nbagent.core.policy import MIB
+from nbagent.observability.audit import verify
 
 ENGINE = "bubblewrap"
 

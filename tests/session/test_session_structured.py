@@ -15,8 +15,8 @@ from examples import FIBONACCI, READ_USERS, SAMPLE_USERS
 from packages.index import Index
 
 from nbagent import Session
-from nbagent.errors import ModelCallError, UsageError
-from nbagent.events import (
+from nbagent.core.errors import ModelCallError, UsageError
+from nbagent.core.events import (
     Answered,
     CellStarted,
     CodeGenerated,

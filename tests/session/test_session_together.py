@@ -14,8 +14,8 @@ import pytest_asyncio
 from program import call, replies
 
 from nbagent import BlockingSession, Session
-from nbagent.errors import ReplayError, UsageError
-from nbagent.events import CellFinished, FileSaved, LateOutput, StateLost
+from nbagent.core.errors import ReplayError, UsageError
+from nbagent.core.events import CellFinished, FileSaved, LateOutput, StateLost
 
 ENGINE = "bubblewrap"
 STUBBORN = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass"

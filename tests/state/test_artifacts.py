@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state import StateManager, artifacts
 
 

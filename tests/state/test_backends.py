@@ -14,15 +14,15 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from core.test_store import no_room
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from state.conversation import THREAD, make_agent
 from state.jobs import Job, converse
 from state.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
-from test_store import no_room
 
-from nbagent import fileio
-from nbagent.errors import StoreError
+from nbagent.core import fileio
+from nbagent.core.errors import StoreError
 from nbagent.state import StateManager, backends
 from nbagent.state.backends import Backend
 from nbagent.state.guard import PlainSerializer

@@ -11,7 +11,7 @@ import pytest
 from state.jobs import Job, answer, talk
 from state.servers import Redis, private_folder
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state import BusEvent, EventType, StateManager, Subscription, bell, bus
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from state.jobs import Job, write_states
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state import EventType, StateManager, StateScope
 from nbagent.state.scopes import STATE_LIMIT
 

@@ -9,7 +9,7 @@ import pytest
 from state.conversation import InTurns
 from state.jobs import Job, converse_in_turns
 
-from nbagent.errors import StoreError
+from nbagent.core.errors import StoreError
 from nbagent.state import StateManager, Turns
 from nbagent.state.backends import Backend
 

@@ -12,8 +12,8 @@ from subprocess import run
 
 import pytest
 
-from nbagent.errors import StoreError
-from nbagent.events import (
+from nbagent.core.errors import StoreError
+from nbagent.core.events import (
     Answered,
     ApprovalAsked,
     ApprovalGiven,
@@ -25,11 +25,11 @@ from nbagent.events import (
     HostDecided,
     SessionEnded,
 )
+from nbagent.core.store import Journal
 from nbagent.forge.library import Library
 from nbagent.forge.tool import Tool
 from nbagent.state import EventType, StateManager, StateScope, bell
 from nbagent.state.views import Views, artifacts_of
-from nbagent.store import Journal
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 ID = "20260101-000000-abc"

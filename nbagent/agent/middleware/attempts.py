@@ -24,8 +24,8 @@ from nbagent.agent.providers.known import PROVIDERS
 from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.providers.watch import Attempt
 from nbagent.agent.turn import Turn
-from nbagent.errors import ModelCallError, NbagentError
-from nbagent.events import ModelFailed, Usage
+from nbagent.core.errors import ModelCallError, NbagentError
+from nbagent.core.events import ModelFailed, Usage
 
 
 class Attempts(AgentMiddleware[AgentState[Any], Any, Any]):

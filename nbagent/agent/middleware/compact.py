@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from nbagent.agent.asides import aside, is_aside, is_question
 from nbagent.agent.view import cut
-from nbagent.text import one_line
+from nbagent.core.text import one_line
 
 WHOLE: Final = 8
 """Turns that stay as they were."""

@@ -19,8 +19,8 @@ from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel, text_of
 from nbagent.agent.runs import Desk
 from nbagent.agent.turn import Turn
-from nbagent.errors import contained
-from nbagent.events import Claim
+from nbagent.core.errors import contained
+from nbagent.core.events import Claim
 
 ROUNDS: Final = 1
 """How often one answer is sent back, if nothing else is said."""

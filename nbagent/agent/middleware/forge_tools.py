@@ -24,13 +24,13 @@ from nbagent.agent.tools.any_tool import AnyTool
 from nbagent.agent.tools.python import source_of
 from nbagent.agent.turn import Turn, turn_of
 from nbagent.agent.view import render
-from nbagent.errors import ForgeError, InstallError, StoreError
-from nbagent.events import Cell, ToolRefused
+from nbagent.core.errors import ForgeError, InstallError, StoreError
+from nbagent.core.events import Cell, ToolRefused
+from nbagent.core.text import plain
 from nbagent.forge import Draft, Listed, Tool, ToolForge, source
 from nbagent.forge.adapter import drafts_of
 from nbagent.safety.actions import Action, of_cell
 from nbagent.safety.consent import Consent
-from nbagent.text import plain
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ToolCallRequest

@@ -18,8 +18,8 @@ from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.tools.any_tool import AnyTool
 from nbagent.agent.turn import Turn, turn_of
 from nbagent.agent.view import cut
-from nbagent.errors import McpError
-from nbagent.events import McpToolCalled, McpToolsSelected
+from nbagent.core.errors import McpError
+from nbagent.core.events import McpToolCalled, McpToolsSelected
 from nbagent.mcp.catalog import DIVIDER, McpTool
 from nbagent.mcp.select import Constraints, Selection, select
 from nbagent.safety.actions import Action

@@ -15,7 +15,7 @@ from nbagent.agent.middleware.replies import Handler
 from nbagent.agent.pieces import Pieces, figures_of
 from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.turn import Turn
-from nbagent.events import Piece, SentToModel
+from nbagent.core.events import Piece, SentToModel
 from nbagent.safety.redaction import Redactor
 
 

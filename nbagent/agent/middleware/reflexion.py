@@ -30,7 +30,7 @@ from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import text_of
 from nbagent.agent.turn import Turn
 from nbagent.agent.view import cut
-from nbagent.events import Reflected, Usage
+from nbagent.core.events import Reflected, Usage
 
 MAX_ATTEMPTS: Final = 6
 """Replies in a row whose code failed, after which the model must say what prevents it."""

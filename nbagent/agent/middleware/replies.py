@@ -22,7 +22,7 @@ from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.providers.replay import text_of
 from nbagent.agent.providers.watch import current
 from nbagent.agent.view import cut
-from nbagent.errors import ModelCallError
+from nbagent.core.errors import ModelCallError
 
 Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 ASKED = "nbagent_calls"

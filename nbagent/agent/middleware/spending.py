@@ -22,9 +22,9 @@ from nbagent.agent.middleware.replies import ANSWERED, ASKED, Handler
 from nbagent.agent.providers import prices
 from nbagent.agent.providers.models import Model
 from nbagent.agent.turn import Turn
-from nbagent.events import NO_USAGE, Usage
+from nbagent.core.budget import Budget, Kind, Spent, amount, dollars
+from nbagent.core.events import NO_USAGE, Usage
 from nbagent.safety.actions import Action
-from nbagent.safety.budget import Budget, Kind, Spent, amount, dollars
 from nbagent.safety.consent import Consent
 
 ENDED = (

@@ -29,8 +29,8 @@ from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.providers.replay import text_of
 from nbagent.agent.turn import Turn
 from nbagent.agent.view import Block, cut
-from nbagent.errors import ModelCallError
-from nbagent.events import UNSURE, CodeGenerated, ModelFailed
+from nbagent.core.errors import ModelCallError
+from nbagent.core.events import UNSURE, CodeGenerated, ModelFailed
 
 RETRIES: Final = 2
 """How often a reply that can't be read is asked for again, if nothing else is said."""

@@ -13,7 +13,7 @@ from langchain_core.exceptions import ContextOverflowError, ModelConnectionError
 from langchain_core.exceptions import ModelError as LangChainModelError
 
 from nbagent.agent.providers.known import PROVIDERS
-from nbagent.errors import ModelCallError
+from nbagent.core.errors import ModelCallError
 
 RETRIES = 4
 """Of what may pass by itself: a rate limit, a server's error, a refused connection."""

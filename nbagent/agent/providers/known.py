@@ -12,7 +12,7 @@ import os
 import urllib.parse
 from typing import Any, NamedTuple
 
-from nbagent import compat
+from nbagent.core import compat
 
 SILENCE = 600.0
 """Seconds without a byte after which a reply is given up: a model that thinks first, or is loaded first, sends none."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent import compat
 from nbagent.agent.providers.catalogue import UnlistedError, default_of, models_of, ollama_can, some, strangers_ollama
 from nbagent.agent.providers.known import PROVIDERS, Provider, client_of, options, settle
-from nbagent.errors import ModelError
+from nbagent.core import compat
+from nbagent.core.errors import ModelError
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

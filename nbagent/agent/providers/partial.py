@@ -15,8 +15,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from nbagent import compat
 from nbagent.agent.providers import watch
+from nbagent.core import compat
 
 LONG: Final = 2_000
 """Characters that are not worth LangChain's attempt."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from nbagent.agent.providers.known import PROVIDERS
 from nbagent.agent.providers.models import Model
-from nbagent.errors import ModelError
+from nbagent.core.errors import ModelError
 from nbagent.safety.ledger import is_local
 
 IDS: Final = {"google_genai": "google"}

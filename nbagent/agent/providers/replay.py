@@ -25,7 +25,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from pydantic import PrivateAttr
 
-from nbagent.errors import ReplayError, StoreError
+from nbagent.core.errors import ReplayError, StoreError
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 Tokens = Annotated[int, msgspec.Meta(ge=0)]

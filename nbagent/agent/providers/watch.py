@@ -20,7 +20,7 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 
 from nbagent.agent.providers import known
-from nbagent.errors import ModelCallError
+from nbagent.core.errors import ModelCallError
 
 Reply = TypeVar("Reply")
 

@@ -21,7 +21,7 @@ from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.tools.sandbox_tools import make_sandbox_tools
 from nbagent.agent.view import Block, installed, render
-from nbagent.errors import InstallError
+from nbagent.core.errors import InstallError
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ToolCallRequest

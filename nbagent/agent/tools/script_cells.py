@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nbagent.text import one_line
+from nbagent.core.text import one_line
 
 WIDTH = 100
 """Characters of a line that is not broken."""

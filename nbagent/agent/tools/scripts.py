@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.tools import script_cells
 from nbagent.agent.view import cut
-from nbagent.errors import InstallError, TransferError, TransferLimit
-from nbagent.events import Cell, Output
+from nbagent.core.errors import InstallError, TransferError, TransferLimit
+from nbagent.core.events import Cell, Output
+from nbagent.core.text import plain
 from nbagent.kernel.transfer import paths
 from nbagent.sandbox.untrusted import parse
-from nbagent.text import plain
 
 if TYPE_CHECKING:
     from nbagent.agent.runs import Runs

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nbagent.agent.tools.script_cells import literal
-from nbagent.errors import ForgeError
+from nbagent.core.errors import ForgeError
 from nbagent.forge.tool import Tool
 
 MAX_ARGUMENTS = 200_000

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 from nbagent import __version__
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 from nbagent.faces.cli import options, program
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from nbagent.options import Group
+    from nbagent.core.options import Group
     from nbagent.session.protocol import AnySession
     from nbagent.session.session import Session
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from nbagent.events import Answer, Usage
+from nbagent.core.budget import amount, dollars
+from nbagent.core.events import Answer, Usage
+from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import STOPPED, work
 from nbagent.faces.terminal.view import View
-from nbagent.safety.budget import amount, dollars
-from nbagent.text import safe
 
 if TYPE_CHECKING:
     from nbagent.session.session import Session
@@ -62,7 +62,7 @@ def _used(usage: Usage) -> str:
 @contextlib.contextmanager
 def demo(*, quiet: bool) -> Iterator[tuple[str, str, str]]:
     """Say what the demo is, and lend its question, the path of its data, and the model that has its replies."""
-    folder = resources.files("nbagent") / "demo"
+    folder = resources.files("nbagent.faces") / "demo"
     with resources.as_file(folder / "penguins.csv") as data, resources.as_file(folder / "replies.jsonl") as replies:
         question = (folder / "question.txt").read_text(encoding="utf-8").strip()
         if not quiet:

@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import IO, Any
 
-from nbagent import settings, store
-from nbagent.errors import NbagentError, UsageError
-from nbagent.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
+from nbagent.core import settings, store
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
+from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import STOPPED
@@ -23,7 +24,6 @@ from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
 from nbagent.session import index
 from nbagent.session.protocol import AnySession, settled
-from nbagent.text import safe
 
 Come = Callable[[], Awaitable[AnySession]]
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
-from nbagent import audit, settings, store
-from nbagent.audit.entries import Entry
-from nbagent.audit.verify import Verdict, locate
-from nbagent.events import SentToModel
-from nbagent.policy import MIB
+from nbagent.core import settings, store
+from nbagent.core.events import SentToModel
+from nbagent.core.policy import MIB
+from nbagent.core.text import printable, safe
+from nbagent.observability import audit
+from nbagent.observability.audit.entries import Entry
+from nbagent.observability.audit.verify import Verdict, locate
 from nbagent.safety.ledger import HERE, Ledger, is_local, ledger
-from nbagent.text import printable, safe
 
 
 def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbagent import settings
+from nbagent.core import settings
 from nbagent.faces.cli import objects
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Report

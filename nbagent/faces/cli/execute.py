@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbagent import settings, store
-from nbagent.errors import NbagentError, UsageError
+from nbagent.core import settings, store
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import Ended, work
 from nbagent.faces.terminal.view import View
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
-from nbagent.text import safe
 
 if TYPE_CHECKING:
     from nbagent.session.session import Session

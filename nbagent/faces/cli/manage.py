@@ -8,8 +8,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from nbagent import settings, store
-from nbagent.errors import UsageError
+from nbagent.core import settings, store
+from nbagent.core.errors import UsageError
 from nbagent.sandbox.leases import reaper
 from nbagent.session import index, saved
 from nbagent.session.manager import SessionManager

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from nbagent.errors import NbagentError
-from nbagent.events import NO_USAGE, Answer, Cell, to_json
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import NO_USAGE, Answer, Cell, to_json
 from nbagent.faces.cli.work import Ended
 from nbagent.notebook.run import Run
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from nbagent.errors import UsageError
-from nbagent.options import Group, Option, fields
+from nbagent.core.errors import UsageError
+from nbagent.core.options import Group, Option, fields
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -71,7 +71,7 @@ def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Ca
     One with a keyword `how` has the flags of `How` too.
 
     Args:
-        groups: Of which groups the options are (`nbagent.options.Option.group`).
+        groups: Of which groups the options are (`nbagent.core.options.Option.group`).
         only: Of these, which.
     """
     named = {name: each for name, each in fields().items() if each[2].group in groups and only(each[2])}
@@ -129,7 +129,7 @@ def landing(given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: It is no folder, or the default is a link, which somebody else may have put here to lead elsewhere.
     """
-    from nbagent import settings
+    from nbagent.core import settings
 
     named = given.get("output_dir")
     folder = Path(named or settings.load().output_dir or OUTPUT).expanduser()

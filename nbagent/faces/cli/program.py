@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from nbagent.errors import NbagentError, StoreError
+from nbagent.core.errors import NbagentError, StoreError
 from nbagent.faces.cli import wrong_use
 
 # Click's own error, which newer versions of Typer bring with them under another name.

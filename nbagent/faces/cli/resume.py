@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nbagent.errors import NbagentError, UsageError
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.text import safe
 from nbagent.faces.cli.ask import ask
 from nbagent.faces.cli.execute import execute
 from nbagent.faces.cli.options import How
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.text import safe
 
 if TYPE_CHECKING:
     from nbagent.session.session import Session

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from nbagent import settings
-from nbagent.policy import TrustLevel
+from nbagent.core import settings
+from nbagent.core.policy import TrustLevel
+from nbagent.core.text import safe
+from nbagent.faces.selfcheck.check import Outcome, check
+from nbagent.faces.selfcheck.probe import Finding, Verdict
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.registry import choose, engines
-from nbagent.selfcheck.check import Outcome, check
-from nbagent.selfcheck.probe import Finding, Verdict
 from nbagent.session.inputs import known_engine
-from nbagent.text import safe
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from nbagent.core.text import one_line
 from nbagent.session.index import Known
 from nbagent.session.manager import SessionManager
 from nbagent.session.saved import age
-from nbagent.text import one_line
 
 SHOWN = 50
 """Characters of a title in the table."""

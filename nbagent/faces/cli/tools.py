@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from nbagent.errors import ForgeError
-from nbagent.events import Event, ToolStage
+from nbagent.core.errors import ForgeError
+from nbagent.core.events import Event, ToolStage
+from nbagent.core.text import printable, safe
 from nbagent.faces.cli.manage import seconds
 from nbagent.forge import Tool, ToolForge
 from nbagent.session import saved
-from nbagent.text import printable, safe
 
 
 async def show_all(*, as_json: bool) -> int:

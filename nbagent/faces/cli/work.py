@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from nbagent.errors import NbagentError
+from nbagent.core.errors import NbagentError
+from nbagent.core.text import safe
 from nbagent.faces.cli.options import How
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.live import shown
 from nbagent.faces.terminal.view import View, complain
-from nbagent.text import safe
 
 if TYPE_CHECKING:
     from nbagent.session.session import Session

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import Any
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 
 _TAKES = {"integer": "a whole number", "number": "a number", "float": "a number"}
 """What is taken where the parser says by such a word what was not."""

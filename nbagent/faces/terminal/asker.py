@@ -8,15 +8,15 @@ import inspect
 import time
 from dataclasses import dataclass, field
 
-from nbagent.errors import UsageError
-from nbagent.events import Record
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Record
+from nbagent.core.text import visible
 from nbagent.faces.terminal import editor
 from nbagent.faces.terminal.excerpt import excerpt
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.person import Over, Person
 from nbagent.faces.terminal.view import View
 from nbagent.safety.questions import LABELS, Answers, Choice, Question, answer
-from nbagent.text import visible
 
 WHOLE = "whole"
 """What can be chosen besides: to be shown all of what is asked about."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import UsageError
+from nbagent.core.errors import UsageError
 
 
 def command() -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nbagent.text import ends, visible
+from nbagent.core.text import ends, visible
 
 HEAD, TAIL = 30, 10
 """Lines that are shown of many."""

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from nbagent.events import (
+from nbagent.core.events import (
     UNSURE,
     ApprovalAsked,
     ApprovalGiven,
@@ -47,7 +47,7 @@ from nbagent.events import (
     ToolStage,
     text_of,
 )
-from nbagent.text import safe, size_of
+from nbagent.core.text import safe, size_of
 
 Style = Literal[
     "heading", "code", "output", "end", "traceback", "picture", "file", "told", "said", "good", "warning", "bad"

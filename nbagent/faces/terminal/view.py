@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from nbagent.errors import NbagentError
-from nbagent.events import Record
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import Record
+from nbagent.core.text import safe
 from nbagent.faces.terminal.lines import Line, Lines, Style, waits_for
-from nbagent.text import safe
 
 if TYPE_CHECKING:
     from rich.console import Console

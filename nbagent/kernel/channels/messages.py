@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from nbagent.core.policy import MIB
 from nbagent.kernel import probe
-from nbagent.policy import MIB
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 

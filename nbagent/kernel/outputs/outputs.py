@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from nbagent.events import Output
+from nbagent.core.events import Output
+from nbagent.core.quota import Quota
+from nbagent.core.text import ends
 from nbagent.kernel.outputs.mime import MIB, Bundle, clean_within, repair
 from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text
-from nbagent.safety.quota import Quota
 from nbagent.sandbox.inside.bounds_inside import left_out, marker
-from nbagent.text import ends
 
 Message = Mapping[str, Any]
 """A message as `jupyter_client.session.Session.deserialize` returns it."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from nbagent.events import Output
+from nbagent.core.events import Output
 from nbagent.sandbox.inside.bounds_inside import left_out
 
 Spill = Callable[[str, str], None]

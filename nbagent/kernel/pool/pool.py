@@ -19,14 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from nbagent import options, settings
-from nbagent.errors import DataError, UsageError
-from nbagent.events import Cell
+from nbagent.core import options, settings
+from nbagent.core.errors import DataError, UsageError
+from nbagent.core.events import Cell
+from nbagent.core.policy import Trust, TrustLevel
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import kind_of
 from nbagent.kernel.pool.stock import Stock
 from nbagent.kernel.router import Notify
-from nbagent.policy import Trust, TrustLevel
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror

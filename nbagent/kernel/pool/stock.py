@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from nbagent.errors import NbagentError, SandboxError
+from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import Kind, Shelf, Warm, kind_of
 from nbagent.kernel.pool.warm import EACH, memory_held, shortage, warm

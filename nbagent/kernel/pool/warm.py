@@ -7,9 +7,9 @@ import resource
 from collections.abc import Sequence
 from pathlib import Path
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
+from nbagent.core.policy import MIB
 from nbagent.kernel.kernel import Kernel
-from nbagent.policy import MIB
 
 log = logging.getLogger(__name__)
 

@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbagent.errors import TransferError
-from nbagent.events import FileLeft, FileSaved, FileSeen
+from nbagent.core.errors import TransferError
+from nbagent.core.events import FileLeft, FileSaved, FileSeen
+from nbagent.core.policy import MIB
+from nbagent.core.quota import Quota
+from nbagent.core.text import size_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import Place, shown
 from nbagent.kernel.transfer.results import Landed, Results, inert_name, safe_name
 from nbagent.kernel.transfer.transfer import Transfer
 from nbagent.kernel.transfer.watch import Fresh, Watch
-from nbagent.policy import MIB
-from nbagent.safety.quota import Quota
-from nbagent.text import size_of
 
 SECONDS = 60.0
 """For one file, and a second more for each of its `PACE` bytes."""

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from nbagent import store
-from nbagent.errors import DataError, TransferError, UsageError
+from nbagent.core import store
+from nbagent.core.errors import DataError, TransferError, UsageError
+from nbagent.core.policy import MIB
 from nbagent.kernel.transfer.paths import shown
-from nbagent.policy import MIB
 from nbagent.sandbox.data.mounts import named
 
 PIECE = MIB

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from nbagent.errors import TransferLimit
-from nbagent.text import ends, printable
+from nbagent.core.errors import TransferLimit
+from nbagent.core.text import ends, printable
 
 INVALID = "Invalid path: must be /tmp/* or /workspace/*"
 ROOTS = ("/workspace", "/tmp")  # noqa: S108 - paths inside

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO
 
-from nbagent import fileio
-from nbagent.events import FileSaved
+from nbagent.core import fileio
+from nbagent.core.events import FileSaved
 from nbagent.packages import modules
 
 DEPTH = 16

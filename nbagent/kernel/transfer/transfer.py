@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.errors import NbagentError, TransferError, TransferLimit
+from nbagent.core.errors import NbagentError, TransferError, TransferLimit
+from nbagent.core.policy import MIB
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import MAX_SIZE, Place, shown, within
-from nbagent.policy import MIB
 
 PIECE = 4 * MIB
 """Bytes that travel with one request, in either direction."""

@@ -6,11 +6,11 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbagent.events import FileSeen
+from nbagent.core.events import FileSeen
+from nbagent.core.policy import MIB
 from nbagent.kernel import probe
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import MAX_SIZE, Place, shown, within
-from nbagent.policy import MIB
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 SECONDS = 20.0

@@ -7,8 +7,8 @@ import re
 from collections.abc import Container
 from typing import Any
 
-from nbagent.errors import contained
-from nbagent.events import Output
+from nbagent.core.errors import contained
+from nbagent.core.events import Output
 from nbagent.safety.sanitize.left_out import LeftOut
 from nbagent.safety.sanitize.markup import clean_html, clean_svg
 from nbagent.safety.sanitize.specs import draw, is_drawn

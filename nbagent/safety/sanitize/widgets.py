@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.errors import contained
+from nbagent.core.errors import contained
 from nbagent.safety.sanitize.left_out import LeftOut
 from nbagent.safety.sanitize.markup import clean_classes, clean_html
 from nbagent.safety.sanitize.styles import clean_value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nbagent.policy import MIB
+from nbagent.core.policy import MIB
 
 MAX_MESSAGE: Final = 64 * MIB
 """Bytes of one message, all its frames together; a kernel of ours cuts what it sends to less, see `bounds_inside`."""

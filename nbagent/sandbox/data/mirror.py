@@ -21,8 +21,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.errors import DataError
-from nbagent.policy import MIB
+from nbagent.core.errors import DataError
+from nbagent.core.policy import MIB
 from nbagent.sandbox.data import tree
 from nbagent.sandbox.data.mounts import DATA, Mount
 from nbagent.sandbox.data.tree import Entry, LeftOut, Tree, Why

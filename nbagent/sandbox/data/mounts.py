@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent import store
-from nbagent.errors import DataError
+from nbagent.core import store
+from nbagent.core.errors import DataError
 from nbagent.sandbox.data import needs
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def for_client(folder: Path) -> list[Mount]:
     system's own) it sees only that data.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
-    from nbagent import settings
+    from nbagent.core import settings
 
     known = store.recall_exports(store.state_root(settings.load().state_dir), folder)
     known = {path: str(source) for path, source in needs.packaged_for(folder).items()} | known

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from nbagent import store
-from nbagent.events import DataSeen
+from nbagent.core import store
+from nbagent.core.events import DataSeen
 
 DATA = "/tmp/data"  # noqa: S108 - a path inside
-DEMO = Path(__file__).resolve().parents[2] / "demo"
+DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
 HASHED = 1024 * 1024 * 1024
 """Bytes of a file up to which it is known by its hash; a larger one by its name and size."""
 MAX_SIZE = 64 * 1024 * 1024

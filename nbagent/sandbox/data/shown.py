@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.events import DataLeftOut
+from nbagent.core.events import DataLeftOut
 from nbagent.sandbox.data.mirror import Mirror
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.data.tree import LeftOut, facts

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from nbagent.events import DataLeftOut
+from nbagent.core.events import DataLeftOut
+from nbagent.core.text import cut, printable
 from nbagent.sandbox.data.mounts import DATA, Mount
-from nbagent.text import cut, printable
 
 MAX_ENTRIES = 20_000
 """Files, folders and links of all data that are shown: a second or two of work before a start."""

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
+from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
+from nbagent.core.policy import MIB, Network
 from nbagent.packages import installer
-from nbagent.policy import MIB, Network
 from nbagent.sandbox.contract import Control, Engine, Hooks, Report, Stray
 from nbagent.sandbox.data.mirror import known_failures
 from nbagent.sandbox.engines import bwrap_process

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nbagent.errors import DataError
-from nbagent.policy import MIB, Network, Trust
+from nbagent.core.errors import DataError
+from nbagent.core.policy import MIB, Network, Trust
 from nbagent.sandbox.data.mounts import DATA, Mount
 from nbagent.sandbox.environment import environment, interpreter
 from nbagent.sandbox.layout import HOME, INSIDE, SHELLS, WORKSPACE, inside_environment

@@ -12,9 +12,9 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import EnvironmentMissing, NbagentError, SandboxError
+from nbagent.core.errors import EnvironmentMissing, NbagentError, SandboxError
+from nbagent.core.policy import MIB, Network
 from nbagent.packages import installer
-from nbagent.policy import MIB, Network
 from nbagent.sandbox.contract import Control
 from nbagent.sandbox.data.mounts import DATA
 from nbagent.sandbox.engines import daemon, image

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.errors import EngineUnavailable, EnvironmentMissing
+from nbagent.core.errors import EngineUnavailable, EnvironmentMissing
 from nbagent.sandbox.contract import Control
 from nbagent.sandbox.limits import cgroup, seccomp
 
@@ -120,7 +120,7 @@ def forget() -> None:
 def chosen_runtime() -> str | None:
     """The runtime that this person has set; for every sandbox of theirs, whoever starts it."""
     # Other programs start kernels too, and most of them have no other use for what this imports.
-    from nbagent import settings
+    from nbagent.core import settings
 
     return settings.load().docker_runtime
 

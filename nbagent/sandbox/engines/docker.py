@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import NbagentError
+from nbagent.core.errors import NbagentError
 from nbagent.sandbox.contract import Engine, Hooks, Report, Stray
 from nbagent.sandbox.data.mirror import known_failures
 from nbagent.sandbox.engines import daemon

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nbagent import errors
+from nbagent.core import errors
 from nbagent.packages import installer
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.environment import environment

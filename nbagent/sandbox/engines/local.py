@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nbagent.errors import SandboxError, UsageError
+from nbagent.core.errors import SandboxError, UsageError
+from nbagent.core.policy import TrustLevel
 from nbagent.packages import installer
-from nbagent.policy import TrustLevel
 from nbagent.sandbox.contract import Control, Engine, Hooks, Report
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.handoff import open_output

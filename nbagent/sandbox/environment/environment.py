@@ -27,7 +27,7 @@ from pathlib import Path
 
 import platformdirs
 
-from nbagent.errors import EnvironmentMissing, SandboxError
+from nbagent.core.errors import EnvironmentMissing, SandboxError
 from nbagent.packages import installer
 from nbagent.sandbox.leases import place
 

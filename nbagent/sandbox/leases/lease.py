@@ -27,8 +27,8 @@ from typing import IO, Any
 
 import msgspec
 
-from nbagent import fileio
-from nbagent.errors import SandboxError
+from nbagent.core import fileio
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.leases.locks import lock, unlock
 from nbagent.sandbox.leases.place import Place
 from nbagent.sandbox.limits import users

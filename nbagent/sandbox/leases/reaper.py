@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbagent.errors import NbagentError
+from nbagent.core.errors import NbagentError
 from nbagent.sandbox import supervisor
 from nbagent.sandbox.environment import environment
 from nbagent.sandbox.leases import lease as leases

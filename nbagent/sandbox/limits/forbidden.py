@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nbagent.errors import EngineUnavailable
+from nbagent.core.errors import EngineUnavailable
 
 SWITCHES = (
     ("user/max_user_namespaces", "0", "10000", "this machine allows no user namespaces"),

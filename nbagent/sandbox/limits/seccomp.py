@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from nbagent.errors import EngineUnavailable
+from nbagent.core.errors import EngineUnavailable
 
 LAST_REVIEWED = 451
 """The newest system call number (the numbering is shared by all architectures from 424 on) that was reviewed."""

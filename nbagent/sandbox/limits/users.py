@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbagent.errors import SandboxError
+from nbagent.core.errors import SandboxError
 from nbagent.sandbox.leases import place
 from nbagent.sandbox.leases.locks import lock, unlock
 

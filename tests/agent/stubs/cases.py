@@ -12,7 +12,7 @@ from agent.stubs import anthropic, google, groq, ollama, openai_chat, openai_res
 from agent.stubs.transport import Stub
 
 from nbagent.agent.providers import known
-from nbagent.events import NO_USAGE, Usage
+from nbagent.core.events import NO_USAGE, Usage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, Page, sync_playwright
 from safety.sanitize import cases
 
-from nbagent.events import Answered, Asked, CellFinished, CellStarted, Event, ModelReplied, Record, Usage
+from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Event, ModelReplied, Record, Usage
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from nbagent.errors import SandboxError
-from nbagent.policy import MIB, Limits
+from nbagent.core.errors import SandboxError
+from nbagent.core.policy import MIB, Limits
 from nbagent.sandbox.limits.cgroup import usage as counts
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups, children, cores
 from nbagent.sandbox.limits.cgroup.usage import Usage, groups_of, is_unified, words

@@ -1,0 +1,180 @@
+"""What one question may use: money, tokens, minutes, steps. Pure.
+
+Budget.parse("0.50 usd, 200k tokens")  what a person writes, on the command line and in their settings
+budget.used_up(spent)                  what of it is gone
+budget.with_more(kinds, grant)         what there is once a person has granted as much again
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, get_args
+
+from nbagent.core.errors import UsageError
+
+Kind = Literal["money", "tokens", "minutes", "steps"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+STEPS: Final = 30
+"""Calls of the model that a question may take by default."""
+MOST: Final = 1_000_000_000
+"""The largest amount of anything that can be written; more is taken for a typing error."""
+_PART = re.compile(
+    r"(?P<dollar>\$)?\s*(?P<amount>[0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*"
+    r"(?:(?P<scale>[km])?\s*(?P<unit>[a-z$]+)|(?P<scaled>[km]))?",
+    re.IGNORECASE,
+)
+_UNITS: Final[Mapping[str, tuple[Kind, float]]] = {
+    **dict.fromkeys(("$", "usd", "dollar", "dollars"), ("money", 1.0)),
+    **dict.fromkeys(("token", "tokens", "tok"), ("tokens", 1.0)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), ("minutes", 1.0)),
+    **dict.fromkeys(("h", "hour", "hours"), ("minutes", 60.0)),
+    **dict.fromkeys(("step", "steps", "call", "calls"), ("steps", 1.0)),
+}
+_NAMES: Final[Mapping[Kind, str]] = {"money": "US dollars", "tokens": "tokens", "minutes": "minutes", "steps": "calls"}
+_SCALES: Final = {"": 1, "k": 1000, "m": 1_000_000}
+_FORM = "Write amounts with their units, such as: 0.50usd, 200k tokens, 10min, 20steps."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What a question has used so far.
+
+    Attributes:
+        money: US dollars; None where the price of something isn't known.
+        tokens: Tokens in and out, cached ones included; None where a provider didn't tell.
+        minutes: Minutes, without those in which a person was asked.
+        steps: Calls of the model.
+    """
+
+    money: float | None = 0.0
+    tokens: int | None = 0
+    minutes: float = 0.0
+    steps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What one question may use; None for no bound.
+
+    The budget is checked before each call of the model. The call or cell that exceeds it is the last, and is not cut.
+
+    Attributes:
+        money: US dollars, by the price list.
+        tokens: Tokens in and out: each call sends the whole conversation again.
+        minutes: Minutes, without those in which a person was asked for more or for an approval.
+        steps: Calls of the model.
+
+    Raises:
+        UsageError: An amount is not above zero.
+    """
+
+    money: float | None = None
+    tokens: int | None = None
+    minutes: float | None = None
+    steps: int | None = STEPS
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            bound = getattr(self, kind)
+            if bound is not None and not 0 < bound <= MOST:
+                raise UsageError(f"A budget of {bound:g} {_NAMES[kind]} is none.", mend=_FORM)
+
+    @classmethod
+    def parse(cls, text: str, *, base: Budget | None = None) -> Budget:
+        """Read a budget that a person wrote: amounts with units, divided by commas.
+
+        Args:
+            text: Such as `0.50usd, 200k tokens, 10min, 20steps`; each kind at most once.
+            base: Gives the amounts that the text doesn't name; the defaults by default.
+
+        Raises:
+            UsageError: The text has another form, or an amount is zero.
+        """
+        found: dict[str, Any] = {}
+        for part in filter(None, map(str.strip, text.split(","))):
+            kind, amount = _amount(part)
+            if kind in found:
+                raise UsageError(f"The budget {text!r} names its {kind} twice.", mend=_FORM)
+            found[kind] = amount
+        return replace(base or cls(), **found)
+
+    def used_up(self, spent: Spent) -> list[Kind]:
+        """The kinds of which nothing is left. An amount that isn't known counts as used up."""
+        used: list[Kind] = []
+        for kind in KINDS:
+            bound, amount = getattr(self, kind), getattr(spent, kind)
+            if bound is not None and (amount is None or amount >= bound):
+                used.append(kind)
+        return used
+
+    def with_more(self, kinds: Iterable[Kind], grant: Budget, *, spent: Spent) -> Budget:
+        """This budget, raised by a person's grant: each of the kinds by as much as `grant` has, from what is spent on.
+
+        A kind whose use isn't known has no bound from then on.
+        """
+        more: dict[str, Any] = {}
+        for kind in kinds:
+            bound, extra, used = getattr(self, kind), getattr(grant, kind), getattr(spent, kind)
+            more[kind] = None if used is None else max(bound, used) + extra
+        return replace(self, **more)
+
+    def told(self, kinds: Iterable[Kind], spent: Spent) -> str:
+        """How much of some kinds was used, in words: `$0.52 of $0.50 and 31 of 30 calls of the model`."""
+        return " and ".join(_told(kind, getattr(spent, kind), getattr(self, kind)) for kind in kinds)
+
+    def __str__(self) -> str:
+        """The bounds in words."""
+        bounds = {each.name: getattr(self, each.name) for each in fields(self)}
+        return ", ".join(amount(kind, bounds[kind]) for kind in KINDS if bounds[kind] is not None) or "no bound"
+
+
+def dollars(value: float) -> str:
+    """An amount of money as text; small amounts with two significant digits."""
+    return (
+        f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.2g}" if value >= 0.0001 else "less than $0.0001"
+    )
+
+
+def amount(kind: Kind, value: float) -> str:
+    """An amount of a kind as text, with its unit."""
+    if kind == "money":
+        return dollars(value)
+    unit = {"tokens": "token", "minutes": "minute", "steps": "call"}[kind]
+    return f"{_number(kind, value)} {unit}{'' if value == 1 else 's'}{' of the model' if kind == 'steps' else ''}"
+
+
+def _told(kind: Kind, used: float | None, bound: float) -> str:
+    if used is None:
+        return f"an unknown part of {amount(kind, bound)}"
+    return f"{dollars(used) if kind == 'money' else _number(kind, used)} of {amount(kind, bound)}"
+
+
+def _number(kind: Kind, value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0") if kind == "minutes" else f"{value:,.0f}"
+
+
+def _amount(part: str) -> tuple[Kind, float | int]:
+    """Read one part of a budget."""
+    match = _PART.fullmatch(part)
+    unit, scale = _unit(match) if match is not None else ("", 1)
+    if match is None or unit not in _UNITS:
+        raise UsageError(f"{part!r} is no part of a budget.", mend=_FORM)
+    kind, factor = _UNITS[unit]
+    value = float(match["amount"].replace("_", "")) * factor * scale
+    if kind in ("tokens", "steps"):
+        if value != int(value):
+            raise UsageError(f"{part!r} is no whole number.", mend=_FORM)
+        return kind, int(value)
+    return kind, value
+
+
+def _unit(match: re.Match[str]) -> tuple[str, int]:
+    """The unit and its factor: `200k tokens`, `2M tokens`; `10m` are minutes."""
+    unit, scale = (match["unit"] or match["scaled"] or "").lower(), (match["scale"] or "").lower()
+    if match["dollar"]:
+        return ("$", 1) if not unit or unit == "usd" else ("", 1)
+    if scale and scale + unit in _UNITS:  # `min` are minutes, not a million `in`
+        return scale + unit, 1
+    return (unit, _SCALES[scale]) if not scale or unit.startswith("tok") else ("", 1)

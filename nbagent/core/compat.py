@@ -1,0 +1,82 @@
+"""Every private name of a dependency that nbagent uses, and why; `tests/core/test_compat.py` says what each must be.
+
+A dependency may change such a name in any version. So it stands here once, `pyproject.toml` bounds the version of what
+has it, and the tests fail before a person does. Nothing is imported here: what uses a name has its owner at hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    # The SDK publishes `Transport`, but not the types that one yields.
+    from mcp.client._transport import ReadStream as ReadStream
+    from mcp.client._transport import TransportStreams as TransportStreams
+
+
+class Private(NamedTuple):
+    """A private name.
+
+    Attributes:
+        owner: The class or module that has it, as `module:name` or `module`.
+        name: The name.
+        why: What nbagent needs it for, that nothing public does.
+    """
+
+    owner: str
+    name: str
+    why: str
+
+    def of(self, thing: Any) -> Any:
+        """What an object has under this name; None if it lacks it."""
+        return getattr(thing, self.name, None)
+
+
+# -- models: `agent/providers/`
+
+ANTHROPIC_CLIENT: Final = Private(
+    "langchain_anthropic:ChatAnthropic", "_async_client", "is closed with the session; a chat model can't be"
+)
+OLLAMA_CLIENT: Final = Private("langchain_ollama:ChatOllama", "_async_client", "the same")
+GROQ_CLIENT: Final = Private("groq.resources.chat.completions:AsyncCompletions", "_client", "the same")
+HTTP_CLIENTS: Final = tuple(
+    Private(owner, "_client", "a hook of this model alone reads its streams; see `agent/providers/partial.py`")
+    for owner in ("openai:AsyncOpenAI", "anthropic:AsyncAnthropic", "groq:AsyncGroq")
+)
+STREAM: Final = Private(
+    "langchain_core.language_models:BaseChatModel", "_astream", "is wrapped for one model; see the same"
+)
+RESPONSES_RULE: Final = Private(
+    "langchain_openai:ChatOpenAI", "_use_responses_api", "tells which of OpenAI's interfaces takes an image in a result"
+)
+PROVIDERS: Final = Private(
+    "langchain.chat_models.base", "_BUILTIN_PROVIDERS", "the package of a provider that only LangChain knows"
+)
+
+# -- tools and states
+
+TOOL_ARGUMENTS: Final = Private(
+    "langchain_core.tools:BaseTool", "_to_args_and_kwargs", "loses arguments with certain names; see `AnyTool`"
+)
+BATCHES: Final = Private(
+    "langgraph.store.base.batch:AsyncBatchedBaseStore", "_task", "ends with the store instead of with the garbage"
+)
+
+# -- processes
+
+TRANSPORT: Final = Private("asyncio.subprocess:Process", "_transport", "its pipes warn when they are garbage")
+
+# -- the kernel's own process, where nothing of nbagent can be imported: `sandbox/inside/`
+
+IPYKERNEL: Final = (
+    Private("ipykernel.iostream:OutStream", "_original_stdstream_copy", "what nobody reads must not stop who prints"),
+    Private("ipykernel.iostream:OutStream", "_should_watch", "whether what programs print is read"),
+    Private("ipykernel.iostream:OutStream", "_fid", "the pipe from which it is"),
+    Private("ipykernel.iostream:OutStream", "_watch_pipe_fd", "reads it in order with what Python prints"),
+    Private("ipykernel.iostream:OutStream", "_is_master_process", "tells a fork, which must not read it"),
+    Private("ipykernel.iostream:OutStream", "_flush_buffers", "cuts text into messages of a bounded size"),
+    Private("ipykernel.kernelbase:Kernel", "_execute_sleep", "a reply is not held back"),
+    Private("ipykernel.heartbeat:Heartbeat", "_bind_socket", "listens on a socket that was handed over"),
+    Private("ipykernel.kernelapp:IPKernelApp", "_bind_socket", "the same"),
+    Private("ipykernel.kernelapp:IPKernelApp", "_session_default", "its messages have a bounded size"),
+)

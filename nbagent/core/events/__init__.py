@@ -1,0 +1,115 @@
+"""The events of a session, and the values `Cell` and `Answer`.
+
+Each event is written to the session's append-only log before any reader gets it (`store.Journal`), in a `Record` with
+its sequence number and time. Notebooks, terminals and panels are views of the log.
+
+    cells.py       `Cell`, and what happens to one
+    turns.py       `Answer`, and what leads to one
+    session.py     a session's beginning and end, and what a person lets it do
+    files.py, packages.py, tools.py
+
+An event that ends something is its result: `CellFinished` is a `Cell`, `Answered` is an `Answer`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, TypeVar
+
+import msgspec
+
+from nbagent.core.events.base import *
+from nbagent.core.events.cells import *
+from nbagent.core.events.files import *
+from nbagent.core.events.packages import *
+from nbagent.core.events.session import *
+from nbagent.core.events.tools import *
+from nbagent.core.events.turns import *
+
+Event = (
+    SessionStarted
+    | Asked
+    | PhaseEntered
+    | ModelReplied
+    | SentToModel
+    | CodeGenerated
+    | Reflected
+    | ModelFailed
+    | CellStarted
+    | CommandRun
+    | OutputAdded
+    | OutputUpdated
+    | OutputsCleared
+    | IndexAsked
+    | PackagesInstalled
+    | InstallFailed
+    | HostAsked
+    | HostDecided
+    | ApprovalAsked
+    | ApprovalGiven
+    | ApprovalsSet
+    | RedactionSet
+    | CellFinished
+    | LateOutput
+    | StateLost
+    | StateRestored
+    | WidgetState
+    | FileSaved
+    | FilesLeft
+    | QuotaReached
+    | FilesChanged
+    | DataLeftOut
+    | FileUploaded
+    | FileDownloaded
+    | McpServerChanged
+    | McpToolsChanged
+    | McpToolsSelected
+    | McpRequestDeclined
+    | McpToolCalled
+    | ToolStage
+    | ToolRefused
+    | Answered
+    | SessionResumed
+    | Renamed
+    | SessionEnded
+)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An event with its place in the log.
+
+    Attributes:
+        seq: Its number within the session, from 1, without gaps.
+        at: Seconds since the epoch, UTC.
+        event: The event.
+    """
+
+    seq: int
+    at: float
+    event: Event
+
+
+T = TypeVar("T")
+_ENCODER = msgspec.json.Encoder(enc_hook=os.fspath)
+
+
+def to_json(value: Any) -> bytes:
+    """A cell, an answer, an event, or a value made of these, as JSON.
+
+    Lone surrogates, which text from a sandbox and file names may have, become `?`, since UTF-8 can't encode them.
+    """
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, enc_hook=os.fspath)
+        return json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def from_json(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """Read a value that `to_json` wrote.
+
+    Raises:
+        msgspec.DecodeError: It is of another type.
+    """
+    return msgspec.json.decode(data, type=kind, dec_hook=lambda made, given: made(given))

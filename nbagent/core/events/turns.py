@@ -1,0 +1,263 @@
+"""Events of questions, of requests to the model and its replies; and the value `Answer`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from nbagent.core.events.base import Fact
+from nbagent.core.events.cells import Cell
+from nbagent.core.events.packages import Package
+
+PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
+"""MIME types of pictures, the preferred first, with the endings of their files."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A number in an answer, and where it comes from.
+
+    Attributes:
+        text: The number, as the answer has it.
+        cell: The cell whose output shows it; 0 if none does.
+        output: The index of that cell's output, from 0; -1 if none.
+        shown: The number as the output has it, such as `12.3456` for a claim of `12.3`.
+    """
+
+    text: str
+    cell: int = 0
+    output: int = -1
+    shown: str = ""
+
+    @property
+    def supported(self) -> bool:
+        """Whether an output shows it."""
+        return self.cell > 0
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What the model used, in tokens, and in how many calls.
+
+    Attributes:
+        input_tokens: All tokens of the input, cached ones included.
+        output_tokens: All tokens of the output, those of thinking included.
+        calls: The number of calls.
+        cached_tokens: Tokens of the input that the provider had cached, which cost less.
+        cost: US dollars, by the price list; None if a price isn't known.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    calls: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        if NO_USAGE in (self, other):
+            return other if self == NO_USAGE else self
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.calls + other.calls,
+            self.cached_tokens + other.cached_tokens,
+            None if self.cost is None or other.cost is None else self.cost + other.cost,
+        )
+
+
+NO_USAGE = Usage()
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Something that was sent to a model.
+
+    Attributes:
+        source: What it is: `system prompt`, `data description`, `tools`, `question`, `reply` (the model's own, which
+            goes with what comes after it), `note` (nbagent's words), `cell 3`, `figure of cell 3`, `tool NAME`.
+        size: Bytes of a text in UTF-8 or a picture in base64, without the JSON around it.
+        sha256: The hash of these bytes, in hexadecimal.
+        redacted: The kinds of the secrets that were hidden in it.
+    """
+
+    source: str
+    size: int
+    sha256: str
+    redacted: list[str] = []
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a question.
+
+    Attributes:
+        turn: The question's number, from 1.
+        text: The answer in words.
+        success: Whether the model ended by itself with a supported answer: its last cell ran without an error, or else
+            the answer has numbers, and each is in an output.
+        attempts: One, and one more for each cell that failed.
+        usage: Tokens and calls of the model.
+        seconds: Seconds from the question to the answer.
+        claims: The numbers in the text, each with the output that shows it, if one does.
+        cells: The cells that ran for it, in order.
+        files: The files that its cells saved in /tmp/output, on the host.
+        installed: Packages that were installed for it.
+    """
+
+    turn: int
+    text: str
+    success: bool
+    attempts: int
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    claims: list[Claim] = []
+    cells: list[Cell] = []
+    files: list[Path] = []
+    installed: list[Package] = []
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """The pictures that its cells showed."""
+        return list(pictures(self.cells))
+
+    @property
+    def unsupported(self) -> list[str]:
+        """The numbers that no output shows, so that only the model vouches for them."""
+        return [claim.text for claim in self.claims if not claim.supported]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A picture that a cell showed.
+
+    Attributes:
+        name: A name for its file, by its cell and its place there: `cell-3-1.png`.
+        mime_type: What it is, such as `image/png`.
+        content: The file's bytes.
+        cell: The cell's number.
+    """
+
+    name: str
+    mime_type: str
+    content: bytes
+    cell: int
+
+
+def pictures(cells: Iterable[Cell]) -> Iterator[Picture]:
+    """The pictures that cells showed, in order."""
+    for cell in cells:
+        number = 0
+        for output in cell.outputs:
+            data = output.get("data", {})
+            mime = next((each for each in PICTURES if each in data), None)
+            if mime is None:
+                continue
+            text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
+            content = text.encode() if mime.endswith("xml") else _decoded(text)
+            if content is None:
+                continue  # code can declare anything to be a picture
+            number += 1
+            yield Picture(f"cell-{cell.cell}-{number}.{PICTURES[mime]}", mime, content, cell.cell)
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+class Asked(Fact, frozen=True, kw_only=True):
+    """A person asked a question; `turn` counts from 1."""
+
+    turn: int
+    question: str
+    model: str = ""
+    replay: bool = False
+
+
+Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
+"""The phases of a question, see `agent/phases.py`."""
+
+
+class PhaseEntered(Fact, frozen=True, kw_only=True):
+    """A question entered a phase."""
+
+    turn: int
+    phase: Phase
+    told: str = ""
+    """What is known in that phase: data and needs, tools, the first cell, the numbers of the answer."""
+
+
+class ModelReplied(Fact, frozen=True, kw_only=True):
+    """One reply of the model: its words, and the tools that it calls by name."""
+
+    turn: int
+    text: str
+    tools: list[str] = []
+    usage: Usage = Usage()
+    model: str = ""
+    """The fallback model that replied; empty for the first model."""
+
+
+UNSURE = 0.5
+"""Confidence below which it is shown to a person."""
+
+
+class CodeGenerated(Fact, frozen=True, kw_only=True):
+    """The model replied with code as a structured object; its dependencies are installed before it runs."""
+
+    turn: int
+    code: str
+    dependencies: list[str] = []
+    """The distributions that are installed for it."""
+    reasoning: str = ""
+    confidence: float
+    """The model's confidence, from 0 to 1."""
+
+
+class ModelFailed(Fact, frozen=True, kw_only=True):
+    """A model gave no complete reply; it is asked again after `wait` seconds, or not at all."""
+
+    turn: int
+    model: str
+    reason: str
+    """One sentence, as a person is told it."""
+    usage: Usage = Usage()
+    """The usage of the attempt, as far as the provider reported it; `calls` is 0 if it reported nothing."""
+    wait: float | None = None
+    """Seconds until the same model is asked again; None if it isn't in this question."""
+
+
+class SentToModel(Fact, frozen=True, kw_only=True):
+    """A request was sent to a model, to this host. Each attempt is an event, a failed one too."""
+
+    turn: int
+    model: str
+    host: str
+    """The host; empty for recorded replies."""
+    size: int
+    """Bytes of all its pieces."""
+    pieces: list[Piece]
+    """The pieces that this host had not been sent before."""
+    again: int = 0
+    """The number of pieces that this process had sent there before: each call sends the whole conversation."""
+    purpose: Literal["answer", "critique"] = "answer"
+
+
+class Reflected(Fact, frozen=True, kw_only=True):
+    """The reaction to code that failed, or to replies that did the same again and again."""
+
+    turn: int
+    attempt: int
+    """The number of replies in a row whose code failed, or that were the same."""
+    state: Literal["critique", "retry", "gave up"]
+    error: str
+    """The end of the last one's result."""
+    critique: str = ""
+    usage: Usage = Usage()
+    """The usage of the critic's model."""
+
+
+class Answered(Answer, Fact, frozen=True, kw_only=True, omit_defaults=True):
+    """A turn ended. Its cells, files and packages are not in this event: they have events of their own."""

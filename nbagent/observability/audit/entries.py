@@ -1,0 +1,240 @@
+"""The entries that the audit log has for each event.
+
+Pure: the same events always give the same entries, so that both logs can be compared later.
+
+An entry has `type`, `time` (UTC, RFC 3339), `log` (the number of its event), and more by its type. A cell has two
+entries: `cell_begun` is written before its code runs, so that no code runs without a trace, and `cell` at its end. If
+nbagent was killed while a cell ran, its `cell` is written when the session is resumed, with the status `unknown`.
+
+The hash in `cell` is of the outputs at the cell's end. Code can add to these later, and change them: then one entry
+`late_output` is written for each such cell and each cell that was running meanwhile (0 for none).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from nbagent.core.events import (
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    CommandRun,
+    Event,
+    FileSaved,
+    InstallFailed,
+    LateOutput,
+    ModelReplied,
+    OutputAdded,
+    OutputsCleared,
+    OutputUpdated,
+    Package,
+    PackagesInstalled,
+    Record,
+    Renamed,
+    SessionResumed,
+    SessionStarted,
+    WidgetState,
+)
+
+Entry = dict[str, Any]
+"""One line of the audit log, without its hashes."""
+
+LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied, Renamed)
+"""Events without entries: outputs (a cell's entry has their hash), the model's words, and the session's title."""
+
+
+def entries(records: Iterable[Record]) -> Iterator[Entry]:
+    """All entries of a session's events."""
+    fold = Entries()
+    for record in records:
+        yield from fold.on_event(record)
+
+
+class Entries:
+    """Turns events into entries, in order; remembers what the entry of a running cell will need."""
+
+    def __init__(self) -> None:
+        self._questions: dict[int, str] = {}
+        self._environment = ""
+        self._open: CellStarted | None = None
+        self._begun = 0.0
+        self._packages: list[str] = []
+        self._refused: list[str] = []
+        self._hosts: list[str] = []
+        self._commands = 0
+        self._late: set[tuple[int, int, str]] = set()
+
+    def on_event(self, record: Record) -> Iterator[Entry]:
+        """The entries of the next event."""
+        for entry in self._of(record):
+            yield {**entry, "time": rfc3339(record.at), "log": record.seq}
+
+    def _of(self, record: Record) -> Iterator[Entry]:
+        event = record.event
+        if isinstance(event, LEFT_OUT):
+            return
+        if isinstance(event, LateOutput | OutputUpdated):
+            yield from self._late_output(event)
+            return
+        if isinstance(event, SessionStarted | SessionResumed | CellStarted) and self._open is not None:
+            yield self._unknown_end(self._open, record.at)
+        match event:
+            case SessionStarted():
+                self._environment = event.environment
+                yield _plain("session_start", event)
+            case SessionResumed():
+                self._environment = event.environment or self._environment
+                yield _plain("session_resumed", event)
+            case Asked():
+                self._questions[event.turn] = event.question
+                yield _plain("question", event)
+            case CellStarted():
+                yield self._begin(event, record.at)
+            case CellFinished():
+                yield self._end(event)
+            case _:
+                self._note(event)
+                yield _plain(_NAMES.get(type(event), _snake(type(event).__name__)), event)
+
+    def _late_output(self, event: LateOutput | OutputUpdated) -> Iterator[Entry]:
+        """The entry for output that was added to, or changed in, a cell that had ended."""
+        if event.during is None:
+            return  # written by a version whose events lacked this
+        if isinstance(event, LateOutput):
+            how, cells, shown = "added", [event.cell], event.output
+        else:
+            how, cells, shown = "changed", event.changed, event.data
+        for cell in cells:
+            moment = (cell, event.during, how)
+            if cell != event.during and moment not in self._late:
+                self._late.add(moment)
+                sha256 = _sha256(msgspec.json.encode(shown, order="sorted"))
+                yield {"type": "late_output", "cell": cell, "during": event.during, "how": how, "first_sha256": sha256}
+
+    def _note(self, event: Event) -> None:
+        """Remember an event that belongs to the running cell's entry."""
+        match event:
+            case PackagesInstalled(packages=packages):
+                self._packages += [_pin(each) for each in packages]
+            case InstallFailed(requirements=requirements):
+                self._refused += requirements
+            case CommandRun():
+                self._commands += 1
+            case _ if isinstance(host := getattr(event, "host", None), str):
+                # Requests for hosts have entries of their own; the cell has their ids.
+                port = getattr(event, "port", None)
+                self._hosts.append(f"{host}:{port}" if port else host)
+
+    def _begin(self, event: CellStarted, at: float) -> Entry:
+        self._open, self._begun = event, at
+        self._packages, self._refused, self._hosts, self._commands = [], [], [], 0
+        return {"type": "cell_begun", **self._who(event), "code_sha256": _sha256(event.code.encode())}
+
+    def _who(self, event: CellStarted) -> Entry:
+        return {
+            "cell": event.cell,
+            "turn": event.turn,
+            "tool": event.tool or ("python" if event.turn else "person"),
+            "approver": event.approver,
+            "environment": self._environment,
+        }
+
+    def _what(self, event: CellStarted) -> Entry:
+        return {
+            **self._who(event),
+            "prompt": self._questions.get(event.turn, ""),
+            "code": event.code,
+            "code_sha256": _sha256(event.code.encode()),
+            "started": rfc3339(self._begun),
+            # Copies, since the lists go on until the next cell begins.
+            "packages": [*self._packages],
+            "packages_refused": [*self._refused],
+            "hosts": list(dict.fromkeys(self._hosts)),
+            "commands": self._commands,
+        }
+
+    def _end(self, event: CellFinished) -> Entry:
+        begun = self._open or CellStarted(cell=event.cell, turn=0, code="")
+        self._open = None
+        return {
+            "type": "cell",
+            **self._what(begun),
+            "exit": _exit(event),
+            "duration": round(event.duration, 6),
+            "memory_peak": event.memory_peak,
+            "memory_limit": event.memory_limit,
+            "outputs_sha256": _sha256(msgspec.json.encode(event.outputs, order="sorted")),
+            "note": event.note,
+        }
+
+    def _unknown_end(self, event: CellStarted, at: float) -> Entry:
+        """The entry of a cell that was running when nbagent was killed."""
+        self._open = None
+        note = "nbagent ended while it ran: nobody saw its end."
+        ended = {"status": "unknown", "code": None, "signal": None, "error": None}
+        return {
+            "type": "cell",
+            **self._what(event),
+            "exit": ended,
+            "duration": None,
+            "memory_peak": None,
+            "memory_limit": None,
+            "outputs_sha256": None,
+            "note": f"{note} The session went on at {rfc3339(at)}.",
+        }
+
+
+_NAMES: dict[type[Any], str] = {
+    Answered: "answer",
+    CommandRun: "command",
+    FileSaved: "file",
+    PackagesInstalled: "install",
+}
+"""The types of entries that are not called as their events are."""
+
+
+def _plain(kind: str, event: Event) -> Entry:
+    """An entry with all fields of an event, so that a new kind of event is logged, too."""
+    fields: Entry = msgspec.to_builtins(event)
+    del fields["type"]
+    return {"type": kind, **fields}
+
+
+def _exit(event: CellFinished) -> Entry:
+    code = event.exit_code
+    error = next((each.get("ename") for each in event.outputs if each.get("output_type") == "error"), None)
+    return {"status": event.status, "code": code, "signal": signal_name(code), "error": error}
+
+
+def signal_name(code: int | None) -> str | None:
+    """The name of the signal in a negative exit code."""
+    if code is None or code >= 0:
+        return None
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _pin(package: Package) -> str:
+    return f"{package.name}=={package.version}"
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
+
+
+def rfc3339(at: float) -> str:
+    """Seconds since the epoch as `2026-11-21T06:45:12.000125Z`."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,239 @@
+"""Events as entries of a structured log, without the contents of cells.
+
+If the host program has configured structlog, that is used; otherwise a logger of our own that writes to standard error.
+Text that code in a sandbox chose, such as a file's name, is quoted, without control characters.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+import structlog
+from structlog import dev
+
+from nbagent.core.errors import UsageError
+from nbagent.core.events import (
+    UNSURE,
+    Answered,
+    ApprovalAsked,
+    ApprovalGiven,
+    Asked,
+    CellFinished,
+    CellStarted,
+    CodeGenerated,
+    CommandRun,
+    FileSaved,
+    IndexAsked,
+    InstallFailed,
+    ModelReplied,
+    PackagesInstalled,
+    Record,
+    SessionEnded,
+    SessionResumed,
+    SessionStarted,
+    StateLost,
+    ToolRefused,
+    ToolStage,
+)
+from nbagent.core.policy import MIB
+from nbagent.observability.telemetry.measure import error_kind
+from nbagent.observability.telemetry.redact import brief
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+Line = tuple[str, str, dict[str, Any]]
+"""An entry: level, message and fields."""
+
+
+class Log:
+    """Logs one session's events.
+
+    Args:
+        session: The session's id, which every entry has.
+        level: The lowest level that is logged, one of `LEVELS`.
+        format: `console` for a person, `json` for a program; used by a logger of our own only.
+
+    Raises:
+        UsageError: There is no such level or format.
+    """
+
+    def __init__(self, session: str, *, level: str, format: str = "console") -> None:
+        if level not in LEVELS or format not in ("console", "json"):
+            raise UsageError(
+                f"Logs can't have the level {level!r} and the format {format!r}.",
+                mend=f"Levels: {', '.join(LEVELS)}. Formats: console, json.",
+            )
+        self._least = LEVELS[level]
+        self._own = not structlog.is_configured()
+        logger: Any = _own_logger(level, format) if self._own else structlog.get_logger("nbagent")
+        self._logger = logger.bind(session=session)
+        self._sandbox = ""
+
+    def on_event(self, record: Record) -> None:
+        """Log an event, if its level is high enough."""
+        if isinstance(record.event, SessionStarted | SessionResumed):
+            self._sandbox = record.event.sandbox
+        for level, what, particulars in lines(record, sandbox=self._sandbox):
+            if LEVELS[level] >= self._least:
+                # The host program's pipeline adds its own time.
+                at = {"timestamp": _clock(record.at)} if self._own else {}
+                getattr(self._logger, level)(what, **at, **particulars)
+
+
+def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
+    """The entries of an event. Pure.
+
+    Args:
+        record: The event.
+        sandbox: The engine's name of the running sandbox.
+    """
+    match record.event:
+        case SessionStarted() as event:
+            yield "info", "Sandbox created", _created(event)
+        case SessionResumed() as event:
+            yield "info", "Session resumed", {"container_id": event.sandbox, "variables_kept": event.kept}
+        case Asked() as event:
+            task = {"task": brief(event.question), "model": "replay" if event.replay else event.model}
+            yield "info", "Agent workflow started", {**task, "turn": event.turn}
+        case ModelReplied(tools=tools, usage=usage):
+            tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+            yield "debug", "Model replied", {"tools": tools, **tokens}
+        case CodeGenerated() as event:
+            yield "warning" if event.confidence < UNSURE else "info", "Code proposed", _proposed(event)
+        case CellStarted() as event:
+            if event.turn:
+                yield "info", "Code generated", {"code_lines": len(event.code.splitlines()), "tool": event.tool}
+            yield "info", "Sandbox execution started", {"container_id": sandbox, "cell": event.cell}
+        case CommandRun() as event:
+            yield "debug", "Program executed", {"program": brief(event.argv[0] if event.argv else ""), "pid": event.pid}
+        case CellFinished() as event:
+            yield _SEVERITY[event.status], "Execution complete", _finished(event)
+        case PackagesInstalled() as event:
+            pins = [f"{each.name}=={each.version}" for each in event.packages if each.requested]
+            more = {"with_dependencies": len(event.packages), "duration_ms": _ms(event.seconds)}
+            yield "info", "Packages installed", {"packages": pins, **more}
+        case IndexAsked() as event:
+            names = [brief(each) for each in event.names[:10]]
+            yield "info", "Package index asked", {"packages": names, "unknown": len(event.unknown)}
+        case InstallFailed() as event:
+            what = "Installation refused" if event.refused else "Installation failed"
+            wanted = [brief(each) for each in event.requirements[:10]]
+            yield "warning", what, {"packages": wanted, "reason": brief(event.reason, limit=200)}
+        case ApprovalAsked() as event:
+            yield "info", "Approval asked", {"kind": event.kind, "tool": event.tool, "id": event.id}
+        case ApprovalGiven() as event:
+            level = "warning" if event.decision == "reject" else "info"
+            yield level, "Approval given", {"decision": event.decision, "by": event.by, "id": event.id}
+        case ToolStage() as event:
+            where = {"tool": event.tool, "version": event.version, "stage": event.stage}
+            why = {"reason": brief(event.reason, limit=200)} if event.reason else {}
+            yield "info", "Tool stage", {**where, "duration_ms": _ms(event.seconds), **why}
+        case ToolRefused(tool=tool, reason=reason):
+            yield "warning", "Tool refused", {"tool": tool, "reason": brief(reason, limit=200)}
+        case StateLost(reason=reason):
+            yield "warning", "Kernel state lost", {"reason": brief(reason, limit=200)}
+        case FileSaved() as event:
+            yield "info", "File saved", {"name": brief(PurePath(event.path).name), "bytes": event.size}
+        case Answered() as event:
+            yield "info" if event.success else "warning", "Agent workflow completed", _answered(event)
+        case SessionEnded(reason=reason):
+            yield "info", "Session ended", {"reason": brief(reason)} if reason else {}
+
+
+_SEVERITY = {"ok": "info", "error": "info", "interrupted": "warning", "timeout": "warning", "died": "error"}
+"""The levels of cells' ends: an exception is common in an agent's work, a cell that was stopped or killed is not."""
+
+
+def _created(event: SessionStarted) -> dict[str, Any]:
+    return {
+        "engine": event.engine,
+        "trust": event.trust,
+        "container_id": event.sandbox,
+        "memory_mb": event.limits.get("memory_mb"),
+        "data": len(event.data),
+        "duration_ms": _ms(event.seconds),
+    }
+
+
+def _proposed(event: CodeGenerated) -> dict[str, Any]:
+    wanted = [brief(each) for each in event.dependencies[:10]]
+    return {"code_lines": len(event.code.splitlines()), "dependencies": wanted, "confidence": event.confidence}
+
+
+def _finished(event: CellFinished) -> dict[str, Any]:
+    code = event.exit_code if event.exit_code is not None else int(event.status != "ok")
+    found: dict[str, Any] = {"exit_code": code, "duration_ms": _ms(event.duration), "cell": event.cell}
+    if event.status != "ok":
+        found |= {"status": event.status, "error": error_kind(event)}
+    if event.memory_peak is not None:
+        found["memory_mb"] = round(event.memory_peak / MIB)
+    return found
+
+
+def _answered(event: Answered) -> dict[str, Any]:
+    tokens = event.usage.input_tokens + event.usage.output_tokens
+    told = {"success": event.success, "attempts": event.attempts, "turn": event.turn}
+    return {**told, "duration_ms": _ms(event.seconds), **({"tokens": tokens} if tokens else {})}
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# -- a logger of our own ------------------------------------------------------------------------------------------
+
+
+class _StandardError:
+    """Writes to the current `sys.stderr`, which a progress bar replaces while it is shown."""
+
+    def msg(self, message: str) -> None:
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
+
+    debug = info = warning = error = msg
+
+
+def _own_logger(level: str, format: str) -> Any:
+    renderer = structlog.processors.JSONRenderer() if format == "json" else _console()
+    return structlog.wrap_logger(
+        _StandardError(),
+        processors=[structlog.processors.add_log_level, _session_last, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        context_class=dict,
+    )
+
+
+def _session_last(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {**{name: value for name, value in event.items() if name != "session"}, "session": event["session"]}
+
+
+def _console() -> dev.ConsoleRenderer:
+    """One line an event, as `2026-11-21T06:45:12Z [info] Execution complete exit_code=0 duration_ms=134`."""
+    colours = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    style = dev.ConsoleRenderer.get_default_column_styles(colours)
+    levels = dev.ConsoleRenderer.get_default_level_styles(colours)
+    return dev.ConsoleRenderer(
+        columns=[
+            dev.Column("timestamp", dev.KeyValueColumnFormatter(None, style.timestamp, style.reset, value_repr=str)),
+            dev.Column("level", dev.LogLevelColumnFormatter(levels, reset_style=style.reset, width=0)),
+            dev.Column("event", dev.KeyValueColumnFormatter(None, style.bright, style.reset, value_repr=str)),
+            dev.Column("", dev.KeyValueColumnFormatter(style.kv_key, style.kv_value, style.reset, value_repr=shown)),
+        ],
+        sort_keys=False,
+    )
+
+
+def shown(value: object) -> str:
+    """A value as JSON without characters that a terminal obeys: control and direction characters."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

@@ -1,0 +1,186 @@
+"""What options there are, where they come from, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from nbagent.core import options, settings
+from nbagent.core.budget import Budget
+from nbagent.core.errors import UsageError
+from nbagent.core.options import Keywords, Options
+from nbagent.core.policy import InstallPolicy, Limits
+from nbagent.sandbox.spec import ACCEPTABLE
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty configuration folder, and another one to stand in."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "nbagent").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "config" / "nbagent"
+
+
+def write(text: str) -> None:
+    """Write the settings file."""
+    settings.config_file().write_text(text)
+
+
+def test_without_any_setting_the_defaults_are_safe() -> None:
+    """Nobody who sets nothing gets less than isolation, and installs are bounded by the release's age."""
+    found = settings.load()
+    assert (found.engine, found.model, found.trust, found.accept) == (None, None, "isolated", [])
+    assert found.install_policy == InstallPolicy(enabled=True, min_age_days=3.0)
+
+
+def test_the_file_is_read() -> None:
+    """What stands in config.toml holds."""
+    write('engine = "docker"\nmemory_mb = 4096\ninstall_deny = ["leftpad"]\ninstall = false\n')
+    found = settings.load()
+    assert (found.engine, found.memory_mb) == ("docker", 4096)
+    assert found.install_policy == InstallPolicy(enabled=False, deny=frozenset({"leftpad"}))
+
+
+def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable replaces what the file says, and only that."""
+    write('engine = "docker"\ntimeout = 5\n')
+    monkeypatch.setenv("NBAGENT_ENGINE", "bubblewrap")
+    monkeypatch.setenv("NBAGENT_ACCEPT", '["memory"]')
+    found = settings.load()
+    assert (found.engine, found.timeout, found.accept) == ("bubblewrap", 5, ["memory"])
+
+
+def test_a_setting_is_a_security_option_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has a setting of its own stands beside the options of the table."""
+    write("memory_mb = 400\n[security]\nupload_mb = 5\nmemory_limit_mb = 300\n")
+    monkeypatch.setenv("NBAGENT_SECURITY", '{"allow_shell": false}')
+    assert settings.load().security_options == {"memory_limit_mb": 400, "upload_mb": 5, "allow_shell": False}
+
+
+@pytest.mark.parametrize("name", [".env", "config.toml", "nbagent.toml", ".nbagent.toml", "pyproject.toml"])
+def test_nothing_is_read_from_the_current_folder(name: str) -> None:
+    """A project of somebody else's can't weaken the sandbox that it will run in."""
+    Path(name).write_text('NBAGENT_TRUST=trusted\ntrust = "trusted"\n[tool.nbagent]\ntrust = "trusted"\n')
+    assert settings.load().trust == "isolated"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('timeout = "soon"', "timeout"),
+        ("memory_mb = [1]", "memory_mb"),
+        ("engine = docker", "Invalid value"),
+        ('trsut = "untrusted"', "trsut"),
+        ('restore = "again"', "restore"),
+        ("keep_minutes = inf", "keep_minutes"),
+        ("\0", "Invalid statement"),
+    ],
+)
+def test_a_wrong_file_is_told_by_name(text: str, says: str) -> None:
+    """A value of the wrong kind, a broken file and a misspelt setting are refused, not passed over."""
+    write(text)
+    with pytest.raises(UsageError) as caught:
+        settings.load()
+    assert says in caught.value.message
+    assert "config.toml" in str(caught.value)
+
+
+def test_a_file_that_is_not_utf8_is_told() -> None:
+    """A settings file in another encoding is a sentence."""
+    settings.config_file().write_bytes(b'engine = "\xff"')
+    with pytest.raises(UsageError, match="can't be read"):
+        settings.load()
+
+
+def test_a_folder_in_the_files_place_is_no_trouble() -> None:
+    """What can't be a settings file is either passed over or told."""
+    settings.config_file().mkdir()
+    try:
+        assert settings.load().trust == "isolated"
+    except UsageError as error:
+        assert "config.toml" in str(error)  # noqa: PT017 - either is right
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("NBAGENT_TIMEOUT", "soon"), ("NBAGENT_MEMORY_MB", "2GB"), ("NBAGENT_INSTALL_DENY", "a,b")]
+)
+def test_a_wrong_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """The message names the setting, and where it can have come from."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as caught:
+        settings.load()
+    assert name.removeprefix("NBAGENT_").lower() in caught.value.message
+    assert "NBAGENT_" in caught.value.mend
+
+
+def test_a_variable_that_is_no_setting_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs' variables, and those that are read elsewhere, are no mistake."""
+    monkeypatch.setenv("NBAGENT_CLIENT_DATA", "0")
+    assert settings.load().trust == "isolated"
+
+
+def test_a_wrong_budget_is_told_as_the_settings_own() -> None:
+    """A person looks for it in the right place."""
+    write('budget = "5"\n')
+    with pytest.raises(UsageError, match=r"The setting budget is wrong. '5' is no part of a budget"):
+        settings.load(budget="10min")
+
+
+def test_each_option_can_be_given_as_a_keyword_and_says_what_it_is() -> None:
+    """`Keywords` is for type checkers, and would otherwise fall behind."""
+    assert set(Keywords.__annotations__) == set(options.fields()) == set(Options.__struct_fields__)
+    assert all(description.endswith(".") for _, description, _ in options.fields().values())
+
+
+def test_what_is_given_comes_before_the_settings() -> None:
+    """None stands for what isn't given; rules, limits that may stay unenforced and security options add up."""
+    write('trust = "untrusted"\naccept = ["pids"]\nallow = ["cell"]\n[security]\nallow_shell = false\n')
+    found = settings.load(
+        trust=None, model="openai:x", accept=["cpu"], allow=["install:polars"], security={"upload_mb": 1}
+    )
+    assert (found.trust, found.model, found.accept) == ("untrusted", "openai:x", ["pids", "cpu"])
+    assert (found.allow, found.security) == (["cell", "install:polars"], {"allow_shell": False, "upload_mb": 1})
+
+
+def test_a_security_option_overrules_the_setting_of_its_other_name() -> None:
+    """`memory_mb` and `memory_limit_mb` are one thing, and the nearer one of them holds."""
+    write("memory_mb = 400\n")
+    assert settings.load(security={"memory_limit_mb": 300}).security_options == {"memory_limit_mb": 300}
+    assert settings.load(memory_mb=500).security_options == {"memory_limit_mb": 500}
+
+
+def test_an_option_that_is_not_there_is_told_with_the_nearest() -> None:
+    """A misspelt keyword is no traceback."""
+    with pytest.raises(UsageError, match="no option 'modle'") as caught:
+        Options().but(modle="openai:x")  # type: ignore[call-arg]
+    assert "model" in caught.value.mend
+
+
+def test_options_travel_as_json() -> None:
+    """Another process gets the same ones."""
+    found = Options().but(
+        data={"sales": Path("a.csv")}, limits=Limits(memory_mb=300), budget=Budget(money=1), mcp=False, pool_size=2
+    )
+    assert found.data == {"sales": "a.csv"}
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Options) == found
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    """Options stand in logs and tracebacks."""
+    assert "secret" not in repr(Options(state_url="postgresql://me:secret@host/db"))
+
+
+def test_the_help_of_accept_names_every_limit_that_can_be_accepted() -> None:
+    """A limit that `SandboxSpec` takes stands in the flag's description."""
+    _, description, _ = options.declared("accept")
+    assert description == f"A limit that may stay unenforced: {', '.join(ACCEPTABLE[:-1])} or {ACCEPTABLE[-1]}."
+
+
+def test_an_option_has_a_flag_where_it_has_a_group() -> None:
+    """A flag outside of every group would belong to no command, and a group without a flag to no option."""
+    for name, (_, _, where) in options.fields().items():
+        assert bool(where.flags) == bool(where.group), name
