@@ -17,7 +17,7 @@ from nbagent.session.protocol import AnySession, settled
 if TYPE_CHECKING:
     from nbagent.core.events import Answer, Cell, Package, Record
     from nbagent.core.options import Keywords
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
 
@@ -123,7 +123,7 @@ class BlockingSession:
         return self._wait(self._session.install(requirements))
 
     def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """See `Session.upload`."""
         return self._wait(self._session.upload(source, name, to=to, unpack=unpack))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbagent.core.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
-from nbagent.kernel.execution import Execution
+from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.outputs.widgets import Widgets
 
@@ -107,38 +107,38 @@ class Router:
 
     # -- messages -----------------------------------------------------------------------------------------------
 
-    def take(self, channel: str, message: dict[str, Any], run: Execution | None = None) -> None:
+    def take(self, channel: str, message: dict[str, Any], request: ExecuteRequest | None = None) -> None:
         """Sort one message.
 
         Args:
             channel: `shell` or `iopub`.
             message: As the connection gives it.
-            run: What runs now, if it is a cell.
+            request: What runs now, if it is a cell.
         """
         kind = message["header"].get("msg_type")
         parent = message["parent_header"].get("msg_id")
         if channel == "shell":
-            if run is not None and parent == run.msg_id and kind == "execute_reply" and run.reply is None:
-                run.reply = message["content"]
+            if request is not None and parent == request.msg_id and kind == "execute_reply" and request.reply is None:
+                request.reply = message["content"]
         elif self.widgets.add(message):
             self._widgets_changed = True
-        elif run is not None and parent == run.msg_id:
-            self._take_present(message, run)
+        elif request is not None and parent == request.msg_id:
+            self._take_present(message, request)
         elif parent in self._recent and kind != "status":
-            self._take_late(message, *self._recent[parent], during=run.cell if run is not None else 0)
+            self._take_late(message, *self._recent[parent], during=request.cell if request is not None else 0)
 
     def take_unseen(self, channel: str, message: dict[str, Any]) -> None:
         """Take a message of code that is run again: nothing of it is shown, only widgets are open again."""
         if channel == "iopub":
             self.widgets.add(message)
 
-    def _take_present(self, message: dict[str, Any], run: Execution) -> None:
+    def _take_present(self, message: dict[str, Any], request: ExecuteRequest) -> None:
         # As long as output comes, its end is only late.
-        run.half_done_at = None
+        request.half_done_at = None
         if message["header"].get("msg_type") == "status":
-            run.idle |= message["content"].get("execution_state") == "idle"
+            request.idle |= message["content"].get("execution_state") == "idle"
         else:
-            self.show(run.cell, run.outputs.add(message), during=run.cell)
+            self.show(request.cell, request.outputs.add(message), during=request.cell)
 
     def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs, *, during: int) -> None:
         for change in outputs.add(message):

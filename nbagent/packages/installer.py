@@ -18,7 +18,6 @@ import contextlib
 import functools
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -28,34 +27,21 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from nbagent.core import fileio
-from nbagent.core.errors import EnvironmentMissing, InstallError, InstallRefused
+from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import Package
 from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.modules import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
-from nbagent.packages.resolver import (
-    FETCH_SECONDS,
-    IndexUnreachableError,
-    Wheel,
-    environment,
-    fetch,
-    in_thread,
-    install_arguments,
-    old_enough,
-    resolve,
-    shorten,
-    target_arguments,
-    too_young,
-    uv,
-)
+from nbagent.packages.resolver import Wheel, fetch, old_enough, resolve, too_young
+from nbagent.packages.uv import IndexUnreachableError, in_thread
 from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
 Exceed = Callable[[list[str], str], Awaitable[None]]
 """Called with names beyond the allowance and the reason; raises `InstallRefused` unless a person allows them."""
 
-__all__ = ["Confirm", "Exceed", "IndexUnreachableError", "Installer", "Target", "fill"]
+__all__ = ["Confirm", "Exceed", "Installer", "Target"]
 
 
 class Installer:
@@ -306,50 +292,3 @@ async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
         yield work
     finally:
         await in_thread(shutil.rmtree, work, True)
-
-
-def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_bytecode: bool = False) -> None:
-    """Install a requirements file with hashes into a folder, which appears atomically.
-
-    Args:
-        folder: Must not exist, or be empty. If another process fills it meanwhile, its content stays.
-        pins: A requirements file that names every package, dependencies included, with hashes.
-        python: Version of the Python that will use it.
-        platform: Its machine and glibc, for example `x86_64-manylinux_2_41`.
-        compile_bytecode: Also compile with the host's Python: of use only if that is the same minor version.
-
-    Raises:
-        EnvironmentMissing: The install failed; the message ends with uv's reason.
-    """
-    if folder.exists() and any(folder.iterdir()):
-        raise EnvironmentMissing(f"{folder} is not empty.", mend="Remove it, or name another folder.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    target = Target(python=python, platform=platform, pins=pins)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
-        work = Path(made)
-        (work / "uv.toml").touch()
-        _unpack(work, target, compile_bytecode=compile_bytecode)
-        (work / "site" / ".lock").unlink(missing_ok=True)
-        make_readable(work / "site")
-        try:
-            (work / "site").replace(folder)
-        except OSError:
-            if not folder.is_dir() or not any(folder.iterdir()):
-                raise
-
-
-def _unpack(work: Path, target: Target, *, compile_bytecode: bool) -> None:
-    """Unpack all of the target's pins into `work/site`."""
-    arguments = install_arguments(work / "site", str(target.pins.absolute()), target_arguments(target))
-    if compile_bytecode:
-        arguments.append("--compile-bytecode")
-    try:
-        done = subprocess.run(
-            [uv(), *arguments], cwd=work, env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
-            check=False, timeout=FETCH_SECONDS,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise EnvironmentMissing(f"Installing {target.pins} took more than {FETCH_SECONDS:g} s.") from None
-    if done.returncode:
-        reason = shorten(done.stderr.decode(errors="replace"))
-        raise EnvironmentMissing(f"The packages of {target.pins} can't be installed: {reason}")

@@ -41,7 +41,7 @@ from nbagent.session.stream import streamed
 from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
     from nbagent.state import Artifact
@@ -317,7 +317,7 @@ class Attached:
         return await self._call("install", list[Package], requirements=requirements)
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """Put a file into the sandbox; see `Session.upload`."""
         async with self._lent() as folder:
@@ -397,9 +397,9 @@ class Attached:
             await self._call("stop", type(None), reason=reason)
 
 
-async def _sent(source: Source, name: str | None, place: Path) -> tuple[str, str]:
+async def _sent(source: UploadSource, name: str | None, place: Path) -> tuple[str, str]:
     """The name of what is to be sent, and the path by which the owner finds it: contents are written to a place."""
-    from nbagent.kernel.transfer.ends import name_of
+    from nbagent.kernel.transfer.outside import name_of
 
     called = name_of(source, name)
     if isinstance(source, str | Path):

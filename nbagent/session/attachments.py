@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nbagent.kernel.transfer.ends import Source
+from nbagent.kernel.transfer.outside import UploadSource
 from nbagent.session.listing import Uploaded
 
-Given = Source | tuple[str, Source]
+Given = UploadSource | tuple[str, UploadSource]
 """A file that goes along with a question: as for `Session.upload`, with a name if it has none of its own."""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
     from nbagent.core.events import Answer, Cell, Package, Record
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
@@ -106,7 +106,7 @@ class AnySession(Protocol):
         """Install distributions for the session."""
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """Put a file into the sandbox."""
 

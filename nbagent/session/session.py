@@ -24,7 +24,7 @@ from nbagent.core.options import Keywords, Options
 if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
     from nbagent.kernel.pool.pool import KernelPool
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.consent import Decision
     from nbagent.safety.ledger import Ledger
@@ -424,7 +424,7 @@ class Session:
         return await self._running().install(requirements)
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """Put a file into the sandbox; it is there whole or not at all, in place of a plain file of that name.
 

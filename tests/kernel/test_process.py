@@ -50,14 +50,14 @@ async def test_a_stop_that_is_cancelled_leaves_nothing(engine: Engine, leftovers
 
 
 async def test_a_process_goes_to_another_kernel(engine: Engine) -> None:
-    """Who adopts it has its state and its name, over restarts too; who gave it away can be started once more."""
+    """Who takes it over has its state and its name, over restarts too; who gave it away can be started once more."""
     spec = replace(short(), late_data=True)
     giver, taker = Kernel(engine, spec), Kernel(engine, replace(spec, owner="somebody"))
     try:
         await giver.start()
         name = giver.id
         assert await giver.evaluate("seen = []\ndef main(): seen.append(1); return seen", []) == [1]
-        await taker.adopt(giver, patience=5)
+        await taker.start_from(giver, patience=5)
         assert (giver.is_alive, giver.spec.owner, taker.id, taker.spec.owner) == (False, "", name, "somebody")
         assert await taker.evaluate("seen = []\ndef main(): seen.append(1); return seen", []) == [1, 1]
         await giver.stop()
@@ -71,17 +71,17 @@ async def test_a_process_goes_to_another_kernel(engine: Engine) -> None:
         await taker.stop()
 
 
-async def test_a_process_that_is_gone_is_not_adopted(engine: Engine) -> None:
+async def test_a_process_that_is_gone_is_not_handed_over(engine: Engine) -> None:
     """Then both kernels are as they were."""
     spec = replace(short(), late_data=True)
     giver, taker = Kernel(engine, spec), Kernel(engine, spec)
     with pytest.raises(UsageError, match="not running"):
-        await taker.adopt(giver, patience=1)
+        await taker.start_from(giver, patience=1)
     try:
         await giver.start()
         await giver._process._sandbox.end()
         with pytest.raises(SandboxError):
-            await taker.adopt(giver, patience=1)
+            await taker.start_from(giver, patience=1)
         assert not taker.is_alive
         assert giver.spec.owner == ""
     finally:

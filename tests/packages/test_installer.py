@@ -13,7 +13,8 @@ from packages.index import PLATFORM, PYTHON, Index, Make, children, python, refu
 
 from nbagent.core.errors import EnvironmentMissing, InstallError, InstallRefused
 from nbagent.core.events import Package
-from nbagent.packages.installer import IndexUnreachableError, fill
+from nbagent.packages.pinned import fill
+from nbagent.packages.uv import IndexUnreachableError
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 

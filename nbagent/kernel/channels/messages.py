@@ -1,8 +1,8 @@
 """A kernel's messages, from their parts to what the controller reads of them, within bounds. Pure.
 
-Most of a message is never parsed: of its header and its parent's there is a type and an id, of a reply what `Execution`
-and `inside_calls` look at, of its metadata nbagent's own report, and of what is published the kinds that make outputs
-and widgets.
+Most of a message is never parsed. Parsed are: the type and id in its header and its parent's; the fields of a reply
+that `ExecuteRequest` and `inside_calls` read; nbagent's own report in the metadata; and the content of what is
+published, if its kind makes outputs or widgets.
 """
 
 from __future__ import annotations
