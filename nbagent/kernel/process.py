@@ -19,6 +19,7 @@ from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit, start_failed
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.threads import uncancelled
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
@@ -239,11 +240,16 @@ class KernelProcess:
         return sandbox is not None
 
     async def stop(self) -> None:
-        """End the sandbox, at once; nothing of it is left."""
+        """End the sandbox at once, and remove all of it; each cancellation is raised after that."""
         self.disconnect()
         sandbox, self._started = self._started, None
         if sandbox is not None:
-            try:
-                await sandbox.end()
-            finally:  # also for who is cancelled: nobody else knows the sandbox any more
-                await sandbox.close()
+            # Nobody else knows the sandbox any longer.
+            await uncancelled(_remove(sandbox))
+
+
+async def _remove(sandbox: Sandbox) -> None:
+    try:
+        await sandbox.end()
+    finally:
+        await sandbox.close()

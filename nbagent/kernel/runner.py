@@ -108,7 +108,7 @@ class Runner:
     async def _install(self, job: Job, request: ExecuteRequest, module: str) -> bool:
         """Install the module that the code missed; returns whether to run the code again."""
         try:
-            added, refusal = await self._installs.install_module(job.cell, module)
+            added, refusal = await self._installs.install_missing(job.cell, module)
         except BaseException:
             request.stopped = "interrupted"
             self._finish(job, request)

@@ -13,7 +13,7 @@ from nbagent import __version__
 from nbagent.core.errors import SandboxError
 from nbagent.core.events import CellFinished, CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
 from nbagent.core.store import Journal
-from nbagent.kernel.cell_replay import Succeeded
+from nbagent.kernel.cell_replay import SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
@@ -91,7 +91,7 @@ async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: 
     Raises:
         SandboxError: No sandbox can be started in place of its own.
     """
-    running_since, succeeded = 0.0, Succeeded()
+    running_since, succeeded = 0.0, SucceededCells()
     news: list[Record] = []  # a loss that nobody was told of yet
     for record in journal.since():
         recording.on_event(record)

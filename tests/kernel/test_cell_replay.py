@@ -24,7 +24,7 @@ from nbagent.core.events import (
     StateRestored,
 )
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.kernel.cell_replay import CellReplay, Succeeded
+from nbagent.kernel.cell_replay import CellReplay, SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
@@ -194,7 +194,7 @@ AGAIN = StateRestored(cell=9, cells=[1])
 )
 async def test_a_log_tells_what_a_kernel_is_made_of(events: list[Event], cells: list[int]) -> None:
     """What succeeded since the kernel was last replaced, and what was run again in it."""
-    succeeded = Succeeded()
+    succeeded = SucceededCells()
     for number, event in enumerate(events, 1):
         succeeded.on_event(Record(number, 0.0, event))
     assert succeeded.cells == {cell: f"code {cell}" for cell in cells}

@@ -37,13 +37,16 @@ async def test_a_kernel_that_was_not_started(engine: Engine) -> None:
     await kernel.stop()
 
 
-async def test_a_stop_that_is_cancelled_leaves_nothing(engine: Engine, leftovers: Callable[[], list[str]]) -> None:
-    """The cancellation is heard once the sandbox is removed: nobody else knows of it any more."""
+@pytest.mark.parametrize("cancellations", [1, 2, 5])
+async def test_a_stop_that_is_cancelled_leaves_nothing(
+    engine: Engine, leftovers: Callable[[], list[str]], cancellations: int
+) -> None:
     before, kernel = leftovers(), Kernel(engine, short())
     await kernel.start()
     stopping = asyncio.create_task(kernel.stop())
-    await asyncio.sleep(0)
-    stopping.cancel()
+    for _ in range(cancellations):
+        await asyncio.sleep(0)
+        stopping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stopping
     assert [each for each in leftovers() if each not in before] == []
