@@ -113,11 +113,11 @@ class Plan:
         Raises:
             UsageError: There is none of that name, or an option can't be changed any more.
         """
-        if fixed := [name for name in keywords if not declared(name)[-1].resumed]:
+        if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
         found = index.look_up(folders.state_root(chosen.state_dir), session)
-        plan = cls.of(chosen.but(engine=found.engine), keywords, session=found.id)
+        plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
         plan.spec, plan.found = saved.read_spec(found), found
         if chosen.ask_hosts:
             check_asking(plan.spec.trust)

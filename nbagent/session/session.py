@@ -74,7 +74,9 @@ class Session:
     ) -> None:
         from nbagent.session.plan import Plan
 
-        self._prepare(Plan.of((options or settings.load()).but(**keywords), keywords, session=session), pool)
+        self._prepare(
+            Plan.of(settings.override(options or settings.load(), **keywords), keywords, session=session), pool
+        )
 
     def _prepare(self, plan: Plan, pool: KernelPool | None) -> None:
         self._plan = plan
