@@ -44,7 +44,7 @@ class Hosts:
         self._asked = 0
         self._series = secrets.token_hex(4)
         self._told: set[tuple[str, int, bool, str]] = set()
-        self._ended: set[tuple[str, int]] = set()
+        self._ended: dict[tuple[str, int], list[str]] = {}
         self._waits: list[tuple[float, float]] = []
         self._waiting_since = 0.0
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class Hosts:
         with self._lock:
             self._waiting_since = self._waiting_since if self._open else time.monotonic()
             self._open[name] = question
-        question.add_done_callback(lambda _: self._close(name, (host, port)))
+        question.add_done_callback(lambda _: self._close(name, _asked_about(host, port)))
         self._emit(HostAsked(id=name, host=host, port=port))
         return question
 
@@ -74,14 +74,16 @@ class Hosts:
             self.sent += told.sent
             self.received += told.received
             return
-        key, where = (told.host, told.port, told.allowed, told.by), (told.host, told.port)
+        key = (told.host, told.port, told.allowed, told.by)
         with self._lock:
-            ends, self._ended = where in self._ended, self._ended - {where}
-        if not ends and (key in self._told or len(self._told) >= MAX_TOLD):
+            ended = self._ended.get(_asked_about(told.host, told.port))
+            name = ended.pop(0) if ended else ""
+        if not name and (key in self._told or len(self._told) >= MAX_TOLD):
             return
         self._told.add(key)
         self._emit(
             HostDecided(
+                id=name,
                 host=told.host,
                 port=told.port,
                 allowed=told.allowed,
@@ -101,7 +103,8 @@ class Hosts:
 
     def _close(self, name: str, where: tuple[str, int]) -> None:
         with self._lock:
-            self._ended.add(where)  # which every face has to be told, also if the same was decided before
+            # Every face has to be told how it ended, also if the same was decided before.
+            self._ended.setdefault(where, []).append(name)
             del self._open[name]
             if not self._open:
                 self._waits.append((self._waiting_since, time.monotonic()))
@@ -133,3 +136,10 @@ class Hosts:
         with self._lock:
             waits = [*self._waits, (self._waiting_since, time.monotonic())] if self._open else self._waits
             return sum(end - max(start, since) for start, end in waits if end > since)
+
+
+def _asked_about(host: str, port: int) -> tuple[str, int]:
+    """What one question is about: its answer holds for ports 80 and 443 alike, see `Gate.admit`."""
+    from nbagent.egress.hosts import WEB_PORTS
+
+    return host, 0 if port in WEB_PORTS else port
