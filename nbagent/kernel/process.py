@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import KernelDied, SandboxError, UsageError
-from nbagent.core.policy import Limits
+from nbagent.core.limits import Limits
 from nbagent.kernel.channels.connection import TICK, Connection
 from nbagent.kernel.precedence import Precedence
 from nbagent.packages.installer import Target
@@ -19,7 +19,7 @@ from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit, start_failed
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import uncancelled
+from nbagent.sandbox.threads import finished
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
@@ -245,7 +245,7 @@ class KernelProcess:
         sandbox, self._started = self._started, None
         if sandbox is not None:
             # Nobody else knows the sandbox any longer.
-            await uncancelled(_remove(sandbox))
+            await finished(_remove(sandbox))
 
 
 async def _remove(sandbox: Sandbox) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -25,15 +25,15 @@ async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
 
 
 async def to_the_end(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Like `in_thread`, for work that makes something: each cancellation waits for its end, see `uncancelled`."""
-    return await uncancelled(in_thread(work, *arguments))
+    """Like `in_thread`, for work that makes something: a thread can't be cancelled, so each cancellation waits for it.
 
-
-async def uncancelled(work: Coroutine[Any, Any, Result]) -> Result:
-    """Await work that makes or removes something: each cancellation waits for its end, and is raised then.
-
-    Whoever is cancelled so finds all that was to be made, to remove it, and nothing that was to be removed.
+    What it made is there then, and can be removed.
     """
+    return await finished(in_thread(work, *arguments))
+
+
+async def finished(work: Awaitable[Result]) -> Result:
+    """Await something that must not be left half done: who is cancelled waits for its end, and is cancelled then."""
     done = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(done)
