@@ -82,7 +82,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_early_idle_loses_nothing_for_others "
         "kernel/test_router.py::test_junk_is_counted_and_survived "
-        "kernel/test_connection.py::test_frames_without_a_message",
+        "kernel/test_kernel_connection.py::test_frames_without_a_message",
     ),
     23: (
         "questions, comms and payloads",

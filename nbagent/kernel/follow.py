@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from nbagent.core.policy import MIB
-from nbagent.kernel.channels.connection import TICK
+from nbagent.kernel.channels.kernel_connection import TICK
 from nbagent.kernel.execution import ExecuteRequest, Job
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router

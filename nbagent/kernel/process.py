@@ -1,7 +1,7 @@
 """Starts, connects, replaces and ends the process of a kernel, in the sandbox of an engine.
 
-The engine's `Sandbox`, with the packages installed for it, outlives the process; each process has a `Connection` of its
-own. Everything above asks the `Sandbox` through `KernelProcess`.
+The engine's `Sandbox`, with the packages installed for it, outlives the process; each process has a
+`KernelConnection` of its own. Everything above asks the `Sandbox` through `KernelProcess`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import KernelDied, SandboxError, UsageError
 from nbagent.core.limits import Limits
-from nbagent.kernel.channels.connection import TICK, Connection
+from nbagent.kernel.channels.kernel_connection import TICK, KernelConnection
 from nbagent.kernel.precedence import Precedence
 from nbagent.packages.installer import Target
 from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
@@ -42,7 +42,7 @@ class KernelProcess:
         self.spec = spec
         self.gone = ""
         self._started: Sandbox | None = None
-        self._connection: Connection | None = None
+        self._connection: KernelConnection | None = None
         self._precedence = Precedence()
 
     @property
@@ -57,7 +57,7 @@ class KernelProcess:
         return self._started
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> KernelConnection:
         """The connection to the process.
 
         Raises:
@@ -103,7 +103,7 @@ class KernelProcess:
         Raises:
             SandboxError: The kernel ended, or did not answer in time.
         """
-        connection = Connection(self._sandbox.endpoint)
+        connection = KernelConnection(self._sandbox.endpoint)
         try:
             await self._wait_for_answer(connection)
         except BaseException:
@@ -114,9 +114,9 @@ class KernelProcess:
 
     def reconnect(self) -> None:
         """Connect to a kernel that was running before, without waiting, since it may be busy."""
-        self._connection = Connection(self._sandbox.endpoint)
+        self._connection = KernelConnection(self._sandbox.endpoint)
 
-    async def _wait_for_answer(self, connection: Connection) -> None:
+    async def _wait_for_answer(self, connection: KernelConnection) -> None:
         deadline = time.monotonic() + self.limits.start_timeout
         connection.kernel_info()
         replied = welcomed = False

@@ -14,7 +14,7 @@ from typing import Any
 from nbagent.core.errors import SandboxError
 from nbagent.kernel import inside_calls
 from nbagent.kernel.cell_replay import OUT_OF_TIME
-from nbagent.kernel.channels.connection import TICK
+from nbagent.kernel.channels.kernel_connection import TICK
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
 

@@ -38,6 +38,7 @@ from nbagent.packages.uv import IndexUnreachableError, in_thread
 from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
+"""Called with packages before they are installed; raises `InstallRefused` to keep them out."""
 Exceed = Callable[[list[str], str], Awaitable[None]]
 """Called with names beyond the allowance and the reason; raises `InstallRefused` unless a person allows them."""
 
@@ -138,7 +139,7 @@ class Installer:
         try:
             added = await self._install_for(module)
         except IndexUnreachableError:
-            raise  # not remembered: the index may answer the next cell
+            raise  # not remembered, since the index may answer the next time
         except InstallError as error:
             self._answers[module] = error
             raise
@@ -158,7 +159,7 @@ class Installer:
         self._permit(asked)
         names = {canonicalize_name(requirement.name) for requirement in asked}
         async with self._lock:
-            missing = [requirement for requirement in asked if not self._present(requirement)]
+            missing = [requirement for requirement in asked if not self._is_met(requirement)]
             if not missing:
                 return []
             if counted:
@@ -213,7 +214,7 @@ class Installer:
             raise too_young(young, minimum)
 
     async def _count(self, asked: list[Requirement]) -> None:
-        """Count the request against the allowance; what is beyond needs a person's consent."""
+        """Count a request against the allowance; one that is beyond it needs a person's consent."""
         reason = await in_thread(self._allowance.take, asked)
         if not reason:
             return
@@ -242,7 +243,7 @@ class Installer:
         package = self.installed.get(name)
         return self.pins.get(name) or (package.version if package else "")
 
-    def _present(self, requirement: Requirement) -> bool:
+    def _is_met(self, requirement: Requirement) -> bool:
         """Whether a requirement is met by what is there.
 
         Raises:

@@ -2,7 +2,7 @@
 
     registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ Channel
     reaper                               ▲              (channels/endpoint.py)        ▲
-                        kernel/process.py, provisioner.py               kernel/channels/connection.py
+                        kernel/process.py, provisioner.py               kernel/channels/kernel_connection.py
 
 An engine is found by its name among the entry points `nbagent.engines`. One whose sandboxes run on this machine brings
 an `Instance` (`instance.py`) and makes `HostedSandbox` of it (`hosted.py`), which has all the rest. One whose kernels

@@ -73,7 +73,6 @@ async def test_an_answer_for_the_session_is_remembered(person: Person) -> None:
 
 
 async def test_once_is_once(person: Person) -> None:
-    """The next request is a question again."""
     gate = Gate(Rules(), person)
     for _ in range(2):
         await asyncio.gather(person.answer("a.org", HostAnswer.ONCE), gate.admit("a.org", 443))

@@ -49,7 +49,6 @@ def test_a_person_is_asked(start: Start) -> None:
 
 
 def test_what_a_person_allows_is_still_checked(start: Start, world: World) -> None:
-    """A person allows a name, not the way inwards."""
 
     def decide(*_: object) -> Future[HostAnswer]:
         future: Future[HostAnswer] = Future()
@@ -208,7 +207,6 @@ def test_a_stale_socket_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
-    """With the mend, and nothing left."""
     before = machine.descriptors()
     with pytest.raises(SandboxError, match="can't be made") as caught:
         Egress([]).start(tmp_path / ("x" * 120))

@@ -103,7 +103,6 @@ def test_names_that_are_looked_up_are_part_of_the_budget(start: Start, world: Wo
 
 
 def test_the_budget_holds_in_tunnels(start: Start, world: World) -> None:
-    """A download that is too much is cut."""
     proxy = start("example.org", download=200_000)
     with (
         proxy.tunnel("example.org:443") as caller,

@@ -140,7 +140,6 @@ async def test_a_restart_on_purpose_restores_nothing(restoring: Kernel, told: Ev
 
 
 async def test_packages_are_there_when_cells_run_again(restoring: Kernel, told: Events, packages: Index) -> None:
-    """What was installed for a cell is installed when it is run again."""
     packages.add("nbareplay", files={"nbareplay.py": "value = 5"})
     assert (await restoring.run("import nbareplay; v = nbareplay.value; v")).text == "5"
     await restoring.run(DIE)
@@ -149,7 +148,6 @@ async def test_packages_are_there_when_cells_run_again(restoring: Kernel, told: 
 
 
 async def test_without_the_option_nothing_is_run_again(engine: Engine, told: Events) -> None:
-    """By default what is lost is lost, and that is told."""
     async with Kernel(engine, notify=told.append) as kernel:
         await kernel.run("x = 1")
         cell = await kernel.run(DIE)

@@ -272,7 +272,6 @@ LIES = ["None", "[]", "[{}, {}]", "[{}, {}, {}, {}]", "5", "[{'files': 5}] * 4",
 @pytest.mark.parametrize("claim", ["LIE", "{'number': 1, 'trees': LIE}", "{'number': LIE, 'trees': []}"])
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: FileWatch, lie: str, claim: str) -> None:
-    """Its claims are bounded, or nothing."""
     await watch.look()
     await kernel.run(f"kept = get_ipython().kernel.__dict__['_nbagent']\nwas = dict(kept)\n"
                      f"for key in kept: kept[key] = {{'main': lambda *_: {claim.replace('LIE', lie)}}}")  # fmt: skip

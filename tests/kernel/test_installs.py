@@ -17,7 +17,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_release_that_is_too_young(kernel: Kernel, packages: Index, events: Events) -> None:
-    """Policy refuses it, and that is told as a refusal."""
     packages.add("young", days=0.1)
     cell = await kernel.run("import young")
     assert errors(cell) == ["ModuleNotFoundError"]

@@ -117,7 +117,6 @@ async def test_rich_results(kernel: Kernel, made: str, kind: str, value: Any) ->
 
 
 async def test_a_table(kernel: Kernel) -> None:
-    """A frame of Polars is HTML and text."""
     shown = data(await kernel.run("import polars; polars.DataFrame({'a': [1, 2]})"))
     assert "<table" in shown["text/html"]
     assert "shape: (2, 1)" in shown["text/plain"]

@@ -64,7 +64,6 @@ def test_the_unisolated_engine_has_its_folders_elsewhere() -> None:
 
 @pytest.mark.parametrize("path", ["/tmp/" + "x" * 256, "/tmp/" + "é" * 128, "/workspace" + "/xy" * 1500])
 def test_a_path_that_no_system_takes_is_refused_with_the_bound(path: str) -> None:
-    """In bytes, as Linux counts."""
     with pytest.raises(TransferLimit, match="255 bytes"):
         file_at(path, Isolating())
 

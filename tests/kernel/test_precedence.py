@@ -62,7 +62,6 @@ async def test_a_new_kernel_has_its_full_weight(kernel: Kernel) -> None:
 
 
 async def test_where_nothing_can_be_set(tmp_path: Path) -> None:
-    """No group, or one that is gone, is no error."""
     precedence = Precedence()
     precedence.begin(None)
     gone = Usage(1, tmp_path / "gone", cpu=tmp_path / "gone")

@@ -72,7 +72,6 @@ async def test_a_resumed_session_knows_what_is_installed(index: Index, make: Mak
 
 
 async def test_an_empty_request_is_refused(make: Make) -> None:
-    """No names, no work, and not a silent success."""
     assert isinstance(await refused(make(), match="Nothing was named"), InstallRefused)
 
 
@@ -224,7 +223,6 @@ def test_fill_makes_a_folder_from_hashed_requirements(index: Index, tmp_path: Pa
 
 @pytest.mark.parametrize("line", ["one==1.0 --hash=sha256:" + "0" * 64, "one==1.0"])
 def test_fill_accepts_only_what_the_hashes_say(line: str, index: Index, tmp_path: Path) -> None:
-    """A wrong hash or none: no folder."""
     index.add("one")
     pins = tmp_path / "requirements.txt"
     pins.write_text(f"{line}\n")

@@ -153,7 +153,6 @@ async def test_source_distributions_are_not_built(index: Index, make: Make) -> N
 
 
 async def test_a_version_that_does_not_exist_is_an_error(index: Index, make: Make) -> None:
-    """The reason is uv's."""
     index.add("app")
     await refused(make(), "app>=9", match=r"No versions fit together.*app>=9")
 
@@ -166,7 +165,6 @@ async def test_a_wheel_with_another_hash_is_refused(index: Index, make: Make) ->
 
 @pytest.mark.parametrize("cut", [20, 200])
 async def test_a_truncated_wheel_is_an_error(cut: int, index: Index, make: Make) -> None:
-    """Nothing of it stays."""
     index.add("app", files={"app/__init__.py": "x = 1\n" * 50}, cut=cut)
     await refused(make(), "app", match=r"can't be (fetched|read)|not the one")
 
@@ -175,7 +173,6 @@ async def test_a_truncated_wheel_is_an_error(cut: int, index: Index, make: Make)
 
 
 async def test_a_busy_index_is_asked_again(index: Index, make: Make) -> None:
-    """A 503 or two are no failure."""
     index.add("app")
     index.failures = 1
     assert len(await make().install(["app"])) == 1
@@ -245,7 +242,6 @@ def test_credentials_are_not_repeated() -> None:
 
 
 async def test_a_missing_uv_is_an_error_with_its_mend(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package and without a binary on PATH."""
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", "/nowhere")
     await refused(make(), "app", match="pip install uv")

@@ -17,7 +17,7 @@ from nbagent.kernel import inside_calls
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
-ChannelName = Literal["iopub", "shell"]
+ReadChannel = Literal["iopub", "shell"]
 MAX_SIGNATURE: Final = 128
 MAX_HEADER: Final = 64 * 1024
 MAX_METADATA: Final = MIB
@@ -72,7 +72,7 @@ class _Metadata(msgspec.Struct):
     nbagent: str = ""
 
 
-def check(channel: ChannelName, parts: list[bytes]) -> None:
+def check(channel: ReadChannel, parts: list[bytes]) -> None:
     """Hold the parts of a message against their bounds, before any work is spent on them.
 
     Args:
@@ -90,7 +90,7 @@ def check(channel: ChannelName, parts: list[bytes]) -> None:
         raise ValueError("the message's content is too large")
 
 
-def parsed(channel: ChannelName, parts: list[bytes]) -> dict[str, Any]:
+def parsed(channel: ReadChannel, parts: list[bytes]) -> dict[str, Any]:
     """A message as it is read: header, parent_header, content and buffers.
 
     Raises:
