@@ -35,7 +35,7 @@ from nbagent.core.events import (
     SessionStarted,
     from_json,
 )
-from nbagent.core.journal import Tail, read_log
+from nbagent.core.journal import LENT, Tail, read_log
 from nbagent.session import index
 from nbagent.session.listing import IN_MEMORY, Listing, Uploaded
 from nbagent.session.stream import streamed
@@ -290,7 +290,7 @@ class Attached:
     @contextlib.asynccontextmanager
     async def _lent(self) -> AsyncGenerator[Path, None]:
         """A folder for files on their way, which the owner sees too, wherever it has its /tmp."""
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=".sent-", dir=self.folder)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=LENT, dir=self.folder)
         try:
             yield Path(folder)
         finally:
