@@ -79,7 +79,7 @@ def test_a_name_is_not_looked_up_before_it_is_allowed(start: Start, world: World
     assert world.names.asked == []
 
 
-def test_nobody_answers(start: Start) -> None:
+def test_a_question_that_nobody_answers_is_a_denial(start: Start) -> None:
     """The question's time is a denial; the end of the proxy takes open questions back."""
     questions: list[Future[HostAnswer]] = []
 
@@ -112,7 +112,7 @@ def test_the_list_can_grow(start: Start) -> None:
 # -- bounds -----------------------------------------------------------------------------------------------------------
 
 
-def test_only_so_many_at_a_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_beyond_the_bound_wait(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Further callers wait until one leaves; then they are served."""
     monkeypatch.setattr(listener, "CONNECTIONS", 4)
     proxy = start("example.org")

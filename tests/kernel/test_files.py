@@ -133,7 +133,7 @@ async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Col
 
 @on_one_loop
 @pytest.mark.usefixtures("collector")
-async def test_empty_files_and_folders_count(kernel: Kernel, tmp_path: Path) -> None:
+async def test_names_of_empty_files_and_folders_count_against_the_quota(kernel: Kernel, tmp_path: Path) -> None:
     """The names of a file and of the folders above it take room on the host's disk too."""
     counted = Collector(kernel, tmp_path / "few", source="/tmp/output", quota=Quota(60 * NAME_BYTES))
     await run(kernel, "for n in range(9): os.makedirs(f'{n}/' + 'd/' * 8); open(f'{n}/' + 'd/' * 8 + 'e', 'w').close()")

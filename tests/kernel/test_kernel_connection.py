@@ -77,7 +77,7 @@ async def test_an_interrupt_reaches_a_busy_kernel(connection: KernelConnection) 
         pass
 
 
-async def test_silence_is_waited_for_as_long_as_said(connection: KernelConnection) -> None:
+async def test_a_wait_without_messages_takes_the_time_that_was_given(connection: KernelConnection) -> None:
     """Nothing to read is no error, and takes the time that was given."""
     while await connection.wait(0.1):
         list(connection.read())
@@ -88,7 +88,7 @@ async def test_silence_is_waited_for_as_long_as_said(connection: KernelConnectio
     assert not await connection.wait(0)
 
 
-async def test_what_waits_already_is_found(connection: KernelConnection) -> None:
+async def test_a_message_that_came_before_the_wait_is_read(connection: KernelConnection) -> None:
     """A message that came before anybody waited does not get lost."""
     msg_id = connection.execute("1")
     await asyncio.sleep(0.3)
@@ -131,7 +131,7 @@ async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     made.interrupt()
 
 
-async def test_a_large_request(connection: KernelConnection) -> None:
+async def test_a_request_larger_than_a_socket_is_sent_while_the_reply_is_awaited(connection: KernelConnection) -> None:
     """More than fits into a socket is sent while the answer is waited for."""
     msg_id = connection.execute(f"len({'x' * 1_000_000!r})")
     found = await until(connection, msg_id, "iopub")
@@ -147,7 +147,7 @@ def _signed(connection: KernelConnection, *parts: Any) -> list[bytes]:
     return [b"x", b"<IDS|MSG>", signature, *encoded]
 
 
-async def test_what_is_a_message(connection: KernelConnection) -> None:
+async def test_a_signed_message_is_taken_once(connection: KernelConnection) -> None:
     """A signed message with a type is taken, once."""
     frames = _signed(
         connection, {"msg_type": "stream", "msg_id": "1", "version": "5.3"}, {"msg_id": "2"}, {}, {"name": "stdout"}
@@ -179,7 +179,7 @@ async def test_what_is_a_message(connection: KernelConnection) -> None:
     ],
     ids=lambda each: repr(each)[:40],
 )
-async def test_what_is_none(connection: KernelConnection, parts: tuple[Any, ...]) -> None:
+async def test_what_is_no_message_is_dropped_and_counted(connection: KernelConnection, parts: tuple[Any, ...]) -> None:
     """Signed or not, what has not the form of a message is dropped and counted, and raises nothing."""
     before = connection.rejected
     assert connection._parse("iopub", _signed(connection, *parts)) is None
@@ -187,7 +187,7 @@ async def test_what_is_none(connection: KernelConnection, parts: tuple[Any, ...]
 
 
 @pytest.mark.parametrize(("part", "size"), [(0, MAX_SIGNATURE), (1, MAX_HEADER), (2, MAX_HEADER), (3, MAX_METADATA)])
-async def test_parts_out_of_bounds(connection: KernelConnection, part: int, size: int) -> None:
+async def test_a_part_out_of_bounds_is_dropped_at_once(connection: KernelConnection, part: int, size: int) -> None:
     """A part that is larger than any honest one is dropped before it costs anything, and no trace of it is kept."""
     parts = [json.dumps(each).encode() for each in (HEADER | {"msg_id": str(part)}, {"msg_id": "2"}, {}, {})]
     frames = [connection.session.sign(parts), *parts]
@@ -198,7 +198,7 @@ async def test_parts_out_of_bounds(connection: KernelConnection, part: int, size
     assert len(connection.session.digest_history) == known
 
 
-async def test_json_that_takes_too_much_memory(connection: KernelConnection) -> None:
+async def test_json_that_takes_too_much_memory_is_not_parsed(connection: KernelConnection) -> None:
     before = connection.rejected
     started = time.thread_time()
     assert connection._parse("iopub", _signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")) is None
@@ -216,7 +216,7 @@ async def test_frames_without_a_message(connection: KernelConnection, frames: li
     assert connection.rejected == before + 1
 
 
-async def test_closing_twice(kernel: Kernel) -> None:
+async def test_a_connection_may_be_closed_twice(kernel: Kernel) -> None:
     """A connection can be closed by whoever isn't sure."""
     connection = KernelConnection(kernel._process._sandbox.endpoint)
     connection.close()
@@ -224,7 +224,9 @@ async def test_closing_twice(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("attack", BREACHES)
-async def test_what_breaks_the_connection(kernel: Kernel, events: Events, attack: str) -> None:
+async def test_a_breach_kills_the_kernel_and_the_next_cell_has_a_new_one(
+    kernel: Kernel, events: Events, attack: str
+) -> None:
     """The kernel is killed, the cell says why, the loss is told, and the next cell has a new kernel."""
     code, reason = BREACHES[attack]
     await kernel.run("kept = 1")
@@ -239,7 +241,7 @@ async def test_what_breaks_the_connection(kernel: Kernel, events: Events, attack
     assert (await kernel.run("'kept' in globals()")).text == "False"
 
 
-async def test_a_breach_between_two_cells(kernel: Kernel, events: Events) -> None:
+async def test_a_breach_between_two_cells_costs_at_most_the_next_one(kernel: Kernel, events: Events) -> None:
     """The next cell runs all the same, or is the one that is told; the one after it in any case."""
     code = f"import threading, time\nthreading.Timer(0.3, lambda: exec({BREACHES['noise'][0]!r}, globals())).start()"
     assert (await kernel.run(code)).status == "ok"
@@ -298,7 +300,7 @@ async def test_hostile_messages_cost_little_memory(engine: Engine) -> None:
         assert int(growth) < GROWS[attack], done.stdout
 
 
-async def test_others_go_on(engine: Engine, kernel: Kernel) -> None:
+async def test_a_flood_of_messages_delays_no_other_kernel(engine: Engine, kernel: Kernel) -> None:
     """While one kernel floods this process, cells of another one run, none of them much later than it would."""
     alone = await a_cell_takes(kernel)
     async with Kernel(engine) as hostile:
@@ -319,7 +321,7 @@ async def test_others_go_on(engine: Engine, kernel: Kernel) -> None:
         ("from IPython.display import HTML\nHTML('x' * 100_000_000)", "execute_result"),
     ],
 )
-async def test_a_huge_display(kernel: Kernel, code: str, kind: str) -> None:
+async def test_a_huge_display_is_left_out_and_named(kernel: Kernel, code: str, kind: str) -> None:
     """What is more than a message may have is left out and named, and the cell is well."""
     cell = await kernel.run(code)
     assert cell.status == "ok", cell.note
@@ -344,7 +346,9 @@ async def test_a_huge_display(kernel: Kernel, code: str, kind: str) -> None:
     ],
     ids=["update", "error", "buffers", "comm"],
 )  # fmt: skip
-async def test_other_huge_messages(kernel: Kernel, code: str, status: str, marker: str) -> None:
+async def test_huge_updates_errors_and_widget_messages_are_cut(
+    kernel: Kernel, code: str, status: str, marker: str
+) -> None:
     """Updates, errors and messages of widgets are cut likewise, and the kernel lives."""
     await kernel.run("kept = 1")
     cell = await kernel.run(code)

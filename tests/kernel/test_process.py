@@ -29,7 +29,7 @@ async def test_a_start_that_dies_is_told(engine: Engine, monkeypatch: pytest.Mon
         await Kernel(engine).start()
 
 
-async def test_a_kernel_that_was_not_started(engine: Engine) -> None:
+async def test_a_kernel_that_was_not_started_has_no_sandbox_and_can_be_stopped(engine: Engine) -> None:
     """Asking one for its sandbox is an error with the mend; stopping it does nothing."""
     kernel = Kernel(engine)
     with pytest.raises(UsageError, match="not running"):

@@ -37,7 +37,7 @@ def test_who_reads_much_waits_for_others(pair: tuple[ReadingShare, ReadingShare]
     assert other.pause() == 0
 
 
-def test_waiting_pays(pair: tuple[ReadingShare, ReadingShare]) -> None:
+def test_after_the_pause_reading_goes_on(pair: tuple[ReadingShare, ReadingShare]) -> None:
     greedy, other = pair
     other.took(SLICE)
     greedy.took(BURST + 0.01)
@@ -47,7 +47,7 @@ def test_waiting_pays(pair: tuple[ReadingShare, ReadingShare]) -> None:
     assert greedy.pause() == 0
 
 
-def test_a_heavy_turn_costs_more_than_its_time(pair: tuple[ReadingShare, ReadingShare]) -> None:
+def test_a_heavy_reading_costs_more_than_its_time(pair: tuple[ReadingShare, ReadingShare]) -> None:
     """So that few cells of others meet one, however short it is."""
     greedy, other = pair
     other.took(SLICE)
@@ -76,7 +76,7 @@ def test_who_was_not_active_lately_is_not_waited_for(
     assert greedy.pause() == 0
 
 
-def test_ending_twice(pair: tuple[ReadingShare, ReadingShare]) -> None:
+def test_a_share_may_end_twice(pair: tuple[ReadingShare, ReadingShare]) -> None:
     """What has ended, or never began, can end."""
     pair[0].end()
     pair[0].end()

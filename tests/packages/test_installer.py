@@ -84,7 +84,9 @@ async def test_an_empty_request_is_refused(make: Make) -> None:
         ({"allow": frozenset({"other"})}, "does not allow the package app. Allowed: other"),
     ],
 )
-async def test_policy_decides(policy: dict[str, Any], reason: str, index: Index, make: Make) -> None:
+async def test_policy_decides_by_normalised_names_and_for_dependencies(
+    policy: dict[str, Any], reason: str, index: Index, make: Make
+) -> None:
     """Names are compared in normalised form; deny reaches dependencies too."""
     index.add("app", requires=("lib",))
     index.add("lib")
