@@ -29,8 +29,8 @@ def open_egress(trust: Trust, folder: Path, hooks: Callable[[], Hooks]) -> Egres
 
     egress = Egress(
         trust.allowed_hosts or (),
-        decide=lambda host, port: ask(host, port) if (ask := hooks().ask) else None,
-        notify=lambda event: tell(event) if (tell := hooks().egress) else None,
+        ask=lambda host, port: ask(host, port) if (ask := hooks().ask) else None,
+        observe=lambda event: tell(event) if (tell := hooks().egress) else None,
         upload=trust.limits.upload_mb * MIB,
         download=trust.limits.download_mb * MIB,
     )
