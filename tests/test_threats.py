@@ -148,7 +148,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "a notebook that is merely opened loads from elsewhere",
         "safety/sanitize/test_browser.py::test_jupyterlab_asks_nobody "
         "safety/sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
-        "safety/sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "safety/sanitize/test_markdown.py::test_no_sign_of_a_picture_or_of_html_is_left "
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing",
