@@ -5,7 +5,7 @@ more. The mode says which kinds a person is asked about. The question is an even
 events may answer it, once, and the answer is the event `ApprovalGiven`. If nobody is there to answer, the option
 `unattended` does, by default with no.
 
-Questions about hosts are asked by running code, not by the model; `kernel/hosts.py` asks them.
+Questions about hosts are asked by running code, not by the model; `kernel/host_questions.py` asks them.
 """
 
 from __future__ import annotations

@@ -26,14 +26,15 @@ from nbagent.core.events import (
     left_output,
 )
 from nbagent.core.quota import Quota
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import ends, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.ends import Source
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.paths import DATA
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 
 LISTED = 1000
@@ -250,7 +251,9 @@ class SessionFiles:
         """
         place = paths.file_at(path, self._kernel.about)
         arguments = ["/".join([place.base, *place.parts]), text]
-        found = await self._one_at_a_time(lambda: self._kernel.evaluate(probe.source_of("count_inside.py"), arguments))
+        found = await self._one_at_a_time(
+            lambda: self._kernel.evaluate(inside_calls.source_of("count_inside.py"), arguments)
+        )
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
         told = found.get("error") if isinstance(found, dict) else None

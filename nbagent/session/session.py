@@ -247,7 +247,13 @@ class Session:
     async def detach(self) -> None:
         """Let go of the session, and leave its kernel running to be taken over by `connect`, for `keep_minutes`."""
         if self._work is not None and self.status == "running":
-            await self._work.kernel.detach()
+            try:
+                await self._work.kernel.detach()
+            except asyncio.CancelledError:
+                # Who is cancelled while a cell runs still has the session.
+                if self._work.kernel.is_detached:
+                    await self.stop()
+                raise
         await self.stop()
 
     async def stop(self, reason: str = "") -> None:

@@ -11,8 +11,10 @@ So nothing is stored twice, and nothing here can be set, saved, deleted or publi
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import mimetypes
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +211,7 @@ class SessionLog:
         self._folder = folder
         self._session_id = session_id
         self._tail = Tail(folder)
+        self._lock = threading.Lock()  # a thread reads on though who waited for it was cancelled
         self._events: list[BusEvent] = []
         self._bell = Bell(folder / "log.jsonl", look=self.last)
 
@@ -223,18 +226,23 @@ class SessionLog:
 
     async def last(self) -> int:
         """See `EventLog`."""
-        for record in self._tail.new():
-            for kind, payload in _bus_events(record, self._session_id):
-                event = BusEvent(
-                    id=len(self._events) + 1,
-                    type=kind,
-                    source_agent=AGENT,
-                    task_id=self._session_id,
-                    payload=payload,
-                    created=record.at,
-                )
-                self._events.append(event)
-        return len(self._events)
+        return await asyncio.to_thread(self._read_on)
+
+    def _read_on(self) -> int:
+        """Read what was written since the last time, in a thread: a log may be long."""
+        with self._lock:
+            for record in self._tail.new():
+                for kind, payload in _bus_events(record, self._session_id):
+                    event = BusEvent(
+                        id=len(self._events) + 1,
+                        type=kind,
+                        source_agent=AGENT,
+                        task_id=self._session_id,
+                        payload=payload,
+                        created=record.at,
+                    )
+                    self._events.append(event)
+            return len(self._events)
 
     async def grown(self, seconds: float) -> None:
         """See `EventLog`."""
@@ -264,8 +272,8 @@ def _bus_events(record: Record, session_id: str) -> Iterator[tuple[EventType, di
             yield EventType.MESSAGE, {"answered": name, "decision": decision}
             if rules:
                 yield EventType.STATE_CHANGED, {"scope": "session", "key": APPROVALS, "session_id": session_id}
-        case HostDecided(host=host, allowed=allowed):
-            yield EventType.MESSAGE, {"host": host, "allowed": allowed}
+        case HostDecided(id=name, host=host, allowed=allowed):
+            yield EventType.MESSAGE, {"answered": name, "host": host, "allowed": allowed}
         case SessionEnded(reason=reason):
             yield EventType.MESSAGE, {"ended": True, "reason": reason}
         case _:

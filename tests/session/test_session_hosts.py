@@ -35,6 +35,7 @@ async def test_a_person_answers_for_a_session(tmp_path: Path) -> None:
     asked = [each for each in events if isinstance(each, HostAsked)]
     decided = [(each.host, each.port, each.by) for each in events if isinstance(each, HostDecided)]
     assert [(each.host, each.port) for each in asked] == [("nbagent.invalid", 443)]
+    assert [each.id for each in events if isinstance(each, HostDecided)] == [asked[0].id, ""]
     assert decided == [("nbagent.invalid", 443, "person"), ("nbagent.invalid", 443, "policy")]
 
 

@@ -103,6 +103,8 @@ class HostAsked(Fact, frozen=True, kw_only=True):
 class HostDecided(Fact, frozen=True, kw_only=True):
     """It was decided whether code may reach a host; one event for each host, port and answer, and for each question."""
 
+    id: str = ""
+    """The id of the `HostAsked` that this ends; empty if nobody was asked."""
     host: str
     """The host's name; if the request names none, what it says instead, quoted."""
     port: int
