@@ -42,8 +42,8 @@ from nbagent.session.stream import streamed
 from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
+    from nbagent.core.events import Decision
     from nbagent.kernel.transfer.ends import Source
-    from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
     from nbagent.state import Artifact
 

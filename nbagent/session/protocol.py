@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from nbagent.core.events import Answer, Cell, Package, Record
+    from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.ends import Source
-    from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
     from nbagent.state import Artifact

@@ -23,10 +23,10 @@ from nbagent.core.options import Keywords, Options
 
 if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
+    from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.ends import Source
     from nbagent.observability.telemetry import Metrics
-    from nbagent.safety.consent import Decision
     from nbagent.safety.ledger import Ledger
     from nbagent.session.attachments import Given
     from nbagent.session.door import Door
