@@ -1,6 +1,6 @@
 """Every option of a session, declared once: its type, default and description, and where it can be given.
 
-The fields of `Options` define the settings (`settings.py`), the flags of the command line (`faces/cli/options.py`), the
+The fields of `Options` define the settings (`settings.py`), the flags of the command line (`faces/cli/flags.py`), the
 keywords of `Session`, and JSON. The order of precedence:
 
     a keyword or a flag  >  a variable NBAGENT_…  >  ~/.config/nbagent/config.toml  >  the default here
@@ -36,7 +36,7 @@ class Option:
         flags: Its flags on the command line, such as `--model -m`; may be empty. A flag that begins with `--no-` turns
             the option off.
         metavar: The name of the flag's value in help texts.
-        group: The group of flags that it belongs to; commands take whole groups (`faces/cli/options.py`).
+        group: The group of flags that it belongs to; commands take whole groups (`faces/cli/flags.py`).
         setting: Whether it can be kept in the settings.
         value: The value that a flag without an argument stands for.
         resumed: Whether it can be given when a session is resumed.
