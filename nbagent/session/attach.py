@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import fileio, folders
 from nbagent.core.errors import OwnerGone, StoreError, UsageError, contained
 from nbagent.core.events import (
     Answer,
@@ -38,6 +38,7 @@ from nbagent.core.events import (
     SessionStarted,
     from_json,
 )
+from nbagent.core.journal import Tail, read_log
 from nbagent.session import index
 from nbagent.session.listing import IN_MEMORY, Uploaded
 from nbagent.session.protocol import AnySession
@@ -108,7 +109,7 @@ class Attached:
     outlasts_login = True
 
     def __init__(self, session: str, *, state_dir: str | Path | None = None) -> None:
-        self.folder = index.find(store.state_root(state_dir or own_state_dir()), session)
+        self.folder = index.find(folders.state_root(state_dir or own_state_dir()), session)
         self.id = self.folder.name
         self.last = self.turns = 0
         self.engine = self.trust = ""
@@ -120,7 +121,7 @@ class Attached:
         self._answered: Answer | None = None
         self._cell = 0
         self._figures: Path | None = None
-        self._tail = store.Tail(self.folder)
+        self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._number = 0
@@ -190,7 +191,7 @@ class Attached:
 
     def since(self, seq: int = 0) -> Iterator[Record]:
         """See `AnySession.since`."""
-        return store.read_log(self.folder, since=seq)
+        return read_log(self.folder, since=seq)
 
     def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
         """See `AnySession.follow`."""
@@ -471,7 +472,7 @@ async def _readable(source: Source, name: str | None, place: Path) -> tuple[str,
     try:
         await asyncio.to_thread(work)
     except OSError as error:
-        raise store.cannot_write(place, error, mend="Make room, or give the path of a file.") from error
+        raise fileio.cannot_write(place, error, mend="Make room, or give the path of a file.") from error
     return called, str(place)
 
 

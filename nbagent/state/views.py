@@ -36,7 +36,7 @@ from nbagent.core.events import (
     Record,
     SessionEnded,
 )
-from nbagent.core.store import Tail, read_log
+from nbagent.core.journal import Tail, read_log
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bell import Bell
 from nbagent.state.bus import BusEvent, EventType
@@ -53,7 +53,7 @@ class Views:
     """What is shown of one state folder.
 
     Args:
-        root: The folder, see `store.state_root`.
+        root: The folder, see `folders.state_root`.
     """
 
     def __init__(self, root: Path) -> None:

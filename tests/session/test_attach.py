@@ -18,7 +18,7 @@ import pytest_asyncio
 from nbagent import Session, attach
 from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.session.attach import Attached
 from nbagent.session.door import AT_ONCE
 from nbagent.session.listing import IN_MEMORY

@@ -17,12 +17,12 @@ from program import call, environment, replies
 from nbagent import Session
 from nbagent.core.errors import StoreError, UsageError
 from nbagent.core.events import Answered, CellFinished, CellStarted, Record, SessionEnded, SessionResumed, StateLost
+from nbagent.core.journal import Journal, read_log
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.core.store import Journal, read_log
 from nbagent.notebook.record import Recording, record
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session import index, saved
 

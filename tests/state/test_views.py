@@ -25,7 +25,7 @@ from nbagent.core.events import (
     HostDecided,
     SessionEnded,
 )
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.forge.library import Library
 from nbagent.forge.tool import Tool
 from nbagent.state import EventType, StateManager, StateScope, bell

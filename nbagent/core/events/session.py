@@ -37,7 +37,7 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     sandbox: str = ""
     """The engine's name of the sandbox: of a container or a control group."""
     limits: dict[str, float | None] = {}
-    """Each field of `policy.Limits`; None for no limit."""
+    """Each field of `limits.Limits`; None for no limit."""
     security: dict[str, Any] = {}
     """Each security option of `policy.Trust` by name."""
     accepted: list[str] = []

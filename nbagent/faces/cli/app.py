@@ -20,7 +20,7 @@ from nbagent.faces.cli.program import finish
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from nbagent.core.options import Group
+    from nbagent.core.options import FlagGroup
     from nbagent.session.protocol import AnySession
     from nbagent.session.session import Session
 
@@ -50,9 +50,9 @@ def everywhere(
     """Flags that stand before any command."""
 
 
-SANDBOX: tuple[Group, ...] = ("sandbox", "hosts")
+SANDBOX: tuple[FlagGroup, ...] = ("sandbox", "hosts")
 """Groups of options about what the code sees, where it runs and what it reaches."""
-MODEL: tuple[Group, ...] = ("model", "agent", "approvals")
+MODEL: tuple[FlagGroup, ...] = ("model", "agent", "approvals")
 """Those about how questions are answered."""
 DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
 """Flags of options that are the demo's own."""
@@ -342,6 +342,17 @@ def doctor(
     from nbagent.faces.cli import doctor as work
 
     raise typer.Exit(work.doctor(trust=trust, as_json=as_json))
+
+
+@app.command(short_help="Make what an engine's kernels are made of.")
+def build(
+    engine: Annotated[str, typer.Argument(help="The engine's name, as `nbagent doctor` lists it.")],
+    base: flags.Base = None,
+    tag: flags.Tag = None,
+    force: flags.Rebuild = False,
+) -> None:
+    """Make what the kernels of an engine are made of, if it isn't there: Docker's image, bubblewrap's environment."""
+    groups.build(engine, base=base, tag=tag, force=force)
 
 
 def _session(**options: Any) -> Session:

@@ -17,16 +17,17 @@ tools_app = typer.Typer(help="The library of tools that models have made (--forg
 GROUPS = {"image": image_app, "env": env_app, "audit": audit_app, "tools": tools_app}
 
 
-@image_app.command("build")
-def image_build(
-    base: Annotated[str | None, typer.Option("--base", help="An image with Python 3.11 or newer.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="The image's name; nbagent's own by default.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Build it even if it is there.")] = False,
-) -> None:
-    """Build the kernel's image, with no network in the build."""
-    from nbagent.sandbox.engines import image
+def build(engine: str, *, base: str | None = None, tag: str | None = None, force: bool = False) -> None:
+    """Make what the kernels of an engine are made of, if it isn't there."""
+    from nbagent.sandbox.registry import find
 
-    finish(image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force))
+    finish(find(engine).build(say=print, base=base, tag=tag, force=force))
+
+
+@image_app.command("build")
+def image_build(base: flags.Base = None, tag: flags.Tag = None, force: flags.Rebuild = False) -> None:
+    """Build the kernel's image, with no network in the build."""
+    build("docker", base=base, tag=tag, force=force)
 
 
 @audit_app.command("verify")
@@ -126,7 +127,4 @@ def tools_clean(
 @env_app.command("build")
 def env_build() -> None:
     """Make the kernel's environment if it isn't there."""
-    from nbagent.sandbox.environment import environment
-
-    made = finish(environment.build())
-    print(f"The kernel environment is in {made.folder}.")
+    build("bubblewrap")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import settings, store
+from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.text import one_line, printable, size_of
 from nbagent.kernel.transfer.results import safe_name
@@ -64,7 +64,7 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
         UsageError: There is no such session, it has nothing of a name, or a file of that name is here already.
         StoreError: A file is gone or was changed since, or can't be written here.
     """
-    root = store.state_root(settings.load().state_dir)
+    root = folders.state_root(settings.load().state_dir)
     views, name = Views(root), index.find(root, session).name
     found = views.artifacts(name)
     if save:
@@ -93,7 +93,7 @@ def _save(views: Views, found: Sequence[Artifact], name: str) -> Path:
     except FileExistsError:
         raise UsageError(f"{path} is here already.", mend="Run this in another folder.") from None
     except OSError as error:
-        raise store.cannot_write(path, error, mend="Run this in another folder.") from error
+        raise fileio.cannot_write(path, error, mend="Run this in another folder.") from error
     return path
 
 
