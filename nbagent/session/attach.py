@@ -46,7 +46,6 @@ from nbagent.session.stream import streamed
 from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
-    from nbagent.core.events import Decision
     from nbagent.agent.runs import Runs
     from nbagent.kernel.transfer.ends import Source
     from nbagent.session.files import Attachment

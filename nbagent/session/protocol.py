@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 from nbagent.core.errors import NbagentError
 
 if TYPE_CHECKING:
-    from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.agent.runs import Runs
+    from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.ends import Source
     from nbagent.session.files import Attachment
     from nbagent.session.listing import Listing, Uploaded
