@@ -39,7 +39,7 @@ from nbagent.core.events import (
     from_json,
 )
 from nbagent.core.journal import LENT, Tail, read_log
-from nbagent.session import index
+from nbagent.session import lookup
 from nbagent.session.listing import IN_MEMORY, Uploaded
 from nbagent.session.protocol import AnySession
 from nbagent.session.stream import streamed
@@ -109,7 +109,7 @@ class Attached:
     outlasts_login = True
 
     def __init__(self, session: str, *, state_dir: str | Path | None = None) -> None:
-        self.folder = index.find(folders.state_root(state_dir or own_state_dir()), session)
+        self.folder = lookup.find(folders.state_root(state_dir or own_state_dir()), session)
         self.id = self.folder.name
         self.last = self.turns = 0
         self.engine = self.trust = ""
@@ -167,7 +167,7 @@ class Attached:
             await self.attend()
 
     def _no_door(self) -> UsageError:
-        if index.is_running(self.folder):
+        if lookup.is_running(self.folder):
             message = f"The process that runs the session {self.id} can't be attached to now."
             return UsageError(message, mend="Try again in a moment: it may be starting.")
         return UsageError(f"No process runs the session {self.id} now.", mend=f"Resume it by: nbagent resume {self.id}")
