@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from nbagent.core.concurrency import finished
 from nbagent.core.errors import SandboxError, UsageError
 from nbagent.core.events import Cell, CellStarted, CommandRun, Event, Package
 from nbagent.core.quota import Quota
@@ -36,7 +37,6 @@ from nbagent.packages.installer import Confirm, Exceed
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import finished
 
 Restore = Literal["nothing", "replay"]
 """What is done about the state of a kernel that was lost."""
@@ -241,7 +241,7 @@ class Kernel:
     async def detach(self) -> None:
         """Leave the sandbox running for another process to take over, as long as its lease says.
 
-        Who is cancelled while a cell runs still has the kernel; once it is being let go of, it is let go of whole.
+        A cancellation while a cell still runs changes nothing; one that comes later waits until this is done.
         """
         async with self._busy:
             await finished(self._let_go())

@@ -10,16 +10,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import finished
 from nbagent.core.errors import KernelDied, SandboxError, UsageError
 from nbagent.core.limits import Limits
 from nbagent.kernel.channels.kernel_connection import TICK, KernelConnection
 from nbagent.kernel.precedence import Precedence
-from nbagent.packages.installer import Target
+from nbagent.packages.requirements import Target
 from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit, start_failed
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import finished
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress

@@ -27,6 +27,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from nbagent.core import fileio
+from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import Package
 from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
@@ -34,15 +35,13 @@ from nbagent.packages.allowance import Allowance
 from nbagent.packages.modules import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
 from nbagent.packages.resolver import Wheel, fetch, old_enough, resolve, too_young
-from nbagent.packages.uv import IndexUnreachableError, in_thread
+from nbagent.packages.uv import IndexUnreachableError
 from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
 """Called with packages before they are installed; raises `InstallRefused` to keep them out."""
 Exceed = Callable[[list[str], str], Awaitable[None]]
 """Called with names beyond the allowance and the reason; raises `InstallRefused` unless a person allows them."""
-
-__all__ = ["Confirm", "Exceed", "Installer", "Target"]
 
 
 class Installer:
@@ -175,7 +174,7 @@ class Installer:
                 if self.confirm is not None:
                     await self.confirm(packages)
                 await self._fetch(resolved, work, counted=counted)
-                await in_thread(self._publish, work / "site", packages, module)
+                await to_the_end(self._publish, work / "site", packages, module)
                 return packages
 
     async def _resolve(self, missing: list[Requirement], work: Path) -> list[Wheel]:
@@ -215,23 +214,23 @@ class Installer:
 
     async def _count(self, asked: list[Requirement]) -> None:
         """Count a request against the allowance; one that is beyond it needs a person's consent."""
-        reason = await in_thread(self._allowance.take, asked)
+        reason = await to_the_end(self._allowance.take, asked)
         if not reason:
             return
         if self.exceed is None:
             raise InstallRefused(reason, mend=NAMES_MEND)
         await self.exceed([str(each) for each in asked], reason)
-        await in_thread(functools.partial(self._allowance.take, asked, granted=True))
+        await to_the_end(functools.partial(self._allowance.take, asked, granted=True))
 
     async def _fetch(self, wheels: list[Wheel], work: Path, *, counted: bool) -> None:
         """Unpack wheels into `work/site`; refuse what is too large, before it comes where the index states its size."""
         stated = sum(wheel.size for wheel in wheels)
         if counted:
-            self._refuse_large(await in_thread(self._allowance.weigh, stated))
+            self._refuse_large(await to_the_end(self._allowance.weigh, stated))
         await fetch(wheels, target=self.target, work=work)
         if counted:
-            more = await in_thread(size_of, work / "site") - stated
-            self._refuse_large(await in_thread(functools.partial(self._allowance.weigh, max(0, more), came=True)))
+            more = await to_the_end(size_of, work / "site") - stated
+            self._refuse_large(await to_the_end(functools.partial(self._allowance.weigh, max(0, more), came=True)))
 
     @staticmethod
     def _refuse_large(reason: str) -> None:
@@ -292,4 +291,4 @@ async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
     try:
         yield work
     finally:
-        await in_thread(shutil.rmtree, work, True)
+        await to_the_end(shutil.rmtree, work, True)

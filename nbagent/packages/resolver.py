@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.packages import uv
 from nbagent.packages.requirements import Target
-from nbagent.packages.uv import IndexUnreachableError, in_thread, shorten
+from nbagent.packages.uv import IndexUnreachableError, shorten
 
 
 class Wheel(NamedTuple):
@@ -67,7 +68,7 @@ async def resolve(
     _write(work / "constraints.txt", (f"{name}=={version}" for name, version in have.items()))
     deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
     aged = _age_arguments(have, min_age_days)
-    arguments = await in_thread(_compile, target)
+    arguments = await to_the_end(_compile, target)
     code, output, error = await uv.run([*arguments, *aged], work=work, deadline=deadline)
     if code == 0:
         return [wheel for wheel in read_lock(output) if wheel.name not in have]
@@ -134,10 +135,10 @@ async def fetch(wheels: list[Wheel], *, target: Target, work: Path) -> None:
     """
     _write(work / "pylock.toml", render_lock(wheels))
     deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
-    arguments = uv.install_arguments(work / "site", "pylock.toml", await in_thread(uv.target_arguments, target))
+    arguments = uv.install_arguments(work / "site", "pylock.toml", await to_the_end(uv.target_arguments, target))
     code, _, error = await uv.run([*arguments, "--offline"], work=work, deadline=deadline)
     if code:
-        await in_thread(shutil.rmtree, work / "site", True)
+        await to_the_end(shutil.rmtree, work / "site", True)
         code, _, error = await uv.run(arguments, work=work, deadline=deadline)
     if code:
         raise fetch_failure(error)

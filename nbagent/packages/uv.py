@@ -11,9 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from nbagent.core.errors import InstallError
 from nbagent.core.text import ends
@@ -41,9 +39,6 @@ _UNREACHABLE = re.compile(
     r"network connectivity|dns error|end of file",
     re.IGNORECASE,
 )
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class IndexUnreachableError(InstallError):
@@ -164,19 +159,6 @@ def _start(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-
-
-async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function in a thread. A cancellation waits for its end, so that it doesn't use a folder that is removed.
-
-    It awaits a future, not a task (as `asyncio.to_thread` does): a loop that ends cancels even shielded tasks.
-    """
-    working = asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait([working])
-        raise
 
 
 # -- its failures

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nbagent.egress.gate import AskPerson
     from nbagent.egress.listener import Egress
     from nbagent.egress.proxy import Observe
-    from nbagent.packages.installer import Target
+    from nbagent.packages.requirements import Target
     from nbagent.sandbox.channels.endpoint import Endpoint
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.data.tree import LeftOut

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nbagent.core import options, settings
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import Cell
 from nbagent.core.policy import Trust, TrustLevel
@@ -32,7 +33,6 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread
 
 log = logging.getLogger(__name__)
 
