@@ -28,10 +28,11 @@ from nbagent.core.events import (
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer import outside, paths
+from nbagent.kernel.transfer import outside
 from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.outside import UploadSource
 from nbagent.kernel.transfer.results import safe_name
+from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display, file_at, folder_at
 from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
@@ -158,7 +159,7 @@ class SessionFiles:
     async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `Session.upload`."""
         name = outside.name_of(source, name)
-        place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
+        place = file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
         async def work() -> Carried:
             with outside.opened(source) as (pieces, size):
@@ -171,8 +172,8 @@ class SessionFiles:
             origin = str(Path(source).expanduser().resolve())
             self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
         event = FileUploaded(
-            path=paths.display(place.path),
-            name=paths.display(name.rpartition("/")[2]),
+            path=display(place.path),
+            name=display(name.rpartition("/")[2]),
             size=carried.size,
             sha256=carried.sha256,
             source=origin.encode("utf-8", "replace").decode(),
@@ -185,7 +186,7 @@ class SessionFiles:
         self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
     ) -> bytes | Path:
         """See `Session.download`."""
-        place = paths.file_at(path, self._kernel.about)
+        place = file_at(path, self._kernel.about)
         if to is None:
             most = IN_MEMORY if bound is None else min(bound, IN_MEMORY)
             return await self._one_at_a_time(lambda: self._download_bytes(place, bound=most))
@@ -198,13 +199,13 @@ class SessionFiles:
             lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
         )
 
-    async def _download_bytes(self, place: paths.SandboxPath, *, bound: int) -> bytes:
+    async def _download_bytes(self, place: SandboxPath, *, bound: int) -> bytes:
         content = bytearray()
         carried = await self._transfer.download(place, content.extend, bound=bound)
-        self._emit(FileDownloaded(path=paths.display(place.path), size=carried.size, sha256=carried.sha256))
+        self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
-    async def _download_to(self, place: paths.SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
+    async def _download_to(self, place: SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
         """Written beside its place, and moved there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
@@ -215,7 +216,7 @@ class SessionFiles:
         except OSError as error:
             raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
-        self._emit(FileDownloaded(path=paths.display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
+        self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
 
     async def files(self, folder: str | None = None, *, limit: int = LISTED) -> Listing:
@@ -226,7 +227,7 @@ class SessionFiles:
         # Without isolation /tmp is the host's own, and others' files are no part of the session.
         isolates = self._kernel.engine.isolates
         wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT]  # noqa: S108
-        places = [paths.folder_at(each, about) for each in wanted]
+        places = [folder_at(each, about) for each in wanted]
         found = []
         for place in places:
             found.append(await self._one_at_a_time(partial(self._transfer.entries, place, bound=limit)))
@@ -243,7 +244,7 @@ class SessionFiles:
         """What there is in /tmp/output: the first files by their names there, and how many there are."""
         listing = await self.files(OUTPUT)
         names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
-        return [paths.display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
+        return [display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:
         """How often a text stands in a text file of the sandbox.
@@ -251,7 +252,7 @@ class SessionFiles:
         Raises:
             TransferError: There is no such file, it is no text, or it can't be read.
         """
-        place = paths.file_at(path, self._kernel.about)
+        place = file_at(path, self._kernel.about)
         arguments = [place.inside, text]
         found = await self._one_at_a_time(
             lambda: self._kernel.evaluate(inside_calls.source_of("count_inside.py"), arguments)
@@ -259,7 +260,7 @@ class SessionFiles:
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
         error = found.get("error") if isinstance(found, dict) else None
-        raise TransferError(paths.display(error) if isinstance(error, str) else "The file could not be read.")
+        raise TransferError(display(error) if isinstance(error, str) else "The file could not be read.")
 
     def _host(self, entry: FolderEntry) -> Path | None:
         """Where the host has a file too."""
@@ -289,7 +290,7 @@ class SessionFiles:
 def _path_for(name: str, to: str, *, unpack: bool) -> str:
     if name.startswith("/"):
         # A name that begins at the root was not meant to lie in a folder.
-        raise TransferLimit(paths.INVALID)
+        raise TransferLimit(INVALID)
     if unpack:
         name = next((name.removesuffix(ending) for ending in ARCHIVES if name.endswith(ending)), name)
     return f"{to.rstrip('/')}/{name}"

@@ -13,7 +13,7 @@ from typing import IO, Any, Protocol
 from nbagent.core import fileio
 from nbagent.core.errors import DataError, TransferError, UsageError
 from nbagent.core.policy import MIB
-from nbagent.kernel.transfer.paths import display
+from nbagent.kernel.transfer.sandbox_paths import display
 from nbagent.sandbox.data.mounts import named
 
 PIECE = MIB
