@@ -93,15 +93,15 @@ THREATS: dict[int, tuple[str, str]] = {
         "the kernel becomes something else; representations that loop",
         "kernel/test_follow.py::test_a_kernel_that_became_something_else "
         "kernel/test_follow.py::test_a_representation_that_loops_ends "
-        "kernel/test_files.py::test_a_sandbox_that_lies_gives_nothing_away",
+        "kernel/test_collector.py::test_a_sandbox_that_lies_gives_nothing_away",
     ),
     25: (
         "hostile output files",
-        "kernel/test_files.py::test_only_plain_files_are_collected "
-        "kernel/test_files.py::test_hostile_names_become_harmless "
-        "kernel/test_files.py::test_names_that_differ_by_case_or_folder_stay_apart "
-        "kernel/test_files.py::test_nothing_is_written_through_a_link_on_the_host "
-        "kernel/test_files.py::test_a_huge_file_stays_and_that_is_said "
+        "kernel/test_collector.py::test_only_plain_files_are_collected "
+        "kernel/test_collector.py::test_hostile_names_become_harmless "
+        "kernel/test_collector.py::test_names_that_differ_by_case_or_folder_stay_apart "
+        "kernel/test_collector.py::test_nothing_is_written_through_a_link_on_the_host "
+        "kernel/test_collector.py::test_a_huge_file_stays_and_that_is_said "
         "kernel/test_transfer.py::test_a_hostile_archive_is_a_limit_error "
         "kernel/test_unpack_inside.py::test_no_header_of_an_archive_takes_much_memory",
     ),

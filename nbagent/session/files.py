@@ -162,7 +162,7 @@ class SessionFiles:
         place = file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
         async def work() -> Carried:
-            with outside.opened(source) as (pieces, size):
+            with outside.open_source(source) as (pieces, size):
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
         carried = await self._one_at_a_time(work)

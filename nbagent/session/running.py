@@ -20,7 +20,7 @@ from nbagent.notebook.record import Recording
 from nbagent.observability.audit import Audit
 from nbagent.observability.telemetry import Telemetry
 from nbagent.packages.allowance import Allowance
-from nbagent.packages.requirements import declared
+from nbagent.packages.requirements import script_requirements
 from nbagent.safety.consent import Consent
 from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
@@ -261,7 +261,7 @@ class Running:
 
     async def run(self, cells: Cells, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
         """Run a person's cell; the names in its PEP 723 block are the person's own, so they use up no allowance."""
-        if named := declared(code):
+        if named := script_requirements(code):
             await asyncio.to_thread(self._allowance.take, named, granted=True)
         with self._own_work():
             return await cells.run(code, timeout=timeout)
