@@ -1,4 +1,4 @@
-"""Work that takes a while, in a thread, even at the end of Python."""
+"""Runs blocking work in threads, also at the end of Python and when a task is cancelled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Like `asyncio.to_thread`; but at the end of Python, when no thread may begin, it is done at once.
+    """Like `asyncio.to_thread`, but at the end of Python, when no thread may begin, the work is done at once.
 
     Some clients, `jupyter run` among them, end their kernels only then.
     """
@@ -25,10 +25,7 @@ async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
 
 
 async def to_the_end(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Like `in_thread`, for work that makes something: a thread can't be cancelled, so each cancellation waits for it.
-
-    What it made is there then, and can be removed.
-    """
+    """Like `in_thread`, but a cancellation waits for the work's end: what the work made can then be removed."""
     done = asyncio.ensure_future(in_thread(work, *arguments))
     try:
         return await asyncio.shield(done)

@@ -1,9 +1,9 @@
-"""What a sandbox takes of the machine's that no control group is charged for, as process 1 sees it from inside.
+"""Counts what a sandbox takes that no control group limits: locks of files, open files, terminals.
 
-Linux charges a group for most of the memory that it uses on its behalf, but not for locks of files, nor for all that
-belongs to open files; and of terminals and open files there are as many as the whole machine has. What can be taken
-away is, by the inner filter (`seccomp.py`); the rest is counted here, a few times a second, by what Linux tells of this
-sandbox's own processes and mounts. So a sandbox ends for what it has itself, whatever else grows on the machine.
+Linux charges a group for most of the memory that it uses on the group's behalf, but not for locks of files, nor for
+all that belongs to open files; and the whole machine has one supply of terminals and open files. Where the inner filter
+(`seccomp.py`) can forbid such a thing, it does; the rest process 1 counts here, a few times a second, by what Linux
+tells of this sandbox's own processes and mounts. So a sandbox ends only for what it has itself.
 
 Standard library only, of whatever version the sandbox has.
 """
@@ -26,10 +26,10 @@ MAPS = 16 * 1024 * 1024
 
 
 class OveruseWatch:
-    """Looks at a sandbox from its process 1.
+    """Finds out whether a sandbox has too much of something.
 
     Attributes:
-        bounds: What it may have.
+        bounds: How many of each thing the sandbox may have.
     """
 
     def __init__(self) -> None:
@@ -55,20 +55,20 @@ class OveruseWatch:
 
 
 def terminals() -> int:
-    """Pseudo-terminals that are open: each mount of the file system has its own."""
+    """Open pseudo-terminals; each mount of their file system shows its own."""
     return sum(name.isdecimal() for name in os.listdir("/dev/pts"))
 
 
 def locks() -> int:
-    """Locks of files that processes of this sandbox hold or wait for: of others Linux tells nothing inside."""
+    """Locks of files that processes of this sandbox hold or wait for; inside, Linux shows no others."""
     with open("/proc/locks", "rb", buffering=0) as file:
         listed = read(file.fileno(), LOCKS)
-    # But of those that are an open file's it tells everybody; the inner filter takes them away.
+    # Except for locks that belong to an open file: it shows everybody's. The inner filter forbids those.
     return listed.count(b"\n") - listed.count(b" OFDLCK ")
 
 
 def read(descriptor: int, most: int) -> bytes:
-    """What can be read, at most about so many bytes; Linux hands lists out in pieces."""
+    """What a list of Linux's has, piece by piece; at most about so many bytes."""
     pieces, taken = [], 0
     while taken < most and (piece := os.read(descriptor, 65536)):
         pieces.append(piece)
@@ -82,7 +82,7 @@ def open_files() -> int:
 
 
 def open_files_of(process: str) -> int:
-    """Those of a process; if it lets nobody look, as many as it has made room for; none if it is gone."""
+    """Open files of a process; if it lets nobody look, as many as it has room for; 0 if it is gone."""
     try:
         # Linux tells their number as the folder's size since 6.2.
         return os.stat(f"/proc/{process}/fd").st_size or len(os.listdir(f"/proc/{process}/fd"))
@@ -99,7 +99,7 @@ def mapped_files() -> int:
 
 
 def mapped_files_of(process: str) -> int:
-    """Those of a process; if it lets nobody look, as many as fit into what it has mapped; none if it is gone."""
+    """Mappings of files of a process; if it lets nobody look, as many as fit into its memory; 0 if it is gone."""
     try:
         with open(f"/proc/{process}/maps", "rb", buffering=0) as file:
             listed = read(file.fileno(), MAPS)
@@ -123,3 +123,29 @@ def memory_of_linux() -> int:
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith(("SUnreclaim:", "KernelStack:")))
     return 0
+
+
+def is_dying(process: int) -> bool:
+    """Whether a process has ended, or a signal that kills it is on its way, which may take long on a busy machine."""
+    exiting, sigkill = 0x4, 1 << 8
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            state, *fields = file.read().rpartition(")")[2].split()
+        with open(f"/proc/{process}/status") as file:
+            pending = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except (OSError, ValueError, IndexError):
+        return True
+    return state in "ZX" or bool(int(fields[5]) & exiting) or any(each & sigkill for each in pending)
+
+
+def counted() -> dict[str, int]:
+    """What Linux counted for this sandbox, as far as its control group can be seen from inside."""
+    found = {}
+    for name, path in (("memory_peak", "memory/memory.max_usage_in_bytes"), ("memory_peak", "memory.peak")):
+        with contextlib.suppress(OSError, ValueError), open(f"/sys/fs/cgroup/{path}") as file:
+            found[name] = int(file.read())
+    for path in ("memory/memory.oom_control", "memory.events"):
+        with contextlib.suppress(OSError, ValueError, KeyError), open(f"/sys/fs/cgroup/{path}") as file:
+            counts = dict(line.split() for line in file)
+            found["oom_kills"] = int(counts["oom_kill"])
+    return found
