@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Event, HostAsked, HostDecided
 
@@ -39,7 +41,7 @@ class HostQuestions:
         self._asked = 0
         self._series = secrets.token_hex(4)
         self._decided: set[tuple[str, int, bool, str]] = set()
-        self._answered: set[tuple[str, int]] = set()
+        self._answered: dict[tuple[str, int], list[str]] = {}
         self._waits: list[tuple[float, float]] = []
         self._waiting_since = 0.0
         self._lock = threading.Lock()
@@ -57,7 +59,7 @@ class HostQuestions:
         with self._lock:
             self._waiting_since = self._waiting_since if self._open else time.monotonic()
             self._open[name] = question
-        question.add_done_callback(lambda _: self._close(name, (host, port)))
+        question.add_done_callback(lambda _: self._close(name, _asked_about(host, port)))
         self._emit(HostAsked(id=name, host=host, port=port))
         return question
 
@@ -65,13 +67,14 @@ class HostQuestions:
         """Emit what the proxy decided: each decision once, and once more after each question about its host."""
         if not isinstance(seen, HostDecided):
             return
-        key, where = (seen.host, seen.port, seen.allowed, seen.by), (seen.host, seen.port)
+        key = (seen.host, seen.port, seen.allowed, seen.by)
         with self._lock:
-            is_answer, self._answered = where in self._answered, self._answered - {where}
-        if not is_answer and (key in self._decided or len(self._decided) >= MAX_DECISIONS):
+            answered = self._answered.get(_asked_about(seen.host, seen.port))
+            name = answered.pop(0) if answered else ""
+        if not name and (key in self._decided or len(self._decided) >= MAX_DECISIONS):
             return
         self._decided.add(key)
-        self._emit(seen)
+        self._emit(msgspec.structs.replace(seen, id=name))
 
     def _emit(self, event: Event) -> None:
         def work() -> None:
@@ -83,7 +86,8 @@ class HostQuestions:
 
     def _close(self, name: str, where: tuple[str, int]) -> None:
         with self._lock:
-            self._answered.add(where)  # each face must see the end of a question, also if it repeats a decision
+            # Each face must see the end of a question, also if it repeats a decision.
+            self._answered.setdefault(where, []).append(name)
             del self._open[name]
             if not self._open:
                 self._waits.append((self._waiting_since, time.monotonic()))
@@ -115,3 +119,10 @@ class HostQuestions:
         with self._lock:
             waits = [*self._waits, (self._waiting_since, time.monotonic())] if self._open else self._waits
             return sum(end - max(start, since) for start, end in waits if end > since)
+
+
+def _asked_about(host: str, port: int) -> tuple[str, int]:
+    """What one question is about: its answer holds for ports 80 and 443 alike, see `Gate.admit`."""
+    from nbagent.egress.hosts import WEB_PORTS
+
+    return host, 0 if port in WEB_PORTS else port

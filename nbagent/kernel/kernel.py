@@ -36,6 +36,7 @@ from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.threads import finished
 
 Restore = Literal["nothing", "replay"]
 """What is done about the state of a kernel that was lost."""
@@ -239,9 +240,15 @@ class Kernel:
         await self._recovery.restart(reason, cell=cell)
 
     async def detach(self) -> None:
-        """Leave the sandbox running for another process to take over, as long as its lease says."""
+        """Leave the sandbox running for another process to take over, as long as its lease says.
+
+        Who is cancelled while a cell runs still has the kernel; once it is being let go of, it is let go of whole.
+        """
         async with self._busy:
-            self.is_detached |= await self._process.detach()
+            await finished(self._let_go())
+
+    async def _let_go(self) -> None:
+        self.is_detached |= await self._process.detach()
 
     async def stop(self) -> None:
         """End the sandbox, at once; nothing of it is left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -26,7 +26,12 @@ async def in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
 
 async def to_the_end(work: Callable[..., Result], *arguments: Any) -> Result:
     """Like `in_thread`, but a cancellation waits for the work's end: what the work made can then be removed."""
-    done = asyncio.ensure_future(in_thread(work, *arguments))
+    return await finished(in_thread(work, *arguments))
+
+
+async def finished(work: Awaitable[Result]) -> Result:
+    """Await something that must not be left half done: a cancellation waits for its end."""
+    done = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

@@ -141,6 +141,25 @@ async def test_every_question_has_an_end_in_the_log(before: int) -> None:
     assert len(events) == before + 4
 
 
+async def test_a_decision_names_its_question() -> None:
+    """Of two that are open at once, also of the same host; an answer for 443 is one for 80, whichever is told first."""
+    events: list[Event] = []
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True)
+    await away(lambda: [hosts.ask("a.org", 443), hosts.ask("a.org", 8443)])
+    web, other = ids(events)
+    for name, port in ((other, 8443), (web, 80)):
+        assert hosts.answer(name, allow=False, remember=True)
+        await away(lambda port=port: hosts.observe(denied("a.org", port=port)))  # type: ignore[misc]
+    await away(lambda: hosts.observe(denied("a.org", port=443)))
+    decided = [(each.id, each.port) for each in events if isinstance(each, HostDecided)]
+    assert decided == [(other, 8443), (web, 80), ("", 443)]
+    questions = [Question.of(Record(1, 0.0, each)) for each in events[:2]]
+    assert [[bool(one and one.is_over(each)) for each in events[2:4]] for one in questions] == [
+        [False, True],
+        [True, False],
+    ]
+
+
 async def test_the_log_is_not_filled() -> None:
     """Code that invents hosts is told of only so often."""
     events: list[Event] = []

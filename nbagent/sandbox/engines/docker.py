@@ -45,7 +45,7 @@ class Docker(Engine):
 
     @property
     def known_failures(self) -> Mapping[str, str]:
-        """Probes that succeed because of mounts; unless root starts the sandboxes, also of a shared user and group limits."""
+        """Probes that succeed: because of mounts and, unless root starts the sandboxes, of a shared user and groups."""
         known = known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
         return known if cgroup.can_bound_connections() else known | CONNECTIONS
 

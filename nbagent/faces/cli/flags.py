@@ -1,4 +1,4 @@
-"""The flags of the command line: those of a session, made from its options, and those that are of commands only."""
+"""The flags of the command line: those of a session are made from its options, those of commands stand here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import typer
 
 from nbagent.core.errors import UsageError
-from nbagent.core.options import Group, Option, fields
+from nbagent.core.options import FlagGroup, Option, fields
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -22,7 +22,7 @@ OUTPUT = Path("nbagent-output")
 """The folder of results, in the current one, that nobody named."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, for `nbagent resume`.")]
 AuditLog = Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
@@ -32,9 +32,22 @@ ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name."
 ToolVersion = Annotated[
     int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
 ]
-Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="Its name, see `nbagent doctor`.")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", "-e", metavar="NAME", help="The engine's name, see `nbagent doctor`.")
+]
+Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="An image with Python 3.11 or newer.")]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The image's name; nbagent's own by default.")]
+Rebuild = Annotated[bool, typer.Option("--force", help="Make it even if it is there.")]
+SessionName = Annotated[
+    str,
+    typer.Argument(metavar="SESSION", help="The session's name, or enough of its beginning, see `nbagent sessions`."),
+]
+Question = Annotated[
+    str | None, typer.Argument(metavar="[QUESTION]", help="A question; typed at the terminal by default.")
+]
+Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
 LEVELS = (None, "info", "debug")
-"""What `-v`, so often, is as a level of the log."""
+"""The log's level by how often `-v` is given."""
 _VERBOSE = Annotated[
     int,
     typer.Option(
@@ -53,7 +66,7 @@ class How:
     Attributes:
         out: Where the notebook goes.
         force: Let `out` replace a notebook that isn't nbagent's, or that the person has changed.
-        keep: Leave the kernel running, to be resumed.
+        keep: Leave the kernel running, for `nbagent resume`.
         as_json: Print one JSON object instead of text.
         quiet: Show only what must be known.
     """
@@ -65,7 +78,7 @@ class How:
     quiet: Quiet = False
 
 
-def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
+def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
 
     One with a keyword `how` has the flags of `How` too.
@@ -74,7 +87,7 @@ def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Ca
         groups: Of which groups the options are (`nbagent.core.options.Option.group`).
         only: Of these, which.
     """
-    named = {name: each for name, each in fields().items() if each[2].group in groups and only(each[2])}
+    named = {name: each for name, each in fields().items() if each[1].group in groups and only(each[1])}
 
     def decorate(command: Command) -> Command:
         flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}
@@ -89,8 +102,8 @@ def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Ca
             for name in named:
                 if given.pop(f"no_{name}", False):
                     given[name] = False
-                elif given.get(name) is True and named[name][2].value is not None:
-                    given[name] = named[name][2].value
+                elif given.get(name) is True and named[name][1].value is not None:
+                    given[name] = named[name][1].value
             if hows:
                 arguments["how"] = How(**{name: arguments.pop(name) for name in hows})
             command(given=given | {"log_level": LEVELS[min(arguments.pop("verbose"), 2)]}, **arguments)
@@ -104,13 +117,12 @@ def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Ca
     return decorate
 
 
-def _flags(name: str, hint: Any, description: str, where: Option) -> Iterator[inspect.Parameter]:
+def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
     """The parameters of a command that stand for an option: one, and a second one for a flag that turns it off."""
-    words = where.flags.split()
+    words = [word for word in where.flags.split() if word.startswith("-")]
     off = next((word for word in words if word.startswith("--no-")), None)
     kind = _kind(hint, where)
-    if kind == list[str]:
-        description = f"{description} Repeatable."
+    description = f"{where.description} Repeatable." if kind == list[str] else where.description
     if kind is bool and off:
         yield _parameter(name, bool, typer.Option(words[0], help=description))
         yield _parameter(f"no_{name}", bool, typer.Option(off, help="Not so, whatever the settings say."))
