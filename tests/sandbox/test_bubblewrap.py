@@ -16,8 +16,8 @@ from typing import Any
 import machine
 import pytest
 from machine import works
-from sandbox.contract import Holds, isolated_with
-from sandbox.inner import sandbox_of
+from sandbox.contract import Holds
+from sandbox.inner import isolated_with, sandbox_of
 
 import nbagent
 from nbagent.core.errors import SandboxError
