@@ -22,7 +22,7 @@ from nbagent.core.events import Answer, Cell, FileSaved, Package, Record, Rename
 from nbagent.core.options import Keywords, Options
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.ends import Source
     from nbagent.observability.telemetry import Metrics
@@ -377,7 +377,7 @@ class Session:
     # -- for agents of other people's -------------------------------------------------------------------------
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         """What runs cells here for an agent that isn't the session's own, see `nbagent.agent.KernelMiddleware`.
 
         Raises:
