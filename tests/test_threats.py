@@ -133,22 +133,22 @@ THREATS: dict[int, tuple[str, str]] = {
     31: (
         "a small reply that parses huge",
         "kernel/test_messages.py::test_a_thousand_hostile_replies_of_every_kind_cost_little_memory "
-        "kernel/test_probe.py::test_hostile_results_stall_nobody "
-        "kernel/test_probe.py::test_whatever_comes_back_is_a_value_or_none "
+        "kernel/test_inside_calls.py::test_hostile_results_stall_nobody "
+        "kernel/test_inside_calls.py::test_whatever_comes_back_is_a_value_or_none "
         "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
     ),
     32: (
         "kernel memory that no group is charged for, and what the whole machine shares",
-        "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
-        "sandbox/test_watch_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
-        "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
-        "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
+        "sandbox/test_overuse_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_overuse_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
+        "sandbox/test_overuse_inside.py::test_others_locks_are_nobody_s_fault "
+        "sandbox/test_overuse_inside.py::test_locks_of_one_process_are_said_to_be_taken",
     ),
     33: (
         "a notebook that is merely opened loads from elsewhere",
         "safety/sanitize/test_browser.py::test_jupyterlab_asks_nobody "
         "safety/sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
-        "safety/sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "safety/sanitize/test_markdown.py::test_no_sign_of_a_picture_or_of_html_is_left "
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing",
@@ -183,7 +183,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
-        "core/test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
+        "core/test_journal.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""
@@ -219,14 +219,14 @@ FAULTS: dict[int, tuple[str, str]] = {
         "sandbox/test_docker.py::test_an_image_that_is_not_there_is_an_error "
         "sandbox/test_docker.py::test_a_daemon_that_goes_away_is_an_error "
         "sandbox/test_docker.py::test_a_container_that_is_removed_is_a_death "
-        "sandbox/test_forbidden.py::test_the_cause_and_its_command_are_named "
+        "sandbox/test_bwrap_refusal.py::test_the_cause_and_its_command_are_named "
         "clients/test_server.py::test_the_page_is_told_why_a_kernel_can_t_start",
     ),
     7: ("a gateway drops the connection", ""),
     8: (
         "long socket paths, a full disk",
         "sandbox/test_handoff.py::test_a_long_runtime_folder_is_not_used "
-        "core/test_store.py::test_without_room_the_old_file_stays",
+        "core/test_fileio.py::test_without_room_the_old_file_stays",
     ),
     9: (
         "the controller is killed",

@@ -24,7 +24,7 @@ from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
 from nbagent import __version__
-from nbagent.core import store
+from nbagent.core import fileio
 from nbagent.core.errors import InstallRefused
 from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
 from nbagent.kernel.outputs.widgets import STATE_MIME
@@ -35,7 +35,7 @@ from nbagent.notebook.uploads import upload_cells
 from nbagent.packages.modules import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox.data import needs
-from nbagent.sandbox.registry import title
+from nbagent.sandbox.registry import by_themselves, title
 
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
@@ -63,7 +63,7 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str], force: boo
     nbformat.validate(notebook)
     place.mark(notebook)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    store.write_atomically(path, text.encode())
+    fileio.save(path, text.encode())
     return path
 
 
@@ -235,7 +235,8 @@ def _facts(cell: Cell) -> dict[str, Any]:
 
 def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
     started = recording.started
-    engine = started.engine if started else "bubblewrap"
+    # The kernel of a session that never started is one of the engine that needs least.
+    engine = started.engine if started else by_themselves()[-1].name
     metadata: dict[str, Any] = {
         "kernelspec": {
             "name": f"nbagent-{engine}",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nbagent.core import fileio, store
+from nbagent.core import fileio
 from nbagent.core.errors import TransferError, TransferLimit, UsageError
 from nbagent.core.events import (
     Cell,
@@ -26,14 +26,15 @@ from nbagent.core.events import (
     left_output,
 )
 from nbagent.core.quota import Quota
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import ends, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.ends import Source
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.paths import DATA
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 
 LISTED = 1000
@@ -41,6 +42,8 @@ LISTED = 1000
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
 OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
+Attachment = Source | tuple[str, Source]
+"""A file that goes along with a question: as for `AnySession.upload`, with a name if it has none of its own."""
 
 
 class SessionFiles:
@@ -89,7 +92,7 @@ class SessionFiles:
         self._transfer = Transfer(kernel)
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
-        self._told: set[str] = set()
+        self._named: set[str] = set()
 
     def interrupt(self) -> None:
         """Stop what moves; nothing of it stays."""
@@ -113,13 +116,13 @@ class SessionFiles:
         try:
             found = await self._collector.collect(after=cell.duration, report=self._kernel.report)
         except OSError as error:
-            raise store.cannot_write(self._output, error) from error
-        told = self._tell(found, cell.cell, lost)
+            raise fileio.cannot_write(self._output, error) from error
+        notes = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
         cell = msgspec.structs.replace(
             cell,
-            outputs=[*cell.outputs, *told],
+            outputs=[*cell.outputs, *notes],
             files=[one.name for one in found.saved],
             total_files=found.total,
             changed=found.changed,
@@ -134,7 +137,7 @@ class SessionFiles:
             self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
         if not (left := [*lost, *found.left]):
             return []
-        self._told |= {each.path for each in left}
+        self._named |= {each.path for each in left}
         event = FilesLeft(cell=cell, files=left)
         self._emit(event)
         return [left_output(event)]
@@ -146,9 +149,9 @@ class SessionFiles:
                 for found in await self._one_at_a_time(self._collector.rest):
                     self._tell(found, self._kernel.cells)
             except OSError as error:
-                raise store.cannot_write(self._output, error) from error
+                raise fileio.cannot_write(self._output, error) from error
         left = self._collector.left
-        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
+        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._named]:
             self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
         return dict(left)
 
@@ -167,7 +170,7 @@ class SessionFiles:
         if isinstance(source, str | Path):
             origin = str(Path(source).expanduser().resolve())
             self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
-        told = FileUploaded(
+        event = FileUploaded(
             path=paths.shown(place.path),
             name=paths.shown(name.rpartition("/")[2]),
             size=carried.size,
@@ -175,7 +178,7 @@ class SessionFiles:
             source=origin.encode("utf-8", "replace").decode(),
             unpacked=carried.files,
         )
-        self._emit(told)
+        self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
     async def download(
@@ -190,7 +193,7 @@ class SessionFiles:
         if target.is_dir():
             target /= safe_name(place.parts[-1])
         ends.check_target(target, overwrite=overwrite)
-        store.check_not_data(target, [mount.source for mount in self._data])
+        fileio.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(
             lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
         )
@@ -210,7 +213,7 @@ class SessionFiles:
                 await asyncio.to_thread(os.fsync, file.fileno())
                 ends.put(staged, target, overwrite=overwrite)
         except OSError as error:
-            raise store.cannot_write(target, error, mend="Choose another place.") from error
+            raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
         self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
@@ -250,11 +253,13 @@ class SessionFiles:
         """
         place = paths.file_at(path, self._kernel.about)
         arguments = ["/".join([place.base, *place.parts]), text]
-        found = await self._one_at_a_time(lambda: self._kernel.evaluate(probe.source_of("count_inside.py"), arguments))
+        found = await self._one_at_a_time(
+            lambda: self._kernel.evaluate(inside_calls.source_of("count_inside.py"), arguments)
+        )
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
-        told = found.get("error") if isinstance(found, dict) else None
-        raise TransferError(paths.shown(told) if isinstance(told, str) else "The file could not be read.")
+        error = found.get("error") if isinstance(found, dict) else None
+        raise TransferError(paths.shown(error) if isinstance(error, str) else "The file could not be read.")
 
     def _host(self, entry: Entry) -> Path | None:
         """Where the host has a file too."""

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
+from nbagent.core.journal import LOOKED, Journal
 from nbagent.session import index, summary
 from nbagent.session.attach import Attached, own_state_dir
 from nbagent.session.index import Known, held
@@ -76,7 +77,7 @@ class SessionManager:
     """
 
     def __init__(self, *, state_dir: str | Path | None = None) -> None:
-        self._root = store.state_root(state_dir or own_state_dir())
+        self._root = folders.state_root(state_dir or own_state_dir())
 
     async def list(self) -> list[Known]:
         """All sessions, the latest first."""
@@ -127,7 +128,7 @@ class SessionManager:
         await asyncio.to_thread(self._rename, folder, title)
 
     def _rename(self, folder: Path, title: str) -> None:
-        journal = store.Journal(self._root, folder.name)
+        journal = Journal(self._root, folder.name)
         try:
             keeper = summary.Keeper(folder, past=journal.since())
             keeper.on_event(journal.emit(Renamed(title=summary.line_of(title))))
@@ -211,7 +212,7 @@ class SessionManager:
         if not folders:
             return []
         from nbagent.core import settings
-        from nbagent.state import StateManager, Turns
+        from nbagent.state import StateManager, Threads
 
         removed = []
         url = settings.load().state_url
@@ -219,13 +220,13 @@ class SessionManager:
             for folder in folders:
                 with contextlib.ExitStack() as stack:
                     try:
-                        is_held = stack.enter_context(held(folder, patience=store.LOOKED))
+                        is_held = stack.enter_context(held(folder, patience=LOOKED))
                     except FileNotFoundError:
                         continue  # it was deleted meanwhile
                     if is_held:
                         await asyncio.to_thread(_end_sandbox, folder.name)
                         # First: a folder that is left is found again, a conversation without one is not.
-                        await Turns(state.checkpointer, folder.name).forget()
+                        await Threads(state.checkpointer, folder.name).forget()
                         await asyncio.to_thread(_remove_folder, folder)
                         removed.append(folder)
         return removed
@@ -241,7 +242,8 @@ def _last_used(session: Known) -> float:
 
 def _end_sandbox(session: str) -> None:
     """End the sandbox in which a session's kernel waits, if there is one."""
-    from nbagent.sandbox.leases import lease, reaper
+    from nbagent.sandbox.leases import lease
+    from nbagent.sandbox.machine import reaper
 
     while (folder := lease.find(session)) is not None and reaper.end(folder):
         pass
@@ -257,7 +259,7 @@ def _remove_folder(folder: Path) -> None:
                 each.unlink()
         shutil.rmtree(folder)
     except OSError as error:
-        raise store.cannot_write(folder, error, mend="Check its permissions.") from error
+        raise fileio.cannot_write(folder, error, mend="Check its permissions.") from error
 
 
 def _said(session: Known, wanted: str) -> Iterator[Hit]:

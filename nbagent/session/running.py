@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core import store
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Cell, Package, Record, RedactionSet
+from nbagent.core.journal import Journal
 from nbagent.core.policy import MIB
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
@@ -90,7 +90,7 @@ class Running:
         self.tools: McpClient | None = None
         self.news: list[Record] = []
         self.pins: dict[str, str] = {}
-        self.journal = store.Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
+        self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
                 told = f"There is a session {plan.id} already."
@@ -250,12 +250,12 @@ class Running:
 
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""
-        from nbagent.state import StateManager, Turns
+        from nbagent.state import StateManager, Threads
 
         plan = self._plan
         self._state = StateManager(url=plan.options.state_url, session_id=plan.id, root=plan.root)
         await self._state.initialize()
-        return Turns(self._state.checkpointer, plan.id)
+        return Threads(self._state.checkpointer, plan.id)
 
     # -- a person's own work ------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from nbagent.safety.redaction import Redacted
 
 HIDDEN: Final = "[nbagent: {what} hidden here before this was sent to you.{where}]"
 """The note behind a text in which something was hidden."""
-INSIDE: Final = ("data description", "cell ", "tool sandbox_")
+RUN: Final = ("data description", "cell ", "tool sandbox_")
 """How the names of sources begin whose whole text is in the sandbox."""
 
 
@@ -106,7 +106,7 @@ class Pieces:
 
     def _text(self, source: str, text: str) -> str:
         """A text without its secrets, with a note for the model if it had any."""
-        checked = self._check(text, inside=source.startswith(INSIDE))
+        checked = self._check(text, inside=source.startswith(RUN))
         self._add(source, checked)
         return checked.redacted.text
 

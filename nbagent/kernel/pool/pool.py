@@ -30,7 +30,7 @@ from nbagent.kernel.router import Notify
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
-from nbagent.sandbox.environment import environment
+from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread
 
@@ -257,7 +257,7 @@ class KernelPool:
         if not stock.has(kernel):
             return False
         data = kernel.spec.data
-        look = partial(mirror.obstacle, scratch=environment.scratch_root())
+        look = partial(mirror.obstacle, scratch=scratch.root())
         if data and (why := await in_thread(look, data)):
             log.info("A cold start: the data can't be shown to a warm kernel, since %s.", why)
             return False
@@ -277,7 +277,7 @@ class KernelPool:
 def _spec(security: Trust | TrustLevel | str, chosen: options.Options) -> SandboxSpec:
     """The sandbox of a session without options of its own at that level."""
     if not isinstance(security, Trust):
-        return SandboxSpec.of(chosen.but(trust=str(security)))
+        return SandboxSpec.of(settings.override(chosen, trust=str(security)))
     return replace(SandboxSpec.of(chosen), trust=security, install=security.narrow(chosen.install_policy))
 
 

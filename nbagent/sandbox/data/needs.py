@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import folders
 from nbagent.core.events import DataSeen
+from nbagent.sandbox.paths import DATA
 
-DATA = "/tmp/data"  # noqa: S108 - a path inside
 DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
 HASHED = 1024 * 1024 * 1024
 """Bytes of a file up to which it is known by its hash; a larger one by its name and size."""
@@ -127,7 +127,7 @@ def find(notebook: Path, root: Path) -> Found:
         root: The person's state, which remembers what was exported where.
     """
     found = Found()
-    remembered = store.recall_exports(root, notebook.parent)
+    remembered = folders.recall_exports(root, notebook.parent)
     for each in needed(notebook):
         name = each.path.removeprefix(f"{DATA}/")
         beside, known = notebook.parent / name, Path(remembered.get(each.path, "/dev/null"))
