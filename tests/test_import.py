@@ -91,6 +91,13 @@ def test_the_agent_is_imported_in_silence() -> None:
     assert done.stdout + done.stderr == ""
 
 
+def test_who_only_looks_at_sessions_keeps_the_warnings_filters() -> None:
+    """What filters warnings there is other people's business; the agent ignores one warning, of one package."""
+    code = "import warnings; before = list(warnings.filters); import nbagent, nbagent.kernel.kernel; nbagent.attach; "
+    code += "nbagent.SessionManager; assert warnings.filters == before, warnings.filters"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_every_public_name_is_there() -> None:
     """Each name of the public surface can be imported and is listed; another one is an AttributeError."""
     for name in nbagent.__all__:

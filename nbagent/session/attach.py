@@ -46,7 +46,7 @@ from nbagent.session.stream import streamed
 from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.kernel.transfer.ends import Source
     from nbagent.session.files import Attachment
     from nbagent.state import Artifact
@@ -412,9 +412,9 @@ class Attached:
             await self.call("stop", reason=reason)
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         """See `AnySession.runs`."""
-        return _RemoteRuns(self)
+        return _RemoteKernel(self)
 
     run = _awaited(AnySession.run)
     system_prompt = _awaited(AnySession.system_prompt)
@@ -427,7 +427,7 @@ class Attached:
     allow_host = _begun(AnySession.allow_host)
 
 
-class _RemoteRuns:
+class _RemoteKernel:
     """Runs cells in the owner's kernel for an agent of this process."""
 
     def __init__(self, session: Attached) -> None:

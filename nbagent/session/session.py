@@ -23,7 +23,7 @@ from nbagent.core.options import Keywords, Options
 from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.ends import Source
@@ -329,7 +329,7 @@ class Session(AnySession):
     # -- for agents of other people's -------------------------------------------------------------------------
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         return self._ready(self._running().cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:

@@ -83,13 +83,13 @@ class Meter:
         self.status = status
 
 
-class Watched:
+class MeteredStream:
     """A transport's stream of messages, counted on the way to the SDK.
 
     Args:
         inner: The transport's stream.
         meter: Counts; the stream ends when a bound is exceeded.
-        asked: Called when the server uses a method of `ASKS`, which the SDK refuses.
+        on_request: Called with the method when the server uses one of `ASKS`, which the SDK refuses.
         ended: Set when no more messages will come.
     """
 
@@ -98,12 +98,12 @@ class Watched:
         inner: ReadStream[SessionMessage | Exception],
         *,
         meter: Meter,
-        asked: Callable[[str], None],
+        on_request: Callable[[str], None],
         ended: asyncio.Event,
     ) -> None:
         self._inner = inner
         self._meter = meter
-        self._asked = asked
+        self._on_request = on_request
         self._ended = ended
 
     @property
@@ -111,7 +111,7 @@ class Watched:
         """The context of the last message, which some streams of the SDK have."""
         return getattr(self._inner, "last_context", None)
 
-    def __aiter__(self) -> Watched:
+    def __aiter__(self) -> MeteredStream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -120,7 +120,7 @@ class Watched:
         except (StopAsyncIteration, anyio.ClosedResourceError):
             self._ended.set()
             raise
-        if not self._see(item):
+        if not self._count(item):
             self._ended.set()
             raise StopAsyncIteration
         return item
@@ -141,7 +141,7 @@ class Watched:
         self._ended.set()
         await self._inner.aclose()
 
-    async def __aenter__(self) -> Watched:
+    async def __aenter__(self) -> MeteredStream:
         return self
 
     async def __aexit__(
@@ -150,11 +150,11 @@ class Watched:
         await self.aclose()
         return None
 
-    def _see(self, item: SessionMessage | Exception) -> bool:
-        """Count a message and look at it; returns whether the stream goes on."""
+    def _count(self, item: SessionMessage | Exception) -> bool:
+        """Count a message, and report a request that is refused; returns whether the stream goes on."""
         if isinstance(item, Exception):
             return self._meter.malformed()
         message = item.message
         if isinstance(message, mcp_types.JSONRPCRequest) and message.method in ASKS:
-            self._asked(message.method)
+            self._on_request(message.method)
         return self._meter.take(frames=1)

@@ -1,4 +1,4 @@
-"""A session's model, opened once: at the start if it was named, else when the first question comes."""
+"""Opens a session's models once: at its start if one was named, otherwise for the first question."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from nbagent.agent.providers.models import Model
 
 SAME = "same"
-"""The name of the critic that is the model itself."""
+"""The critic's name by which the model criticises itself."""
 
 
 class ModelOpener:
-    """Opens the model that was named, or finds one. Nothing of LangChain is imported before that.
+    """Opens the model that was named, or finds one. LangChain is imported only then.
 
     Args:
-        name: `provider:model` or `replay:FILE`; None if it is to be found.
+        name: `provider:model` or `replay:FILE`; None to find a model.
         record: A file to which the model's replies are written.
-        fallback: Names of models that are asked, in this order, where the one before them fails.
+        fallback: Names of models that are asked, in this order, if the model before them fails.
         critic: The name of the model that criticises code that failed; `same` for the model itself.
-        priced: Whether the price of each must be known.
+        priced: Whether the price of each model must be known.
         structured: Whether the models reply with objects instead of calls.
     """
 
@@ -52,10 +52,10 @@ class ModelOpener:
         return (self.name or "").startswith("replay:")
 
     def check(self) -> None:
-        """Complain of the name before anything is started, which is cheap for a replay and a wrong form.
+        """Check the names before anything is started.
 
         Raises:
-            ModelError: The name is in another form, or its provider can't be had.
+            ModelError: A name is malformed, or its provider can't be used.
         """
         critic = [self._critic] if self._critic and self._critic != SAME else []
         names = [*([self.name] if self.name else []), *self._others, *critic]
@@ -66,10 +66,10 @@ class ModelOpener:
                 check_name(name)
 
     async def open(self) -> Model:
-        """The model; opened in a thread, since what it imports takes seconds.
+        """The model; opened in a thread, since its imports take seconds.
 
         Raises:
-            ModelError: There is none, or it can't be had.
+            ModelError: No model was found, or it can't be opened.
             ReplayError: The recorded replies can't be read.
         """
         if self._model is None:
@@ -92,7 +92,7 @@ class ModelOpener:
         return model
 
     async def aclose(self) -> None:
-        """Let go of the model's connections."""
+        """Close the connections of all models."""
         opened = {id(each): each for each in (self._model, self.critic, *self.fallback) if each is not None}
         self._model, self.critic, self.fallback = None, None, []
         for model in opened.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbagent.agent.options import AgentOptions
+from nbagent.agent.agent_options import AgentOptions
 from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
 from nbagent.core.options import Options

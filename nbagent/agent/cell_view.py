@@ -1,22 +1,16 @@
 """What the model sees of a cell. Pure: no kernel, no LangChain.
 
-The model's view is budgeted and honest: whatever is left out is counted where it is missing. The notebook keeps the
-cell's outputs as they are.
+What there is no room for is left out, and counted where it is missing. The notebook keeps the outputs as they are.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import contextlib
-import html
-import json
 import re
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nbagent.agent.readable import LOOKED_AT, image_size, joined, text_of_bundle
 from nbagent.core.errors import contained
 from nbagent.core.text import one_line, plain
 
@@ -29,8 +23,6 @@ TOTAL_BYTES = 40 * 1024
 """Of all the text of one cell."""
 IMAGE_BYTES = 2 * 1024 * 1024
 """Of one image as base64; providers refuse more than about 5 MB, and a larger one is rarely worth its tokens."""
-IMAGE_HEAD = 512 * 1024
-"""Of its base64, a multiple of four, in which its size is looked for."""
 IMAGES = 4
 """Image blocks of one cell."""
 NAMED_FILES = 5
@@ -38,29 +30,16 @@ NAMED_FILES = 5
 FRAME_RUN = 6
 """Frames of the person's own code shown in a row; recursion makes thousands."""
 
-MARKUP = 256 * 1024
-"""Characters of HTML that are looked at for their text, of which 10 KB are shown: many small tags take time."""
-LOOKED_AT = 1024 * 1024
-"""Characters of the start, and of the end, of a text that are looked at for what of it is shown."""
-
 Block = dict[str, Any]
 """A LangChain standard content block."""
 
-# CSI, OSC (ended by BEL or ST) and the two-character escapes of ECMA-48, then the control characters that mean nothing
-# to a reader. A window title or a hidden link must not reach the model any more than a terminal.
-# What looks like a tag ends at the next `<`, even in an attribute: else each of a million would be read to the end.
-_TAG = re.compile(
-    r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+>|<!--.*?(?:-->|\Z)|<[!?][^<>]*+>""",
-    re.DOTALL,
-)
-_LINES = frozenset({"br", "p", "div", "tr", "li", "table", "h1", "h2", "h3"})
 _FRAME = re.compile(r"^(?= {0,2}(?:Cell In ?\[|Input In ?\[|File ))", re.MULTILINE)
 _OWN_FILE = re.compile(r"^ {0,2}File (?:/workspace|/tmp|~)/(?!\S*(?:site-packages|lib/python))")
 
 
 @dataclass(kw_only=True)
 class _Seen:
-    """What was gathered of a cell so far: its text by section, in order, and its images."""
+    """A cell so far: its text by section, in order, and its images."""
 
     sections: dict[str, list[str]] = field(default_factory=dict)
     images: list[Block] = field(default_factory=list)
@@ -74,19 +53,19 @@ def render(cell: Cell, *, images: bool = False) -> str | list[Block]:
     """A finished cell as the content of a tool's message.
 
     Args:
-        cell: What `Runs.run_cell` returned.
-        images: Whether the model takes images; otherwise each is told in a sentence.
+        cell: What `KernelPort.run_cell` returned.
+        images: Whether the model takes images; otherwise a sentence stands for each.
 
     Returns:
         Text; or, if there are images for the model, a text block and the image blocks.
     """
     shown: str | list[Block] = "[The outputs of this cell can't be shown here; print what you need of them.]"
     with contained("The outputs of a cell were not shown to the model"):
-        shown = _rendered(cell, images=images)
+        shown = _render(cell, images=images)
     return shown
 
 
-def _rendered(cell: Cell, *, images: bool) -> str | list[Block]:
+def _render(cell: Cell, *, images: bool) -> str | list[Block]:
     seen = _Seen()
     for output in cell.outputs:
         _take(seen, output, images=images)
@@ -106,7 +85,7 @@ def cut(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str
     Args:
         text: Any text; lone surrogates are replaced, since no provider takes them.
         limit: Bytes of UTF-8 that are kept, the marker not counted.
-        gone: What was taken out of its middle before.
+        gone: Bytes that were taken out of its middle before, which count as missing too.
 
     Returns:
         The text and whether it was cut.
@@ -128,8 +107,8 @@ def traceback_of(output: Output) -> str:
     Of each run of library frames the first (how it was called) and the last (where it failed) stay, a line each: their
     source explains little and costs much.
     """
-    text = plain("\n".join(_text(line) for line in output.get("traceback", [])))
-    last = plain(f"{_text(output.get('ename', 'Error'))}: {_text(output.get('evalue', ''))}").rstrip(": ")
+    text = plain("\n".join(joined(line) for line in output.get("traceback", [])))
+    last = plain(f"{joined(output.get('ename', 'Error'))}: {joined(output.get('evalue', ''))}").rstrip(": ")
     if not text.strip():
         return last
     start, *frames = _FRAME.split(text)
@@ -173,7 +152,7 @@ def _take(seen: _Seen, output: Output, *, images: bool) -> None:
     """Add one nbformat output to what is seen."""
     kind = output.get("output_type")
     if kind == "stream":
-        seen.add(_text(output.get("name", "stdout")), _text(output.get("text", "")))
+        seen.add(joined(output.get("name", "stdout")), joined(output.get("text", "")))
     elif kind == "error":
         seen.add("error", traceback_of(output))
     elif kind in ("execute_result", "display_data"):
@@ -189,8 +168,8 @@ def _take_image(seen: _Seen, data: dict[str, Any], *, images: bool) -> bool:
         if mime not in data:
             continue
         seen.figures += 1
-        encoded = "".join(_text(data[mime]).split())
-        size = _size(encoded) if name in ("PNG", "JPEG") else None
+        encoded = "".join(joined(data[mime]).split())
+        size = image_size(encoded) if name in ("PNG", "JPEG") else None
         sentence = f"figure {seen.figures}: {name}" + (f", {size[0]}×{size[1]}" if size else "")
         if images and size and len(seen.images) < IMAGES and len(encoded) <= IMAGE_BYTES:
             seen.images.append({"type": "image", "base64": encoded, "mime_type": mime})
@@ -202,34 +181,18 @@ def _take_image(seen: _Seen, data: dict[str, Any], *, images: bool) -> bool:
 
 
 def _fallback(data: dict[str, Any]) -> str:
-    """A MIME bundle as text, from its most readable form."""
-    for mime in ("text/plain", "text/markdown", "text/latex"):
-        if mime in data:
-            return _text(data[mime])
-    if "application/json" in data:
-        return start_of_json(data["application/json"])
-    if "text/html" in data:
-        return text_of_html(_text(data["text/html"])) or "[HTML without text]"
-    return f"[{', '.join(sorted(data))}: no text form]" if data else ""
-
-
-def start_of_json(value: Any) -> str:
-    """JSON as text, as much of it as is looked at."""
-    found: list[str] = []
-    left = LOOKED_AT
-    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
-        found.append(piece)
-        left -= len(piece)
-        if left < 0:
-            return "".join([*found, " [… more JSON not shown …]"])
-    return "".join(found)
+    """A MIME bundle as text, or the names of its types if none is readable."""
+    text = text_of_bundle(data)
+    if "text/html" in data and text == "":
+        return "[HTML without text]"
+    return text if text is not None else f"[{', '.join(sorted(data))}: no text form]" if data else ""
 
 
 def _section(heading: str, texts: list[str]) -> str:
     text = "".join(texts) if heading in ("stdout", "stderr") else "\n".join(texts)
     gone = b""
     if len(text) > 2 * LOOKED_AT:
-        # Before any work is spent on what can't be shown anyhow.
+        # No work is spent on what can't be shown anyway.
         gone = text[LOOKED_AT:-LOOKED_AT].encode("utf-8", "replace")
         text = text[:LOOKED_AT] + text[-LOOKED_AT:]
     text, truncated = cut(plain(text).strip("\n"), gone=gone)
@@ -243,7 +206,7 @@ def _nothing(cell: Cell) -> str:
 
 
 def _remarks(cell: Cell) -> list[str]:
-    """What must be told beside the outputs, one sentence a line."""
+    """What the model must know beside the outputs, one sentence a line."""
     stopped = {
         "timeout": f"The cell was stopped after {cell.duration:.0f} s: it ran longer than a cell may.",
         "interrupted": "The cell was interrupted before it ended.",
@@ -271,60 +234,3 @@ def installed(packages: list[Package]) -> str:
     others = len(packages) - len(asked)
     need = "it needs" if len(asked) == 1 else "they need"
     return f"Installed {names}{f' (and {others} that {need})' if others else ''}."
-
-
-def text_of_html(markup: str) -> str:
-    """The text that an HTML fragment shows, tables as lines; for a result that has no text form.
-
-    Hostile markup is read in one pass too, which Python's own parser needs hours for.
-    """
-    parts: list[str] = []
-    at = 0
-    while (found := _TAG.search(markup, at, MARKUP)) is not None:
-        parts.append(_shown(markup[at : found.start()]))
-        at = found.end()
-        name = (found["name"] or "").lower()
-        if name in ("script", "style") and not found["end"]:
-            closed = re.compile(rf"</{name}", re.IGNORECASE).search(markup, at, MARKUP)
-            at = closed.start() if closed else min(MARKUP, len(markup))
-        elif found["end"]:
-            parts.append(" | " if name in ("td", "th") else "")
-        elif name in _LINES:
-            parts.append("\n")
-    parts.append(_shown(markup[at:MARKUP]))
-    lines = (line.strip().removesuffix("|").strip() for line in "".join(parts).split("\n"))
-    text = "\n".join(line for line in lines if line)
-    return text + (f"\n[… {len(markup) - MARKUP:,} characters of HTML not read …]" if len(markup) > MARKUP else "")
-
-
-def _shown(text: str) -> str:
-    """Text between two tags as a browser shows it."""
-    with contextlib.suppress(ValueError):  # the number of a character with thousands of digits
-        text = html.unescape(text)
-    return re.sub(r"\s+", " ", text)
-
-
-def _text(value: Any) -> str:
-    """A string of nbformat, which may be split into a list of lines."""
-    return "".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _size(encoded: str) -> tuple[int, int] | None:
-    """Width and height in pixels of a PNG or JPEG in base64; None if it is neither."""
-    try:
-        # A header is at the start, though in a photograph behind a preview or two.
-        data = base64.b64decode(encoded[:IMAGE_HEAD], validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) >= 24:
-        width, height = struct.unpack(">II", data[16:24])
-        return width, height
-    at = 2
-    while data.startswith(b"\xff\xd8") and at + 9 <= len(data) and data[at] == 0xFF:
-        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4])
-        # SOF0 to SOF15 hold the size; C4, C8 and CC in that range are tables (ITU T.81, table B.1).
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return width, height
-        at += 2 + length
-    return None

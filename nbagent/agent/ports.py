@@ -1,18 +1,16 @@
-"""What the session gives to whoever runs cells for a model: the tools, the forge, agents of other people's."""
+"""The ports through which the agent knows a session: what its tools may use, and what the session's own agent needs."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nbagent.core.events import Cell, DataSeen, Output, Package
 
 
-class Runs(Protocol):
-    """What the session gives to the tools."""
+class KernelPort(Protocol):
+    """What tools may use of a session: its kernel, packages and result files."""
 
     async def run_cell(
         self,
@@ -26,7 +24,7 @@ class Runs(Protocol):
         Args:
             code: Python, as IPython takes it.
             timeout: Seconds; None for the session's limit.
-            tool: What the model called to have it run.
+            tool: The name of the tool that the model called for it.
 
         Raises:
             SandboxError: The sandbox failed; the code is not to blame.
@@ -41,15 +39,15 @@ class Runs(Protocol):
         """
 
     async def install_module(self, module: str) -> list[Package]:
-        """Install what has a module, by the name that code imports it by.
+        """Install the distribution that has a module, by the name under which code imports it.
 
         Raises:
-            InstallRefused: Policy forbids it, or nothing is known to have it.
+            InstallRefused: Policy forbids it, or no distribution is known to have it.
             InstallError: It failed; the environment is as it was.
         """
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
-        """Files in /tmp/output: the first so many by their names there, and how many there are."""
+        """The names of the first `limit` files in /tmp/output, and how many there are."""
 
     async def count_in_file(self, path: str, text: str) -> int:
         """How often a text stands in a text file of the sandbox.
@@ -67,9 +65,9 @@ class Surroundings:
         data: The files of the data, each as `kernel/describe.py` describes it.
         timeout: Seconds that a cell may run.
         python: The version of Python.
-        versions: Of the packages that are there.
-        hosts: What of the network the code may reach: rules, or None for all of it.
-        programs: Whether it runs programs.
+        versions: The versions of the packages that are there.
+        hosts: Rules of the hosts that the code may reach; None for the whole network.
+        programs: Whether the sandbox runs programs.
     """
 
     data: Sequence[Mapping[str, Any]]
@@ -85,9 +83,9 @@ class Evidence:
     """What the numbers of an answer are looked for in.
 
     Attributes:
-        outputs: Of each cell by its number, in order.
-        given: Texts whose numbers are not the model's: questions, code, what tools of other programs told.
-        has_data: Whether there is anything that numbers could come from.
+        outputs: The outputs of each cell by its number, in order.
+        given: Texts whose numbers the model did not make up: questions, code, results of other programs' tools.
+        has_data: Whether the session has data that numbers could come from.
     """
 
     outputs: Mapping[int, Sequence[Output]]
@@ -95,34 +93,15 @@ class Evidence:
     has_data: bool
 
 
-class Desk(Runs, Protocol):
-    """What the session gives to its own agent."""
+class SessionPort(KernelPort, Protocol):
+    """What a session gives to its own agent."""
 
     @property
     def data(self) -> Sequence[DataSeen]:
-        """What the sandbox sees read-only."""
+        """The data that the sandbox sees, read-only."""
 
     async def describe(self) -> Surroundings:
-        """The sandbox, and the data as it is described inside of it."""
+        """The sandbox, with the data as it is described inside of it."""
 
     def evidence(self) -> Evidence:
-        """What the session has come to so far."""
-
-
-NOBODY = "policy:never-ask"
-_approver: ContextVar[str] = ContextVar("nbagent_approver", default=NOBODY)
-
-
-def approver() -> str:
-    """Who let the tool run that runs now, for the log."""
-    return _approver.get()
-
-
-@contextlib.contextmanager
-def approved_by(who: str) -> Iterator[None]:
-    """What runs meanwhile was let run by somebody, for the log."""
-    token = _approver.set(who)
-    try:
-        yield
-    finally:
-        _approver.reset(token)
+        """The outputs and texts of the session so far."""

@@ -11,7 +11,8 @@ import machine
 import pytest
 from agent.stub import PNG, Cell
 
-from nbagent.agent.view import cut, installed, render, text_of_html, traceback_of
+from nbagent.agent.cell_view import cut, installed, render, traceback_of
+from nbagent.agent.readable import text_of_html
 from nbagent.core.events import Output, Package
 
 JPEG = base64.b64encode(

@@ -1,10 +1,10 @@
-"""What a person sees of the model's answer. Pure: no kernel, no LangChain."""
+"""The model's answer as a person sees it. Pure."""
 
 from __future__ import annotations
 
 import re
 
-# The repetitions are bounded: an answer of a hundred thousand brackets must not take minutes.
+# Bounded repetitions: an answer of a hundred thousand brackets must not take minutes.
 _IMAGE = re.compile(r"!\[[^\]\n]{0,500}\](?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,2000}\)|\[[^\]\n]{0,200}\])")
 _IMG = re.compile(r"<img\b[^<>]{0,5000}>", re.IGNORECASE)
 _LINK = re.compile(r"\[([^\]\n]{0,500})\]\(<?((?:sandbox:|file:|attachment:|/tmp/|/workspace/)[^)\n>]{0,1000})>?\)")
@@ -12,10 +12,9 @@ _CODE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.MULTILI
 
 
 def clean_answer(text: str) -> str:
-    """The model's answer without images and links that lead nowhere for the person who reads it.
+    """The answer without images, and with file names in place of links into the sandbox.
 
-    Figures are in the notebook's cells and files reach the person by themselves: an image is dropped, a link into the
-    sandbox becomes the file's name. Code is left as it is.
+    Neither would lead a person anywhere: they see figures in the notebook's cells, and get the files. Code stays.
     """
     parts = _CODE.split(text)
     for index in range(0, len(parts), 2):  # the odd ones are code

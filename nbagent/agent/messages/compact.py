@@ -1,8 +1,11 @@
-"""Keeps a long conversation short without asking a model: what is old is told in fewer words; the notebook has all.
+"""Keeps a long conversation short without asking a model. Pure.
 
-The last turns are whole. Of older ones the question and the answer stay, without calls and results. Of still older ones
-only a list of the questions is left. So what the model is sent, and what a turn costs, stays about the same, however
-long the conversation is. Pure.
+The last turns stay whole. Of older turns the question and the answer stay, without calls and results; of still older
+turns, the question in a list. So a request stays about as long, and costs about the same, however long the conversation
+is. The notebook has everything.
+
+LangChain's `SummarizationMiddleware` asks a model for a summary, which costs a request and may lose numbers;
+`ContextEditingMiddleware` empties results only once the conversation has too many tokens, in the middle of a turn too.
 """
 
 from __future__ import annotations
@@ -12,20 +15,20 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from nbagent.agent.asides import aside, is_aside, is_question
-from nbagent.agent.view import cut
+from nbagent.agent.cell_view import cut
+from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.core.text import one_line
 
 WHOLE: Final = 8
-"""Turns that stay as they were."""
+"""Turns at the end that stay whole."""
 SHORT: Final = 24
-"""Turns before them of which the question and the answer stay."""
+"""Turns before these of which the question and the answer stay."""
 TEXT: Final = 1_500
-"""Bytes of such a question, and of such an answer."""
+"""Bytes of the question and of the answer of a shortened turn."""
 LISTED: Final = 4_000
-"""Bytes of the list of the questions before them."""
+"""Bytes of the list of still older questions."""
 LINE: Final = 120
-"""Characters of one of them."""
+"""Characters of a question in the list."""
 HEADING: Final = "[nbagent] Questions asked before, whose cells and answers are in the notebook:"
 
 
@@ -34,25 +37,25 @@ def compact(history: Sequence[AnyMessage], *, whole: int = WHOLE, short: int = S
 
     Args:
         history: Messages in which each question has its answer.
-        whole: Turns at the end that stay as they are.
+        whole: Turns at the end that stay whole.
         short: Turns before these of which the question and the answer stay.
 
     Returns:
-        The same messages as long as there are no more turns than stay whole.
+        The same messages if all turns stay whole.
     """
-    listed, turns = _turns(history)
+    listed, turns = _split(history)
     if len(turns) <= whole:
         return list(history)
     old, middle, new = turns[: -whole - short], turns[-whole - short : -whole], turns[-whole:]
     listed += [_line(turn) for turn in old]
-    kept: list[AnyMessage] = [_list_of(listed)] if listed else []
+    kept: list[AnyMessage] = [_list(listed)] if listed else []
     for turn in middle:
-        kept += _shortened(turn)
+        kept += _shorten(turn)
     return [*kept, *(message for turn in new for message in turn)]
 
 
-def _turns(history: Sequence[AnyMessage]) -> tuple[list[str], list[list[AnyMessage]]]:
-    """What a list of questions says that is there already, and the turns, each from its question on."""
+def _split(history: Sequence[AnyMessage]) -> tuple[list[str], list[list[AnyMessage]]]:
+    """The questions of an earlier list in the conversation, and its turns, each from its question on."""
     listed: list[str] = []
     turns: list[list[AnyMessage]] = []
     for message in history:
@@ -65,7 +68,7 @@ def _turns(history: Sequence[AnyMessage]) -> tuple[list[str], list[list[AnyMessa
     return listed, turns
 
 
-def _shortened(turn: Sequence[AnyMessage]) -> list[AnyMessage]:
+def _shorten(turn: Sequence[AnyMessage]) -> list[AnyMessage]:
     question, answer = turn[0], turn[-1]
     short: list[AnyMessage] = [HumanMessage(_cut(question), id=question.id)]
     if isinstance(answer, AIMessage) and answer is not question:
@@ -73,8 +76,8 @@ def _shortened(turn: Sequence[AnyMessage]) -> list[AnyMessage]:
     return short
 
 
-def _list_of(lines: Sequence[str]) -> HumanMessage:
-    """The questions in one message; where they are too many, the latest."""
+def _list(lines: Sequence[str]) -> HumanMessage:
+    """The latest questions for which there is room, in one message."""
     kept: list[str] = []
     size = 0
     for line in reversed(lines):

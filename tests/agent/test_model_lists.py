@@ -8,7 +8,7 @@ import pytest
 from agent.stubs.cases import CASES
 from agent.stubs.transport import Stub
 
-from nbagent.agent.providers.catalogue import Listed, UnlistedError, default_of, models_of, some
+from nbagent.agent.providers.model_lists import ListedModel, UnlistedError, default_of, models_of, some
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_address_that_leads_nowhere(address: str, monkeypatch: pytest.MonkeyP
 
 def test_what_resembles_comes_first() -> None:
     """Of a long list a few are told, those like the name that was written before the others, and how many more."""
-    models = [Listed(f"acme-{number}") for number in range(30)] + [Listed("qwen3-32b")]
+    models = [ListedModel(f"acme-{number}") for number in range(30)] + [ListedModel("qwen3-32b")]
     told = some(models, like="qwen3:32b")
     assert told.startswith("qwen3-32b, acme-0, ")
     assert told.endswith(" and 23 more")

@@ -1,8 +1,8 @@
 """A model's reply as one structured object, for models that can't call tools well. Pure: no kernel, no LangChain.
 
-The model replies with JSON in plain text: `GeneratedCode` to have code run, `FinalAnswer` when it is done. Small models
-put words around it, or a Markdown fence, and line breaks into its strings; all of that is read. What doesn't fit is
-told in short words, so that the model can mend it.
+The model replies with JSON in plain text: a `GeneratedCode` to have code run, a `FinalAnswer` when it is done. Words
+and Markdown fences around the JSON are skipped, and line breaks in its strings are accepted, since small models write
+them. An error says in a few words what doesn't fit, so that the model can mend it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MOST_DEPENDENCIES: Final = 20
 MOST_TEXT: Final = 2_000_000
 """Characters of a reply that is read."""
 TRIES: Final = 50
-"""Opening brackets of a reply at which an object is looked for."""
+"""Opening braces of a reply at which an object is looked for."""
 WHY: Final = 300
-"""Characters of what is told of a reply that doesn't fit."""
+"""Characters of the error for a reply that doesn't fit."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which neither a message nor the log can hold."""
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-"""What local models say to themselves before they reply; it may hold drafts."""
+"""What local models think before they reply, which may hold drafts."""
 
 
 class GeneratedCode(BaseModel):
-    """Code that a model wants to have run.
+    """Code that a model wants to run.
 
     Attributes:
         code: Python, one cell.
@@ -54,7 +54,7 @@ class GeneratedCode(BaseModel):
     def _has_code(cls, code: str) -> str:
         if _HALF.search(code):
             raise ValueError("it has half of a surrogate pair, which no Python source can hold")
-        return _something(code)
+        return _not_blank(code)
 
     @field_validator("reasoning")
     @classmethod
@@ -68,13 +68,13 @@ class GeneratedCode(BaseModel):
 
     @property
     def requirements(self) -> list[str]:
-        """What is to be installed, each once: without the standard library, and by names that the index knows."""
+        """The distributions to install: each once, by its name on the index, without the standard library."""
         named = (each.strip() for each in self.dependencies)
         return list(dict.fromkeys(DISTRIBUTIONS.get(each, each) for each in named if each not in _STANDARD))
 
 
 class FinalAnswer(BaseModel):
-    """A model's last words to a question.
+    """A model's answer to a question.
 
     Attributes:
         answer: What the person reads.
@@ -87,21 +87,21 @@ class FinalAnswer(BaseModel):
     @field_validator("answer")
     @classmethod
     def _has_words(cls, answer: str) -> str:
-        return _something(_HALF.sub("?", answer))
+        return _not_blank(_HALF.sub("?", answer))
 
 
 _STANDARD: Final = sys.stdlib_module_names | {""}
 SCHEMA: Final[dict[str, Any]] = TypeAdapter(GeneratedCode | FinalAnswer).json_schema()
-"""JSON Schema of a reply, for servers that hold a model to one."""
+"""The JSON Schema of a reply, for servers that can hold a model to one."""
 _KEYS: Final = GeneratedCode.model_fields.keys() | FinalAnswer.model_fields.keys()
 
 
 class UnreadableReplyError(ValueError):
-    """A reply that is neither code nor an answer; the message says why, in short words."""
+    """A reply that is neither code nor an answer; the message says why in a few words."""
 
 
 def parse(text: str) -> GeneratedCode | FinalAnswer:
-    """What a model's reply says: the first object in it that fits.
+    """The first object in a model's reply that fits.
 
     Args:
         text: The whole reply.
@@ -119,16 +119,16 @@ def parse(text: str) -> GeneratedCode | FinalAnswer:
             complaints.append(found)
         elif found.keys() & _KEYS:
             try:
-                return _validated(found)
+                return _validate(found)
             except ValidationError as error:
-                # What is wrong with the object that was meant matters more than text around it that is none.
-                raise UnreadableReplyError(_told(error)) from None
+                # The model meant this object; other text in braces doesn't matter.
+                raise UnreadableReplyError(_complaint(error)) from None
     raise UnreadableReplyError(complaints[0] if complaints else "there is no JSON object with `code` or `answer` in it")
 
 
 def _objects(text: str) -> Iterator[dict[str, Any] | str]:
-    """The JSON objects in a text, in order; where a bracket opens none, why not."""
-    # Line breaks as they are in a string are no JSON, but everybody knows what they mean.
+    """The JSON objects in a text, in order, and for each brace that opens none the reason."""
+    # Not strict: line breaks in strings are no JSON, but their meaning is clear.
     decoder = json.JSONDecoder(strict=False)
     at = text.find("{")
     for _ in range(TRIES):
@@ -144,20 +144,20 @@ def _objects(text: str) -> Iterator[dict[str, Any] | str]:
         at = text.find("{", end)
 
 
-def _validated(found: dict[str, Any]) -> GeneratedCode | FinalAnswer:
-    """An object as what it is meant to be: code goes first, since an answer beside it comes before its result."""
+def _validate(found: dict[str, Any]) -> GeneratedCode | FinalAnswer:
+    """An object as code or as an answer; as code if it has both, for such an answer doesn't know the code's result."""
     if "code" in found and found["code"] not in ("", None):
         return GeneratedCode.model_validate(found)
     return (FinalAnswer if found.get("answer") is not None else GeneratedCode).model_validate(found)
 
 
-def _told(error: ValidationError) -> str:
+def _complaint(error: ValidationError) -> str:
     """What is wrong with each field."""
     wrong = [f"`{'.'.join(map(str, each['loc']))}`: {each['msg']}" for each in error.errors(include_url=False)]
     return "; ".join(wrong)[:WHY]
 
 
-def _something(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty")
     return text

@@ -1,6 +1,6 @@
-"""A request to a model, piece by piece: what each is, how many bytes, and without its secrets.
+"""A request to a model, piece by piece: the source and size of each piece, and its text without secrets.
 
-The model's own words go back as they came: it knows them, and the arguments of its calls are what ran.
+The model's own words are sent back unchanged: it knows them, and the arguments of its calls are what ran.
 """
 
 from __future__ import annotations
@@ -13,23 +13,26 @@ from typing import Any, Final, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from nbagent.agent.asides import is_question, source_of_results
-from nbagent.agent.providers.replay import text_of
+from nbagent.agent.messages.asides import is_question, source_of_results
+from nbagent.agent.messages.reply import text_of
 from nbagent.core.events import Piece
 from nbagent.safety.redaction import Redacted
 
 HIDDEN: Final = "[nbagent: {what} hidden here before this was sent to you.{where}]"
-"""What the model is told in a text that something was hidden in."""
+"""The note behind a text in which something was hidden."""
 RUN: Final = ("data description", "cell ", "tool sandbox_")
-"""How sources begin whose whole text is in the sandbox."""
+"""How the names of sources begin whose whole text is in the sandbox."""
 
 
-class _Known(NamedTuple):
-    """What was found in a text."""
+class _Checked(NamedTuple):
+    """A text as it may leave, with its size in bytes and its hash."""
 
     redacted: Redacted
     size: int
     sha256: str
+
+
+_Checks = Mapping[tuple[str, bool | None], _Checked]
 
 
 class Pieces:
@@ -37,17 +40,19 @@ class Pieces:
 
     Args:
         redact: Hides secrets in a text.
-        before: What an earlier request has found out of its texts, most of which are sent again.
+        before: The texts that were checked for the last request, most of which are sent again.
 
     Attributes:
         found: The pieces so far.
-        known: What was found out of the texts, for the next request.
+        checked: The texts that were checked, for the next request.
     """
 
-    def __init__(self, redact: Callable[[str], Redacted], *, before: Mapping[tuple[str, bool | None], _Known]) -> None:
+    def __init__(
+        self, redact: Callable[[str], Redacted], *, before: Mapping[tuple[str, bool | None], _Checked]
+    ) -> None:
         self._redact = redact
         self._before = before
-        self.known: dict[tuple[str, bool | None], _Known] = {}
+        self.checked: dict[tuple[str, bool | None], _Checked] = {}
         self.found: list[Piece] = []
 
     def system(self, message: SystemMessage, *, described: str) -> SystemMessage:
@@ -55,7 +60,7 @@ class Pieces:
 
         Args:
             message: The prompt.
-            described: What of it describes the data, which is the person's.
+            described: The part of it that describes the person's data.
         """
         text = str(message.text)
         start, data, end = text.partition(described) if described else (text, "", "")
@@ -73,12 +78,12 @@ class Pieces:
         """A message as it may leave.
 
         Args:
-            message: Any of the conversation.
-            source: What it is, where the message can't tell.
-            figures: By the base64 of a figure, what it is.
+            message: A message of the conversation.
+            source: Where it is from, if the message itself doesn't tell.
+            figures: The sources of figures, by their base64.
         """
         if isinstance(message, AIMessage):
-            self._keep("reply", _said(message))
+            self._keep("reply", _words(message))
             return message
         source = source or source_of(message)
         if isinstance(message.content, str):
@@ -100,36 +105,36 @@ class Pieces:
         return block
 
     def _text(self, source: str, text: str) -> str:
-        """A text of the person's, without its secrets; the model is told that there were some."""
-        known = self._looked_at(text, inside=source.startswith(RUN))
-        self._add(source, known)
-        return known.redacted.text
+        """A text without its secrets, with a note for the model if it had any."""
+        checked = self._check(text, inside=source.startswith(RUN))
+        self._add(source, checked)
+        return checked.redacted.text
 
     def _keep(self, source: str, text: str) -> None:
-        """A text that leaves as it is."""
-        self._add(source, self._looked_at(text, inside=None))
+        """Add a text that leaves as it is."""
+        self._add(source, self._check(text, inside=None))
 
-    def _add(self, source: str, known: _Known) -> None:
-        if known.size:
-            self.found.append(Piece(source, known.size, known.sha256, list(known.redacted.kinds)))
+    def _add(self, source: str, checked: _Checked) -> None:
+        if checked.size:
+            self.found.append(Piece(source, checked.size, checked.sha256, list(checked.redacted.kinds)))
 
-    def _looked_at(self, text: str, *, inside: bool | None) -> _Known:
-        """What there is to know of a text; None for `inside` if it leaves as it is."""
+    def _check(self, text: str, *, inside: bool | None) -> _Checked:
+        """A text as it may leave; unchanged if `inside` is None."""
         key = (text, inside)
-        if key not in self.known:
-            self.known[key] = self._before.get(key) or self._look(text, inside=inside)
-        return self.known[key]
+        if key not in self.checked:
+            self.checked[key] = self._before.get(key) or self._redact_text(text, inside=inside)
+        return self.checked[key]
 
-    def _look(self, text: str, *, inside: bool | None) -> _Known:
+    def _redact_text(self, text: str, *, inside: bool | None) -> _Checked:
         redacted = Redacted(text) if inside is None else self._redact(text)
         if redacted.kinds:
             redacted = redacted._replace(text=f"{redacted.text}\n{_note(len(redacted.kinds), inside=bool(inside))}")
         sent = redacted.text.encode("utf-8", "replace")
-        return _Known(redacted, len(sent), hashlib.sha256(sent).hexdigest())
+        return _Checked(redacted, len(sent), hashlib.sha256(sent).hexdigest())
 
 
 def source_of(message: AnyMessage) -> str:
-    """What a message is: of a person, of nbagent, or the result of a call."""
+    """The source of a message: a cell or another tool, a question of the person, or a note of nbagent."""
     if isinstance(message, ToolMessage):
         artifact = message.artifact if isinstance(message.artifact, dict) else {}
         if "cell" in artifact:
@@ -137,12 +142,12 @@ def source_of(message: AnyMessage) -> str:
         return f"tool {message.name or 'unknown'}"
     if source := source_of_results(message):
         return source
-    # What middleware adds for this request alone has no id.
+    # A message that middleware adds for one request has no id.
     return "question" if is_question(message) and message.id else "note"
 
 
 def figures_of(messages: Sequence[AnyMessage]) -> dict[str, str]:
-    """By the base64 of each figure in a conversation, what it is, wherever the provider wants it."""
+    """The sources of the figures in a conversation, by their base64: a provider may want them in another message."""
     found: dict[str, str] = {}
     for message in messages:
         if isinstance(message, ToolMessage) and isinstance(message.content, list):
@@ -152,8 +157,8 @@ def figures_of(messages: Sequence[AnyMessage]) -> dict[str, str]:
     return found
 
 
-def _said(reply: AIMessage) -> str:
-    """A reply as text: its words, then the arguments of its calls."""
+def _words(reply: AIMessage) -> str:
+    """A reply's words, then the arguments of its calls."""
     calls = [json.dumps(call["args"], ensure_ascii=False) for call in reply.tool_calls]
     return "".join([text_of(reply), *calls, *(call["args"] or "" for call in reply.invalid_tool_calls)])
 

@@ -1,7 +1,7 @@
-"""Replies that are no answer, though they look like one: nothing that can be seen, or a call written as text. Pure.
+"""Recognises replies that look like an answer and are none: blank text, a call written as text, bare code. Pure.
 
-Small models, and servers without their model's template, write a call as text. Shown to a person it would be an answer
-that says something ran.
+Small models, and servers without their model's template, write a call as text. Shown to a person, it would seem that
+something ran.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Final
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 _CALL = re.compile(r"^\s{0,9}(?:<tool_call>|<function[=_]|<\|python_tag\|>|<\|tool_call|\[TOOL_CALLS\])", re.MULTILINE)
-"""How models mark a call whose server doesn't take it for one."""
+"""How models mark calls; a server that knows the mark doesn't leave it in the text."""
 _FENCE = re.compile(r"\A\s*```(?:json|python|py|tool_code|tool_call)?[ \t]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL)
 _BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters by their category that show nothing."""
+"""Characters that count as letters but show nothing."""
 LOOKED_AT: Final = 100_000
-"""Characters of a text that is looked at."""
+"""Characters of a reply that are looked at."""
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text shows nothing: spaces, characters without width, or none at all."""
+    """Whether a text shows nothing: it is empty, or has only spaces and invisible characters."""
     return not any(unicodedata.category(each)[0] not in "CZ" and each not in _BLANK for each in text)
 
 
 def is_call(text: str, tools: Collection[str]) -> bool:
-    """Whether a text is a call that was meant to be made.
+    """Whether a text is a call that the model wrote instead of making it.
 
     Args:
         text: The words of a reply that calls nothing.

@@ -6,7 +6,7 @@ from agent.stub import PNG
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
-from nbagent.agent.middleware.replies import images_after_results, refusals_in_words, without_images
+from nbagent.agent.messages.fitting import images_after_results, refusals_in_words, without_images
 
 
 def test_images_stay_in_order_behind_their_results() -> None:

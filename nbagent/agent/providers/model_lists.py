@@ -1,7 +1,7 @@
-"""What models a provider has, as it says itself: for a default that doesn't age, and for whoever named one in vain.
+"""The models that a provider lists: for a default that doesn't age, and for the error about a model that isn't there.
 
-Each provider has an address that lists its models. It is asked only when no model was named, or when the one that was
-named is not there; an Ollama also tells what one of its models can do.
+Each provider has an address that lists its models. It is asked only when no model was named, or when the named model
+is not there. An Ollama also tells what each of its models can do.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from nbagent.sandbox.inside.bounds_inside import MAX_WEIGHT
 from nbagent.sandbox.untrusted import parse
 
 SECONDS = 5.0
-"""For a provider to list its models."""
+"""Seconds that a provider has to list its models."""
 LIMIT = 4 * 1024 * 1024
 """Bytes of a list; the longest today, OpenRouter's, has a fifth of that."""
 SHOWN = 8
-"""Names in an error."""
+"""Models that an error names."""
 FIRST_PERSON = 1000
-"""The first number that Linux gives to people; below are root and services."""
+"""The lowest user id of a person; below are root and services."""
 
-# What is no model to talk with, or not one that anybody means who named none.
+# Models that don't talk, or that nobody means who names no model.
 _OTHER = re.compile(
     r"embed|whisper|tts|audio|speech|transcribe|translat|realtime|live|image|video|veo|imagen|lyria|dall-e|sora|moderation"
     r"|guard|safe|rerank|search|deep-research|computer-use|instruct\d|davinci|babbage|orpheus|compound|robotics",
     re.IGNORECASE,
 )
 _LESSER = re.compile(r"mini|nano|lite|pro\b|codex|chat|preview|instant|\d{4}-\d{2}-\d{2}|-\d{4,8}\b", re.IGNORECASE)
-# The first of these that matches anything; of what it matches, the newest.
+# The first pattern that matches decides, and of its matches the newest.
 _PREFERRED = {
     "anthropic": (r"claude-.*sonnet|claude-sonnet", r"claude"),
     "openai": (r"^gpt-\d+(\.\d+)?(-[a-z]+)?$", r"^gpt-"),
@@ -50,20 +50,20 @@ _PREFERRED = {
 }
 
 
-class Listed(NamedTuple):
+class ListedModel(NamedTuple):
     """A model that a provider lists."""
 
     name: str
     created: str = ""
-    """When, in a form that sorts; empty if the provider doesn't say."""
+    """When it was created, in a form that sorts; empty if the provider doesn't say."""
 
 
 class UnlistedError(Exception):
-    """A provider did not list its models; the message says why, as the end of a sentence."""
+    """A provider did not list its models; the message says why, as a clause."""
 
 
-def models_of(name: str) -> list[Listed]:
-    """The models that a provider has and that one can talk with, newest first where it says.
+def models_of(name: str) -> list[ListedModel]:
+    """The models of a provider that talk, newest first if it says when they were created.
 
     Blocks for up to `SECONDS`.
 
@@ -71,7 +71,7 @@ def models_of(name: str) -> list[Listed]:
         name: A provider of `PROVIDERS`.
 
     Raises:
-        UnlistedError: It can't be asked, or answers with something else.
+        UnlistedError: The provider can't be asked, or answers with something else.
     """
     provider = PROVIDERS[name]
     try:
@@ -88,14 +88,14 @@ def models_of(name: str) -> list[Listed]:
 
 
 def default_of(name: str) -> str:
-    """The model that is taken when none was named; empty if the provider has none that is an obvious choice.
+    """The model to use when none was named; empty if none is an obvious choice.
 
     Raises:
-        UnlistedError: It can't be asked.
+        UnlistedError: The provider can't be asked.
     """
     models = models_of(name)
     if name == "openai" and PROVIDERS[name].url:
-        # A server of one's own names its models as it likes; where it serves one, that is the one.
+        # A person's own server names its models as it likes; a single one is the default.
         return models[0].name if len(models) == 1 else ""
     for pattern in _PREFERRED[name]:
         matching = [model.name for model in models if re.search(pattern, model.name)]
@@ -104,8 +104,8 @@ def default_of(name: str) -> str:
     return ""
 
 
-def some(models: Sequence[Listed], *, like: str = "") -> str:
-    """A few of the models for a sentence, those that resemble a name first; empty if there are none."""
+def some(models: Sequence[ListedModel], *, like: str = "") -> str:
+    """The names of some models, for a sentence: first those that resemble `like`; empty if there are none."""
     names = [model.name for model in models]
     close = difflib.get_close_matches(like, names, n=3, cutoff=0.4) if like else []
     shown = [*close, *(name for name in names if name not in close)][:SHOWN]
@@ -114,10 +114,10 @@ def some(models: Sequence[Listed], *, like: str = "") -> str:
 
 
 def ollama_can(model: str) -> frozenset[str]:
-    """What Ollama says that one of its models can: `completion`, `tools`, `vision`, …; empty if it doesn't say.
+    """The capabilities of an Ollama's model, such as `completion`, `tools`, `vision`; empty if it doesn't say.
 
     Raises:
-        UnlistedError: Ollama can't be asked, or hasn't got the model.
+        UnlistedError: Ollama can't be asked, or doesn't have the model.
     """
     given = PROVIDERS["ollama"].address
     try:
@@ -131,10 +131,10 @@ def ollama_can(model: str) -> frozenset[str]:
 
 
 def strangers_ollama() -> str:
-    """The user who runs what answers at Ollama's address on this machine, if it is somebody else; else nothing.
+    """The other user of this machine who listens at Ollama's address; empty if nobody is known to.
 
-    Any user can listen there, and would be sent the questions and what the data shows. A service has a user of the
-    system's. Where this machine doesn't say whose it is, as on another one, nothing is known.
+    Any user can listen there, and would be sent the questions and parts of the data. A service, which has one of the
+    system's users, is trusted. Who listens on another machine is not known.
     """
     try:
         address = urllib.parse.urlsplit(ollama_address(PROVIDERS["ollama"].address))
@@ -161,7 +161,7 @@ def _user(uid: int) -> str:
 
 
 def _question(name: str, provider: Provider) -> tuple[str, dict[str, str]]:
-    """The address of a provider's list, and the headers it wants."""
+    """The address of a provider's list, and the headers for it."""
     key = os.environ.get(provider.key, "") if provider.key else ""
     bearer = {"Authorization": f"Bearer {key}"} if key else {}
     match name:
@@ -204,16 +204,16 @@ def _get(url: str, headers: dict[str, str], *, body: bytes | None = None) -> dic
     return found
 
 
-def _row(row: dict[str, Any]) -> Listed:
-    """A model as any of the lists has it."""
+def _row(row: dict[str, Any]) -> ListedModel:
+    """A model by its row, in any provider's form."""
     name = str(row.get("id") or row["name"]).removeprefix("models/")
     created = row.get("created_at") or row.get("modified_at") or row.get("created") or ""
     # Seconds since the epoch have ten digits until the year 2286, so they sort as text does.
-    return Listed(name, str(created))
+    return ListedModel(name, str(created))
 
 
 def _talks(row: dict[str, Any]) -> bool:
-    """Whether what a list says of a model lets it answer and call tools; most lists say little."""
+    """Whether a model can answer and call tools, as far as the list tells; most tell little."""
     methods = row.get("supportedGenerationMethods")  # Google
     parameters = row.get("supported_parameters")  # OpenRouter
     return (
@@ -223,6 +223,6 @@ def _talks(row: dict[str, Any]) -> bool:
     )
 
 
-def _age(model: Listed) -> tuple[str, int]:
-    """Newest first, and of equals the shortest name: `gpt-5` before its variants of the same day."""
+def _age(model: ListedModel) -> tuple[str, int]:
+    """What models are sorted by: their age, then the length of their names, as `gpt-5` has variants of the same day."""
     return model.created, -len(model.name)

@@ -1,4 +1,4 @@
-"""The connection to one server: made when it is first needed, watched, and made again when it is lost."""
+"""The connection to one server: made when it is first needed, watched, and made anew when it was lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
@@ -17,11 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from nbagent.core.errors import McpError
 from nbagent.core.events import Event, McpRequestDeclined, McpServerChanged
 from nbagent.core.text import printable
-from nbagent.mcp.bounds import ASKS
 from nbagent.mcp.link import Link, words_of
+from nbagent.mcp.meter import ASKS
 
 if TYPE_CHECKING:
-    from nbagent.mcp.servers import Server
+    from nbagent.mcp.servers import ServerEntry
 
 SECONDS = 60.0
 """Seconds that a call may take by default."""
@@ -37,30 +36,13 @@ PAGES = 50
 ROUNDS = 10
 """How often a server may ask for a repetition before it answers a call."""
 
-State = Literal["idle", "ready", "failed", "closed"]
-Result = TypeVar("Result")
+_State = Literal["idle", "ready", "failed", "closed"]
+_Result = TypeVar("_Result")
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(mcp_types.CallToolResult | mcp_types.InputRequiredResult)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Health:
-    """The health of a server.
-
-    Attributes:
-        server: The person's name for it.
-        state: Its state; `idle` until it is first needed.
-        reason: Why it failed, as a sentence.
-        version: The name and version that it gives.
-    """
-
-    server: str
-    state: State
-    reason: str = ""
-    version: str = ""
-
-
-class Connection:
+class ServerConnection:
     """One server.
 
     Args:
@@ -76,7 +58,7 @@ class Connection:
 
     def __init__(
         self,
-        server: Server,
+        server: ServerEntry,
         *,
         notify: Callable[[Event], object],
         seconds: float = SECONDS,
@@ -87,20 +69,14 @@ class Connection:
         self._notify = notify
         self._seconds = server.seconds or seconds
         self._start_seconds = server.start_seconds or start_seconds
-        self._health = Health(server=server.name, state="idle")
+        self._state: _State = "idle"
+        self._reason = ""  # why the server failed, as a sentence
         self._link: Link | None = None
         self._starting = asyncio.Lock()
         self._failures = 0
         self._timeouts = 0
         self._retry_at = 0.0
         self._declined: set[str] = set()
-
-    @property
-    def health(self) -> Health:
-        """Its health now."""
-        if self._health.state == "ready" and (self._link is None or self._link.ended.is_set()):
-            return Health(server=self.server.name, state="failed", reason="The connection ended.")
-        return self._health
 
     async def tools(self) -> list[mcp_types.Tool]:
         """The first `MAX_TOOLS` tools that the server lists now.
@@ -122,7 +98,7 @@ class Connection:
             return found[:MAX_TOOLS]
 
         found = await self._ask(ask, what="list its tools", seconds=LIST_SECONDS)
-        # Only a call proves that a server is well: some list their tools, and die or hang when one is called.
+        # That a server is well is proved by a call only: some list their tools, and die or hang when one is called.
         if time.monotonic() > self._retry_at:
             self._failures = 0
         return found
@@ -131,47 +107,47 @@ class Connection:
         """Call a tool. The call is not repeated if the connection is lost, since it may have taken effect.
 
         Returns:
-            The result, not checked against the tool's schema, and the server's own requests meanwhile, by method.
+            The result, not checked against the tool's schema, and the methods of refused requests of the server.
 
         Raises:
-            McpError: There is no result; the message says what is known.
+            McpError: There is no result; the message says why.
         """
-        asked: set[str] = set()
+        refused: set[str] = set()
 
         async def ask(link: Link) -> mcp_types.CallToolResult:
-            link.asked = asked
+            link.refused = refused
             return await self._call(link, tool, arguments)
 
         result = await self._ask(ask, what=f"answer {tool}", seconds=self._seconds)
         self._failures = self._timeouts = 0
-        return result, sorted(asked)
+        return result, sorted(refused)
 
     async def close(self) -> None:
         """End the connection, and the program."""
-        was_ready = self._health.state == "ready"
-        self._health = Health(server=self.server.name, state="closed")
+        was_ready = self._state == "ready"
+        self._state = "closed"
         async with self._starting:
             if self._link is not None:
                 await self._drop(self._link)
         if was_ready:
             self._notify(McpServerChanged(server=self.server.name, state="closed"))
 
-    async def _ask(self, ask: Callable[[Link], Awaitable[Result]], *, what: str, seconds: float) -> Result:
+    async def _ask(self, ask: Callable[[Link], Awaitable[_Result]], *, what: str, seconds: float) -> _Result:
         """Send a request, connecting first if need be; again if the server has forgotten its session."""
         for again in (True, False):
-            link = await self._connected()
+            link = await self._connect()
             try:
                 with anyio.fail_after(seconds):
                     return await ask(link)
             except TimeoutError:
-                raise await self._timed_out(link, what, seconds) from None
+                raise await self._time_out(link, what, seconds) from None
             except MCPError as error:
                 if again and error.error.message == "Session terminated":  # refused, so it had no effect
                     await self._drop(link)
                     continue
-                raise await self._refused(link, error) from error
+                raise await self._error_for(link, error) from error
             except (ValidationError, RuntimeError, ValueError, anyio.ClosedResourceError) as error:
-                raise await self._refused(link, error) from error
+                raise await self._error_for(link, error) from error
         raise McpError(f"The MCP server {self.server.name} forgets its session at once.")
 
     async def _call(self, link: Link, tool: str, arguments: dict[str, Any]) -> mcp_types.CallToolResult:
@@ -192,26 +168,29 @@ class Connection:
             await anyio.sleep(0.1)
         raise McpError(f"The tool {tool} of {self.server.name} has no result after {ROUNDS} rounds.")
 
-    async def _connected(self) -> Link:
+    async def _connect(self) -> Link:
         async with self._starting:
-            if self._health.state == "closed":
+            if self._state == "closed":
                 raise McpError(f"The MCP server {self.server.name} was closed.")
             if self._link is not None:
                 if not self._link.ended.is_set():
                     return self._link
-                await self._lost(self._link)
+                await self._discard(self._link)
             if (wait := self._retry_at - time.monotonic()) > 0 and self._failures > 1:
-                raise McpError(f"{self._health.reason} It is tried again in {wait:.0f} s.")
+                raise McpError(f"{self._reason} It is tried again in {wait:.0f} s.")
             return await self._start()
 
     async def _start(self) -> Link:
-        link, started = Link(self.server, asked=self._asked, changed=self._changed), time.monotonic()
+        link, started = (
+            Link(self.server, on_refusal=self._report_refusal, on_change=self._note_change),
+            time.monotonic(),
+        )
         if not await link.start(self._start_seconds):
-            raise self._failed(link)
+            raise self._fail(link)
         self._link = link
         info = link.client.server_info
         version = printable(f"{info.name} {info.version}")[:100] if info else ""
-        self._health = Health(server=self.server.name, state="ready", version=version)
+        self._state = "ready"
         self._notify(
             McpServerChanged(
                 server=self.server.name,
@@ -223,25 +202,25 @@ class Connection:
         )
         return link
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         self.revision += 1
 
-    def _asked(self, method: str) -> None:
-        """Emit that a request of the server's was refused, once for each method."""
+    def _report_refusal(self, method: str) -> None:
+        """Emit that a request of the server was refused, once for each method."""
         if method not in self._declined:
             self._declined.add(method)
             self._notify(McpRequestDeclined(server=self.server.name, method=method))
 
-    async def _timed_out(self, link: Link, what: str, seconds: float) -> McpError:
+    async def _time_out(self, link: Link, what: str, seconds: float) -> McpError:
         self._timeouts += 1
         message = f"The MCP server {self.server.name} didn't {what} within {seconds:g} s."
         if self._timeouts < HUNG:
             return McpError(message, mend="Whether it took effect is not known.")
         link.meter.cut(f"didn't answer {HUNG} times in a row")
         self._timeouts = 0
-        return await self._lost(link)
+        return await self._discard(link)
 
-    async def _refused(self, link: Link, error: Exception) -> McpError:
+    async def _error_for(self, link: Link, error: Exception) -> McpError:
         """The error to raise for an error of the protocol, which may mean that the connection has ended."""
         closed = isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
         if closed or link.meter.why:
@@ -250,7 +229,7 @@ class Connection:
                 async with asyncio.timeout(1):
                     await link.ended.wait()
         if link.ended.is_set() or link.meter.why:
-            lost = await self._lost(link)
+            lost = await self._discard(link)
             return McpError(lost.message, mend="Whether the call took effect is not known.")
         if isinstance(error, ValidationError):
             return McpError(f"The MCP server {self.server.name} {words_of(error)}.")
@@ -258,12 +237,12 @@ class Connection:
         link.meter.note("")
         return McpError(f"The MCP server {self.server.name} refused: {words_of(error)}{status}.")
 
-    async def _lost(self, link: Link) -> McpError:
+    async def _discard(self, link: Link) -> McpError:
         """Clean up after a connection that ended; returns the error to raise."""
         if self._link is not link:
             return McpError(f"The MCP server {self.server.name} was lost.")
         await self._drop(link)
-        return self._failed(link)
+        return self._fail(link)
 
     async def _drop(self, link: Link) -> None:
         """Close a connection; returns when its program has ended."""
@@ -271,12 +250,12 @@ class Connection:
             self._link = None
         await link.end()
 
-    def _failed(self, link: Link) -> McpError:
+    def _fail(self, link: Link) -> McpError:
         """Count a failure and emit it; returns the error to raise."""
         self._failures += 1
         self._retry_at = time.monotonic() + RETRY_SECONDS
         error = link.error()
-        if self._health.state != "closed":
-            self._health = Health(server=self.server.name, state="failed", reason=error.message)
+        if self._state != "closed":
+            self._state, self._reason = "failed", error.message
             self._notify(McpServerChanged(server=self.server.name, state="failed", reason=error.message))
         return error

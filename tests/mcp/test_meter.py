@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbagent.mcp.bounds import BURST_BYTES, BURST_FRAMES, FRAMES_A_SECOND, MALFORMED, Meter
+from nbagent.mcp.meter import BURST_BYTES, BURST_FRAMES, FRAMES_A_SECOND, MALFORMED, Meter
 
 
 class Clock:
