@@ -237,7 +237,7 @@ async def _run(kernel: Kernel, draft: Draft, what: str, module: str, function: s
         ForgeError: It did not finish.
         SandboxError: The sandbox failed.
     """
-    called = inside_calls.shown(f"{function}({', '.join(map(repr, arguments))})")
+    called = inside_calls.as_result(f"{function}({', '.join(map(repr, arguments))})")
     code = f"{(_HERE / module).read_text()}\n\n{called}"
     cell = await kernel.run(code)
     if cell.status == "ok":

@@ -38,7 +38,7 @@ from nbagent.core.events import (
     SessionStarted,
     from_json,
 )
-from nbagent.core.journal import Tail, read_log
+from nbagent.core.journal import LENT, Tail, read_log
 from nbagent.session import lookup
 from nbagent.session.listing import IN_MEMORY, Uploaded
 from nbagent.session.protocol import AnySession
@@ -47,7 +47,7 @@ from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned,
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.files import Attachment
     from nbagent.state import Artifact
 
@@ -335,7 +335,7 @@ class Attached:
     @contextlib.asynccontextmanager
     async def _shared_folder(self) -> AsyncGenerator[Path, None]:
         """A folder for files on their way, which the owner sees too, wherever it has its /tmp."""
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=".sent-", dir=self.folder)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=LENT, dir=self.folder)
         try:
             yield Path(folder)
         finally:
@@ -361,7 +361,7 @@ class Attached:
                 yield record
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """See `AnySession.upload`."""
         async with self._shared_folder() as folder:
@@ -454,9 +454,9 @@ class _RemoteKernel:
         return count
 
 
-async def _readable(source: Source, name: str | None, place: Path) -> tuple[str, str]:
+async def _readable(source: UploadSource, name: str | None, place: Path) -> tuple[str, str]:
     """The name of a file, and a path where the owner can read it: contents are written to `place`."""
-    from nbagent.kernel.transfer.ends import name_of
+    from nbagent.kernel.transfer.outside import name_of
 
     called = name_of(source, name)
     if isinstance(source, str | Path):

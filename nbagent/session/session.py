@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
     from nbagent.session.door import Door
@@ -348,7 +348,7 @@ class Session(AnySession):
         return await self._running().install(requirements)
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         return await self._ready(self._running().files).upload(source, name, to=to, unpack=unpack)
 
