@@ -15,9 +15,8 @@ from nbagent.core.errors import NbagentError
 
 if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
-    from nbagent.core.events import Answer, Cell, Package, Record
+    from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.ends import Source
-    from nbagent.safety.consent import Decision
     from nbagent.session.files import Attachment
     from nbagent.session.listing import Listing, Uploaded
     from nbagent.state import Artifact

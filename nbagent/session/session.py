@@ -24,10 +24,10 @@ from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
+    from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.ends import Source
     from nbagent.observability.telemetry import Metrics
-    from nbagent.safety.consent import Decision
     from nbagent.safety.ledger import Ledger
     from nbagent.session.door import Door
     from nbagent.session.files import Attachment
