@@ -22,6 +22,7 @@ import msgspec
 
 from nbagent.core import fileio
 from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.folders import is_session_id
 from nbagent.session import summary
 from nbagent.session.summary import Summary
 
@@ -215,11 +216,19 @@ def _known(name: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> Kno
 
 
 def _folders(root: Path) -> Iterator[os.DirEntry[str]]:
-    """The folders of sessions; a link is none."""
+    """The folders of this person's sessions, which are no links."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(root / "sessions") as found:
         for each in found:
-            if each.is_dir(follow_symlinks=False):
+            if each.is_dir(follow_symlinks=False) and is_session_id(each.name) and _is_own(each):
                 yield each
+
+
+def _is_own(folder: os.DirEntry[str]) -> bool:
+    """Whether a folder is this person's: what lies in it says what a resumed session's sandbox sees."""
+    try:
+        return folder.stat(follow_symlinks=False).st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False  # it was deleted meanwhile
 
 
 def _read(path: str) -> Summary | None:
