@@ -195,7 +195,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
     """Have every reader of a turn read it: log, notebook, audit, terminal, model."""
     journal = Journal(folder, f"s{time.monotonic_ns()}")
     results = io.StringIO()
-    screen = View(folder=lambda: folder, results=results)
+    screen = View(keep_figure=lambda _name, _content: None, results=results)
     seen: list[Record] = []
     try:
         journal.follow(seen.append)
