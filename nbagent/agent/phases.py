@@ -76,7 +76,7 @@ class Phases:
 
     def _enter(self, phase: Phase, told: str) -> None:
         self._now = phase
-        self._emit(PhaseEntered(turn=self._turn, phase=phase, told=told))
+        self._emit(PhaseEntered(turn=self._turn, phase=phase, text=told))
 
 
 def _stem(path: str) -> str:

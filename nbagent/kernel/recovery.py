@@ -170,4 +170,4 @@ class Recovery:
         if not self._process.is_connected:
             # It did not survive that. Once more, and this time without.
             await self.restart("The kernel died when cells were run again.", cell=cell)
-        self._restored = restored.told
+        self._restored = restored.text

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.core.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
+from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import Execution
 from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.outputs.widgets import Widgets
@@ -145,7 +145,7 @@ class Router:
             if isinstance(change, Added):
                 if cell != during:
                     self._late[(cell, during, "added")] = None
-                self._notify(LateOutput(cell=cell, output=change.output, during=during))
+                self._notify(LateOutputAdded(cell=cell, output=change.output, during=during))
             else:
                 self.show(cell, [change], during=during)
         self.flush()

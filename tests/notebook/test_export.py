@@ -26,7 +26,7 @@ from nbagent.core.events import (
     Record,
     SessionStarted,
     Usage,
-    WidgetState,
+    WidgetsChanged,
 )
 from nbagent.notebook.export import build, export, imports
 from nbagent.notebook.record import Recording, record
@@ -198,7 +198,7 @@ def test_the_state_of_widgets_is_kept() -> None:
     slider = {**names, "model_module_version": "2.0.0", "state": {"value": 7}}
     state = {"version_major": 2, "version_minor": 0, "state": {"m": slider}}
     mime = "application/vnd.jupyter.widget-state+json"
-    assert notebook(WidgetState(state=state)).metadata.widgets[mime] == state
+    assert notebook(WidgetsChanged(state=state)).metadata.widgets[mime] == state
     assert "widgets" not in notebook(*ran(1)).metadata
 
 
