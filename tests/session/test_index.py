@@ -133,6 +133,27 @@ def test_a_link_is_no_session(tmp_path: Path) -> None:
         index.look_up(tmp_path, "one")
 
 
+def test_a_folder_that_could_not_be_a_sessions_is_none(tmp_path: Path) -> None:
+    """No name that could steer a terminal is ever listed."""
+    for name in ("a\x1b[31m", "a\nb", "\u202eb", "-x", ".hidden", "x" * 65):
+        (tmp_path / "sessions" / name).mkdir(parents=True)
+        (tmp_path / "sessions" / name / index.LOG).touch()
+    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    assert [each.id for each in index.known(tmp_path)] == ["one"]
+    with pytest.raises(UsageError, match="no session"):
+        index.find(tmp_path, "-x")
+
+
+@pytest.mark.needs("root")
+def test_somebody_elses_folder_is_no_session(tmp_path: Path) -> None:
+    """What it says would decide which of this person's files a resumed sandbox sees."""
+    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    os.chown(tmp_path / "sessions" / "one", 65534, 65534)
+    assert index.known(tmp_path) == []
+    with pytest.raises(UsageError, match="no session"):
+        index.look_up(tmp_path, "one")
+
+
 def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: Path) -> None:
     """2,000 sessions, of which a tenth was killed, in a small multiple of asking each folder for its time."""
     for number in range(2000):
