@@ -263,7 +263,7 @@ broken = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(broken, max_size=8))
 def test_any_messages_leave_a_valid_notebook(messages: list[Any]) -> None:
     """Nothing that arrives raises, and what is kept can be validated, written as UTF-8 JSON and logged."""
