@@ -210,7 +210,6 @@ honest = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(honest, max_size=14))
 def test_live_display_ends_as_the_outputs_for_any_messages(messages: list[dict[str, Any]]) -> None:
     """The changes and the outputs agree, whatever order streams, displays, updates and clears come in."""
