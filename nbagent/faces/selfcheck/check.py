@@ -57,8 +57,8 @@ LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.
 """Low limits, so that exceeding them costs little: an engine enforces any value in the same way."""
 MODULES = (
     files_inside,
-    writing_inside,
     spying_inside,
+    writing_inside,
     privileges_inside,
     devices_inside,
     settings_inside,
@@ -75,7 +75,8 @@ MODULES = (
     machine_wide_inside,
     neighbours_inside,
 )
-"""In the order in which their attacks run. The neighbours come last: what they use up is missing for the others."""
+"""In the order in which the attacks run: without isolation, what is written to data, or used up by a neighbour, is
+missing for attacks that come later."""
 AFTERWARDS = (
     Probe(
         name="secret_in_what_is_kept",
