@@ -33,13 +33,13 @@ from nbagent.core.events import (
     CellFinished,
     CommandRun,
     Event,
-    LateOutput,
+    LateOutputAdded,
     OutputAdded,
     OutputsCleared,
     OutputUpdated,
     QuotaReached,
     Record,
-    WidgetState,
+    WidgetsChanged,
     from_json,
     to_json,
 )
@@ -56,7 +56,7 @@ LOOKED = 0.5
 """Seconds to wait for a process that has a session's lock only to look at it, or to write its summary."""
 SPILL_LIMIT = 256 * 1024 * 1024
 """Characters of each stream that a cell may spill; further ones are counted in the notebook, and dropped."""
-BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, CommandRun)
+BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutputAdded, WidgetsChanged, CommandRun)
 """Events that code can produce in any number and size."""
 
 
