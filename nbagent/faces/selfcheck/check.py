@@ -53,8 +53,9 @@ from nbagent.sandbox.contract import Engine, EngineReport
 from nbagent.sandbox.paths import DATA, HOME, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
 
-LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 20.0, "grace": 1.0}
-"""Low limits, so that exceeding them costs little: an engine enforces any value in the same way."""
+LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 60.0, "grace": 1.0}
+"""Low limits, so that exceeding them costs little: an engine enforces any value in the same way. The timeout is none of
+them: an attack that works takes a few seconds, and many more on a machine that is busy otherwise."""
 MODULES = (
     files_inside,
     spying_inside,
@@ -141,7 +142,7 @@ async def check(
         engine: The engine.
         level: The trust level.
         notify: Called with each finding.
-        timeout: Seconds that an attack may take, on a machine where 20 are too few; fewer are not heeded.
+        timeout: Seconds that an attack may take, on a machine where 60 are too few; fewer are not heeded.
         start_timeout: Seconds that a sandbox may take to start.
 
     Raises:
@@ -239,7 +240,7 @@ class _Run:
             "scratch": scratch,
             "door": str(about.folder / "in" / "host.sock"),
             # Seconds that an attack may wait for what nbagent does meanwhile, on a machine that is busy otherwise.
-            "patience": limits.timeout / 4,
+            "patience": limits.timeout / 6,
             **{name: getattr(limits, name) for name in ("memory_mb", "tmp_mb", "pids", "cpus")},
         }
 
