@@ -19,7 +19,7 @@ from nbagent.core.options import FlagGroup, Option, fields
 Command = TypeVar("Command", bound=Callable[..., None])
 
 OUTPUT = Path("nbagent-output")
-"""The folder of results, in the current one, that nobody named."""
+"""The folder of results, below the current one, if the person names none."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, for `nbagent resume`.")]
@@ -61,7 +61,7 @@ Force = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """What a person says of any command that starts a session.
+    """The flags of every command that starts a session.
 
     Attributes:
         out: Where the notebook goes.
@@ -79,9 +79,9 @@ class How:
 
 
 def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
-    """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
+    """Give a command the flags of a session's options; it gets the given ones as its keyword `given`.
 
-    One with a keyword `how` has the flags of `How` too.
+    A command with a keyword `how` has the flags of `How` too.
 
     Args:
         groups: Of which groups the options are (`nbagent.core.options.Option.group`).
@@ -118,7 +118,7 @@ def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -
 
 
 def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
-    """The parameters of a command that stand for an option: one, and a second one for a flag that turns it off."""
+    """The parameters of a command for one option: its flag, and the flag that turns it off if it has one."""
     words = [word for word in where.flags.split() if word.startswith("-")]
     off = next((word for word in words if word.startswith("--no-")), None)
     kind = _kind(hint, where)
@@ -139,7 +139,7 @@ def landing(given: dict[str, Any]) -> dict[str, Any]:
     """Add the folder of results to the options: the one they name, else the settings', else `OUTPUT`.
 
     Raises:
-        UsageError: It is no folder, or the default is a link, which somebody else may have put here to lead elsewhere.
+        UsageError: It isn't a folder, or the default is a link: somebody else may have made it, to lead elsewhere.
     """
     from nbagent.core import settings
 
