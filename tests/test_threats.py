@@ -82,7 +82,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_early_idle_loses_nothing_for_others "
         "kernel/test_router.py::test_junk_is_counted_and_survived "
-        "kernel/test_connection.py::test_frames_without_a_message",
+        "kernel/test_kernel_connection.py::test_frames_without_a_message",
     ),
     23: (
         "questions, comms and payloads",
@@ -106,7 +106,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_unpack_inside.py::test_no_header_of_an_archive_takes_much_memory",
     ),
     26: ("scripts in outputs", ""),
-    27: ("output that gives orders", "packages/test_installer.py::test_policy_decides"),
+    27: (
+        "output that gives orders",
+        "packages/test_installer.py::test_policy_decides_by_normalised_names_and_for_dependencies",
+    ),
     28: (
         "invented, young or odd packages",
         "packages/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
@@ -192,7 +195,8 @@ FAULTS: dict[int, tuple[str, str]] = {
     1: (
         "the kernel dies",
         "kernel/test_recovery.py::test_a_death_is_told_and_mended "
-        "kernel/test_recovery.py::test_a_death_between_cells kernel/test_follow.py::test_last_words_are_heard",
+        "kernel/test_recovery.py::test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_says_so "
+        "kernel/test_follow.py::test_all_that_was_sent_before_a_death_is_shown",
     ),
     2: (
         "out of memory",
@@ -242,7 +246,7 @@ FAULTS: dict[int, tuple[str, str]] = {
         "the package index fails",
         "packages/test_resolver.py::test_an_index_that_is_gone_is_an_error "
         "packages/test_resolver.py::test_a_truncated_wheel_is_an_error "
-        "kernel/test_runner.py::test_a_package_without_the_module "
+        "kernel/test_runner.py::test_a_package_without_the_module_is_installed_once "
         "packages/test_installer.py::test_an_installed_version_is_not_replaced",
     ),
     12: ("the clock jumps", "kernel/test_follow.py::test_a_clock_that_jumps_changes_no_limit"),

@@ -6,6 +6,8 @@ has it, and the tests fail before a person does. Nothing is imported here: what 
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -30,6 +32,18 @@ class Private(NamedTuple):
     def of(self, thing: Any) -> Any:
         """What an object has under this name; None if it lacks it."""
         return getattr(thing, self.name, None)
+
+
+def hush_langchain() -> None:
+    """Ignore the warning with which LangChain is imported on Python 3.14, about code that nbagent doesn't use.
+
+    The packages that import LangChain call this, so that a program which only looks at sessions keeps its filters as
+    they are. The filter lasts as long as the process, but holds for this sentence and LangChain's modules alone. Around
+    the import, `warnings.catch_warnings` would be worse: LangChain is imported in a thread, and at its end every filter
+    that other threads have set meanwhile would be undone.
+    """
+    if sys.version_info >= (3, 14):
+        warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarning, module="langchain")
 
 
 # -- models: `agent/providers/`

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +48,9 @@ from nbagent.core.quota import Quota
 Reader = Callable[[Record], None]
 LIMIT = 4096 * 1024 * 1024
 """Bytes that a session may keep by default."""
+LENT = ".sent-"
+"""What the names of folders in the session's folder begin with, in which processes that are attached put files for its
+owner, each as long as a call takes. They are the person's own files, and don't count against the quota."""
 LOOKED = 0.5
 """Seconds to wait for a process that has a session's lock only to look at it, or to write its summary."""
 SPILL_LIMIT = 256 * 1024 * 1024
@@ -90,6 +94,8 @@ class Journal:
             self._lock = (self.folder / "lock").open("w")
             fileio.lock(self._lock, patience=LOOKED)
             self._truncate_cut_line()
+            for left in self.folder.glob(f"{LENT}*"):  # by a process that was killed while it sent a file
+                shutil.rmtree(left, ignore_errors=True)
             self._log = (self.folder / "log.jsonl").open("ab", buffering=0)
             self.quota = Quota(limit, used=_size_of(self.folder))
         except BlockingIOError:

@@ -2,7 +2,7 @@
 
     registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ Channel
     machine/reaper                       ▲              (channels/endpoint.py)        ▲
-                        kernel/process.py, provisioner.py               kernel/channels/connection.py
+                        kernel/process.py, provisioner.py               kernel/channels/kernel_connection.py
 
 An engine is found by its name among the entry points `nbagent.engines`. One whose sandboxes run on this machine brings
 an `Instance` and makes `MachineSandbox` of it (both in `machine/`), which has all the rest. One whose
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nbagent.egress.gate import AskPerson
     from nbagent.egress.listener import Egress
     from nbagent.egress.proxy import Observe
-    from nbagent.packages.installer import Target
+    from nbagent.packages.requirements import Target
     from nbagent.sandbox.channels.endpoint import Endpoint
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.data.tree import LeftOut

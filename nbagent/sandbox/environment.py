@@ -28,7 +28,8 @@ from pathlib import Path
 import platformdirs
 
 from nbagent.core.errors import EnvironmentMissing
-from nbagent.packages import installer
+from nbagent.packages import pinned
+from nbagent.packages.requirements import Target
 from nbagent.sandbox.paths import FONTS, KERNEL, PYTHON, SITE
 
 
@@ -69,9 +70,9 @@ class Environment:
     shared_library: bool
 
     @property
-    def target(self) -> installer.Target:
+    def target(self) -> Target:
         """What further packages must fit."""
-        return installer.Target(python=self.python, platform=self.platform, pins=requirements())
+        return Target(python=self.python, platform=self.platform, pins=requirements())
 
 
 def host_platform() -> str:
@@ -149,7 +150,7 @@ async def _make(staging: Path, wanted: Environment) -> None:
     version = ".".join(wanted.python.split(".")[:2])
     site = staging / "lib" / f"python{version}" / "site-packages"
     site.mkdir(parents=True)
-    await asyncio.to_thread(installer.fill, site, pins=requirements(), python=wanted.python, platform=wanted.platform)
+    await asyncio.to_thread(pinned.fill, site, pins=requirements(), python=wanted.python, platform=wanted.platform)
     shutil.rmtree(site / "bin", ignore_errors=True)
     make_venv(staging, version=version)
     executable = Path(wanted.base) / "bin" / f"python{version}"

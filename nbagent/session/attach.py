@@ -34,7 +34,7 @@ from nbagent.core.events import (
     SessionResumed,
     SessionStarted,
 )
-from nbagent.core.journal import Tail, read_log
+from nbagent.core.journal import LENT, Tail, read_log
 from nbagent.session import lookup
 from nbagent.session.listing import IN_MEMORY, Uploaded
 from nbagent.session.owner import Owner
@@ -42,8 +42,8 @@ from nbagent.session.protocol import AnySession
 from nbagent.session.stream import streamed
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.agent.ports import KernelPort
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.files import Attachment
     from nbagent.state import Artifact
 
@@ -232,7 +232,7 @@ class Attached:
     @contextlib.asynccontextmanager
     async def _shared_folder(self) -> AsyncGenerator[Path, None]:
         """A folder for files on their way, which the owner sees too, wherever it has its /tmp."""
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=".sent-", dir=self.folder)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=LENT, dir=self.folder)
         try:
             yield Path(folder)
         finally:
@@ -258,7 +258,7 @@ class Attached:
                 yield record
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """See `AnySession.upload`."""
         async with self._shared_folder() as folder:
@@ -309,9 +309,9 @@ class Attached:
             await self.call("stop", reason=reason)
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         """See `AnySession.runs`."""
-        return _RemoteRuns(self)
+        return _RemoteKernel(self)
 
     run = _awaited(AnySession.run)
     system_prompt = _awaited(AnySession.system_prompt)
@@ -324,7 +324,7 @@ class Attached:
     allow_host = _begun(AnySession.allow_host)
 
 
-class _RemoteRuns:
+class _RemoteKernel:
     """Runs cells in the owner's kernel for an agent of this process."""
 
     def __init__(self, session: Attached) -> None:
@@ -351,9 +351,9 @@ class _RemoteRuns:
         return count
 
 
-async def _readable(source: Source, name: str | None, place: Path) -> tuple[str, str]:
+async def _readable(source: UploadSource, name: str | None, place: Path) -> tuple[str, str]:
     """The name of a file, and a path where the owner can read it: contents are written to `place`."""
-    from nbagent.kernel.transfer.ends import name_of
+    from nbagent.kernel.transfer.outside import name_of
 
     called = name_of(source, name)
     if isinstance(source, str | Path):

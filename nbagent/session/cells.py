@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.agent.runs import Evidence, Surroundings, approver
-from nbagent.agent.turn import Turn
+from nbagent.agent.ports import Evidence, Surroundings
+from nbagent.agent.turn import Turn, approver
 from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetState
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
@@ -17,7 +17,7 @@ from nbagent.session.files import SessionFiles
 
 
 class Cells:
-    """The cells of one session, whoever runs them; to the agent it is `agent.runs.Desk`.
+    """The cells of one session, whoever runs them; to the agent it is `agent.ports.SessionPort`.
 
     Args:
         kernel: The session's, started.

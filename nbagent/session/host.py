@@ -26,9 +26,9 @@ from typing import IO, TYPE_CHECKING, Unpack
 import msgspec
 
 from nbagent.core import fileio, folders
+from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import NbagentError, SandboxError, StoreError
 from nbagent.core.options import Keywords, Options
-from nbagent.sandbox.threads import to_the_end
 from nbagent.session import lookup
 from nbagent.session.attach import Attached
 from nbagent.session.wire import Failure

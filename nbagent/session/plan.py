@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent.agent.opener import ModelOpener
-from nbagent.agent.options import AgentOptions
+from nbagent.agent.agent_options import AgentOptions
+from nbagent.agent.providers.opener import ModelOpener
 from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Event
 from nbagent.core.options import Keywords, Options, declared
 from nbagent.kernel.kernel import Restore
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.consent import Consent, Mode
@@ -52,7 +52,7 @@ class Plan:
     agent: AgentOptions
     model: ModelOpener
     restore: Restore
-    servers: list[Server]
+    servers: list[ServerEntry]
     output: Path | None
     audit_key: bytes | None
     keeps_mode: bool

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 from nbagent.core.errors import NbagentError
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.files import Attachment
     from nbagent.session.listing import Listing, Uploaded
     from nbagent.state import Artifact
@@ -204,7 +204,7 @@ class AnySession(Protocol):
         """Stop the running cell only: the model is told, and goes on. Returns whether one was running."""
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         """What runs cells for an agent that isn't the session's own, see `nbagent.agent.KernelMiddleware`."""
 
     async def system_prompt(self, *, images: bool = False) -> str:
@@ -225,7 +225,7 @@ class AnySession(Protocol):
         """
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """Put a file into the sandbox; it is there whole or not at all, in place of a plain file of that name.
 

@@ -23,10 +23,10 @@ from nbagent.core.options import Keywords, Options
 from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
     from nbagent.session.door import Door
@@ -329,7 +329,7 @@ class Session(AnySession):
     # -- for agents of other people's -------------------------------------------------------------------------
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         return self._ready(self._running().cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
@@ -348,7 +348,7 @@ class Session(AnySession):
         return await self._running().install(requirements)
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         return await self._ready(self._running().files).upload(source, name, to=to, unpack=unpack)
 

@@ -22,7 +22,7 @@ from nbagent.core.events import (
     StateLost,
 )
 from nbagent.core.journal import Journal
-from nbagent.kernel.cell_replay import Succeeded
+from nbagent.kernel.cell_replay import SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
@@ -105,7 +105,7 @@ async def resume(
     Raises:
         SandboxError: No sandbox can be started in place of its own.
     """
-    running_since, succeeded = 0.0, Succeeded()
+    running_since, succeeded = 0.0, SucceededCells()
     news: list[Record] = []  # a loss of variables after which no cell ran
     for record in journal.since():
         recording.on_event(record)

@@ -14,6 +14,7 @@
 LangGraph is imported when a back end is opened, not before.
 """
 
+from nbagent.core.compat import hush_langchain
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bus import BusEvent, EventType, Subscription
 from nbagent.state.manager import StateManager
@@ -21,3 +22,5 @@ from nbagent.state.scopes import StateEntry, StateScope
 from nbagent.state.threads import Threads
 
 __all__ = ["Artifact", "BusEvent", "EventType", "StateEntry", "StateManager", "StateScope", "Subscription", "Threads"]
+
+hush_langchain()

@@ -16,7 +16,7 @@ from machine import no_room
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import CellStarted, OutputAdded, QuotaReached, Record, SessionEnded
-from nbagent.core.journal import Journal, read_log
+from nbagent.core.journal import LENT, Journal, read_log
 
 
 def cell(number: int, code: str = "1") -> CellStarted:
@@ -174,6 +174,18 @@ def test_who_only_looks_keeps_nobody_from_starting(tmp_path: Path, look: Callabl
     look(tmp_path / "sessions" / "s" / "lock")
     with contextlib.closing(Journal(tmp_path, "s")) as journal:
         assert journal.emit(cell(1)).seq == 1
+
+
+def test_files_that_a_killed_process_was_sending_go_with_the_next_owner(tmp_path: Path) -> None:
+    before = Journal(tmp_path, "s")
+    lent = before.folder / f"{LENT}x"
+    lent.mkdir()
+    (lent / "file").write_bytes(bytes(100_000))
+    before.close()
+    after = Journal(tmp_path, "s")
+    assert not lent.exists()
+    assert after.quota.used < 100_000
+    after.close()
 
 
 def test_the_folder_is_private(journal: Journal) -> None:

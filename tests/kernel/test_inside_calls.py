@@ -35,7 +35,6 @@ async def test_a_module_is_sent_once_and_keeps_its_state(kernel: Kernel) -> None
 
 
 async def test_two_modules_do_not_mix(kernel: Kernel) -> None:
-    """Each has its own state."""
     other = COUNTER + "\n# another"
     assert await kernel.evaluate(other, ["a"]) == ["a"]
     assert await kernel.evaluate(COUNTER, ["b"]) == ["b"]

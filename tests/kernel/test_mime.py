@@ -32,7 +32,7 @@ from nbagent.kernel.outputs.mime import clean, clean_within
         (object(), "[left out: object]"),
     ],
 )
-def test_clean_repairs(value: object, cleaned: object) -> None:
+def test_clean_repairs_what_json_and_utf_8_cannot_hold(value: object, cleaned: object) -> None:
     """Each kind of value that JSON or UTF-8 can't hold becomes one that it can."""
     assert clean(value) == cleaned
 

@@ -23,7 +23,7 @@ from typing import Any
 from jupyter_client.connect import write_connection_file
 
 from nbagent.core.errors import SandboxError
-from nbagent.packages.installer import Target
+from nbagent.packages.requirements import Target
 from nbagent.sandbox.channels.channel import SocketChannel
 from nbagent.sandbox.channels.endpoint import KINDS, ChannelName
 from nbagent.sandbox.contract import About, Control, Engine, EngineReport, Hooks, Sandbox

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError, UsageError
 from nbagent.core.policy import MIB, Network
-from nbagent.packages import installer
+from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks, Stray
 from nbagent.sandbox.data.mirror import known_failures
@@ -35,7 +36,6 @@ from nbagent.sandbox.machine.instance import ONE_USER, Instance, InstancePlan, P
 from nbagent.sandbox.machine.sandbox import MachineSandbox
 from nbagent.sandbox.machine.userland import HOSTS, START, accounts
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread, to_the_end
 
 BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
 """Core dumps, and open files of a process, as `docker.ULIMITS` has them."""
@@ -290,7 +290,7 @@ class Processes(Instance):
             await in_thread(self._group.remove)
             self._group = None
 
-    def target(self) -> installer.Target:
+    def target(self) -> Target:
         """The environment's own Python."""
         return environment.describe().target
 

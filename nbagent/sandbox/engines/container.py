@@ -12,9 +12,10 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.core.policy import MIB, Network
-from nbagent.packages import installer
+from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment, paths
 from nbagent.sandbox.contract import Control
 from nbagent.sandbox.engines import daemon, image
@@ -24,7 +25,6 @@ from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
 from nbagent.sandbox.machine.userland import SHELLS, START, accounts, environment_variables
 from nbagent.sandbox.paths import DATA, HOME, OUTPUT, RUN, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread, to_the_end
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -284,11 +284,11 @@ class Container(Instance):
         """The image's own."""
         return str(self._image["Id"]) if self._image else ""
 
-    def target(self) -> installer.Target:
+    def target(self) -> Target:
         """The image's Python, as its labels tell."""
         labels = self._image["Config"].get("Labels") or {}
         try:
-            return installer.Target(
+            return Target(
                 python=labels["nbagent.python"],
                 platform=labels["nbagent.platform"],
                 pins=environment.requirements(),

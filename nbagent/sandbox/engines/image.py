@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core import errors
-from nbagent.packages import installer
+from nbagent.packages import pinned
 from nbagent.sandbox import environment
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.untrusted import parse
@@ -68,7 +68,7 @@ async def build(
             site.mkdir(parents=True)
             say("Fetching the kernel's packages …")
             await asyncio.to_thread(
-                installer.fill, site, pins=environment.requirements(), python=python, platform=platform
+                pinned.fill, site, pins=environment.requirements(), python=python, platform=platform
             )
             shutil.rmtree(site / "bin", ignore_errors=True)
             environment.make_venv(kernel, version=version)

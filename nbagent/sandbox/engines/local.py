@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from nbagent.core.errors import SandboxError, UsageError
 from nbagent.core.policy import TrustLevel
-from nbagent.packages import installer
+from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks
 from nbagent.sandbox.machine.handoff import open_output
@@ -129,10 +129,10 @@ class Process(Instance):
         """In the sandbox's own folder on disk."""
         return str(scratch / "output"), str(scratch / "workspace")
 
-    def target(self) -> installer.Target:
+    def target(self) -> Target:
         """This Python. Its own packages come first on the path, so nothing of them is replaced."""
         where = environment.host_platform()
-        return installer.Target(python=platform.python_version(), platform=where, pins=environment.requirements())
+        return Target(python=platform.python_version(), platform=where, pins=environment.requirements())
 
 
 def _children(pid: int) -> list[int]:

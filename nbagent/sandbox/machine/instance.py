@@ -14,7 +14,7 @@ from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.paths import OUTPUT, WORKSPACE
 
 if TYPE_CHECKING:
-    from nbagent.packages.installer import Target
+    from nbagent.packages.requirements import Target
     from nbagent.sandbox.contract import Control
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.leases.lease import Lease
