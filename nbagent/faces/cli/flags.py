@@ -40,11 +40,9 @@ Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The imag
 Rebuild = Annotated[bool, typer.Option("--force", help="Make it even if it is there.")]
 SessionName = Annotated[
     str,
-    typer.Argument(metavar="SESSION", help="The session's name, or enough of its beginning, see `nbagent sessions`."),
+    typer.Argument(help="The session's name, or enough of its beginning, see `nbagent sessions`."),
 ]
-Question = Annotated[
-    str | None, typer.Argument(metavar="[QUESTION]", help="A question; typed at the terminal by default.")
-]
+Question = Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")]
 Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
 LEVELS = (None, "info", "debug")
 """The log's level by how often `-v` is given."""
@@ -125,14 +123,14 @@ def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
     description = f"{where.description} Repeatable." if kind == list[str] else where.description
     if kind is bool and off:
         yield _parameter(name, bool, typer.Option(words[0], help=description))
-        yield _parameter(f"no_{name}", bool, typer.Option(off, help="Not so, whatever the settings say."))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help=f"Turn {words[0]} off, whatever the settings say."))
         return
     option = typer.Option(
         *(word for word in words if word != off), metavar=where.metavar or None, help=description, show_default=False
     )
     yield _parameter(name, kind, option)
     if off:
-        yield _parameter(f"no_{name}", bool, typer.Option(off, help="None at all, whatever the settings say."))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help=f"Turn {words[0]} off, whatever the settings say."))
 
 
 def landing(given: dict[str, Any]) -> dict[str, Any]:
