@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import ForgeError, InstallError, NbagentError
-from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStage
+from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStageEntered
 from nbagent.core.policy import InstallPolicy
 from nbagent.core.text import cut, ends, legible, one_line
 from nbagent.forge import schema, source, verdict
@@ -68,7 +68,7 @@ class Progress:
         self.stage = advance(self.stage, stage)
         seconds = round(time.monotonic() - self._started, 3)
         name = self.draft.name
-        self.notify(ToolStage(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
+        self.notify(ToolStageEntered(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
 
 
 class Workshop:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from nbagent.core.errors import ForgeError
-from nbagent.core.events import Event, ToolStage
+from nbagent.core.events import Event, ToolStageEntered
 from nbagent.core.text import printable, safe
 from nbagent.faces.cli.ages import age, seconds
 from nbagent.forge import Tool, ToolForge
@@ -108,7 +108,7 @@ def _about(tool: Tool) -> list[str]:
 
 
 def _print_stage(event: Event) -> None:
-    if isinstance(event, ToolStage) and event.stage not in ("active", "dormant", "cleanup"):
+    if isinstance(event, ToolStageEntered) and event.stage not in ("active", "dormant", "cleanup"):
         print(f"{event.stage} …", file=sys.stderr)
 
 

@@ -30,7 +30,7 @@ from nbagent.core.events import (
     HostAsked,
     HostDecided,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     McpServerChanged,
     McpToolCalled,
     McpToolsChanged,
@@ -44,7 +44,7 @@ from nbagent.core.events import (
     StateLost,
     StateRestored,
     ToolRefused,
-    ToolStage,
+    ToolStageEntered,
     text_of,
 )
 from nbagent.core.text import safe, size_of
@@ -91,7 +91,7 @@ def waits_for(event: Event) -> str:
             return "thinking"
         case ModelReplied(tools=tools):
             return "working" if tools else "finishing"
-        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutput(cell=cell):
+        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutputAdded(cell=cell):
             return f"cell {cell} runs"
         case PackagesInstalled():
             return "running again"
@@ -101,7 +101,7 @@ def waits_for(event: Event) -> str:
             return "waiting for approval"
         case HostDecided() | ApprovalGiven():
             return "working"
-        case ToolStage(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
+        case ToolStageEntered(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
             return f"tool {safe(tool)}: {stage}"
     return ""
 
@@ -131,11 +131,11 @@ class Lines:
             case CellStarted(cell=cell, code=code):
                 self._notes = ""
                 return [StyledLine("heading", f"── cell {cell}"), StyledLine("code", safe(code))] if self._code else []
-            case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
+            case OutputAdded(cell=cell, output=output) | LateOutputAdded(cell=cell, output=output):
                 return list(self._output(cell, output))
             case CellFinished():
                 return [StyledLine("end"), *self._finished(event)]
-            case StateLost(reason=reason) | StateRestored(told=reason):
+            case StateLost(reason=reason) | StateRestored(text=reason):
                 self._notes = f"{self._notes} {reason}".strip()
                 return [StyledLine("warning", safe(reason))]
             case ApprovalAsked(id=name, kind=kind, what=what):
@@ -214,9 +214,9 @@ def _of_tools(event: Event) -> tuple[Style, str] | None:
             return "warning", f"MCP tools that say something else of themselves than before: {named}"
         case McpToolCalled(server=server, tool=tool, status=status):
             return "told", f"called {tool} of {server}: {status}"
-        case ToolStage(tool=tool, version=version, stage="active"):
+        case ToolStageEntered(tool=tool, version=version, stage="active"):
             return "good", f"tool {tool}, version {version}: active"
-        case ToolStage(stage="cleanup", reason=reason):
+        case ToolStageEntered(stage="cleanup", reason=reason):
             return "warning", f"tool put away: {reason}"
         case ToolRefused(reason=reason):
             return "warning", reason
