@@ -1,7 +1,6 @@
 """Every threat and every fault that nbagent must survive, and where that is tested.
 
-The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is "
-"tested
+The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is tested
 in another way. `LATER` is what no part that exists can meet yet, with the part that brings it.
 """
 
@@ -24,7 +23,7 @@ THREATS: dict[int, tuple[str, str]] = {
     6: ("devices and the machine's switches", ""),
     7: (
         "one's own limits, other processes",
-        "sandbox/contract.py::test_the_limits_are_set_on_the_group "
+        "sandbox/contract_limits.py::test_the_limits_are_set_on_the_group "
         "sandbox/test_registry.py::test_docker_starts_nothing_unbounded "
         "sandbox/cgroup/test_scopes.py::test_a_scope_has_every_limit_that_systemd_may_set "
         "sandbox/contract.py::test_only_the_sandboxs_own_processes_are_seen",
@@ -60,12 +59,13 @@ THREATS: dict[int, tuple[str, str]] = {
     16: ("a tool ignores the proxy", ""),
     17: (
         "fork and memory bombs",
-        "sandbox/contract.py::test_a_fork_bomb_is_bounded sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded "
-        "sandbox/contract.py::test_orphans_don_t_count_for_ever",
+        "sandbox/contract_limits.py::test_a_fork_bomb_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded "
+        "sandbox/contract_limits.py::test_orphans_don_t_count_for_ever",
     ),
-    18: ("code that doesn't stop", "sandbox/contract.py::test_what_doesn_t_stop_is_killed"),
-    19: ("the disk is filled", "sandbox/contract.py::test_a_million_files_stay_inside"),
+    18: ("code that doesn't stop", "sandbox/contract_limits.py::test_what_doesn_t_stop_is_killed"),
+    19: ("the disk is filled", "sandbox/contract_limits.py::test_a_million_files_stay_inside"),
     20: (
         "a flood of output",
         "kernel/test_kernel.py::test_much_output_costs_little_memory "
@@ -82,7 +82,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_early_idle_loses_nothing_for_others "
         "kernel/test_router.py::test_junk_is_counted_and_survived "
-        "kernel/test_connection.py::test_frames_without_a_message",
+        "kernel/test_kernel_connection.py::test_frames_without_a_message",
     ),
     23: (
         "questions, comms and payloads",
@@ -106,7 +106,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_unpack_inside.py::test_no_header_of_an_archive_takes_much_memory",
     ),
     26: ("scripts in outputs", ""),
-    27: ("output that gives orders", "packages/test_installer.py::test_policy_decides"),
+    27: (
+        "output that gives orders",
+        "packages/test_installer.py::test_policy_decides_by_normalised_names_and_for_dependencies",
+    ),
     28: (
         "invented, young or odd packages",
         "packages/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
@@ -126,7 +129,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_tree.py::test_links_that_lead_out_or_to_nothing_are_left_out "
         "sandbox/test_mirror.py::test_what_changes_later_is_brought_in "
         "sandbox/test_mirror.py::test_a_link_that_comes_between_is_not_followed "
-        "sandbox/contract.py::test_links_lead_nowhere_outside sandbox/contract.py::test_data_is_seen_as_it_is "
+        "sandbox/contract_data.py::test_links_lead_nowhere_outside "
+        "sandbox/contract_data.py::test_data_is_seen_as_it_is "
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
     ),
@@ -192,12 +196,13 @@ FAULTS: dict[int, tuple[str, str]] = {
     1: (
         "the kernel dies",
         "kernel/test_recovery.py::test_a_death_is_told_and_mended "
-        "kernel/test_recovery.py::test_a_death_between_cells kernel/test_follow.py::test_last_words_are_heard",
+        "kernel/test_recovery.py::test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_says_so "
+        "kernel/test_follow.py::test_all_that_was_sent_before_a_death_is_shown",
     ),
     2: (
         "out of memory",
-        "sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded",
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded",
     ),
     3: (
         "an interrupt is swallowed",
@@ -242,7 +247,7 @@ FAULTS: dict[int, tuple[str, str]] = {
         "the package index fails",
         "packages/test_resolver.py::test_an_index_that_is_gone_is_an_error "
         "packages/test_resolver.py::test_a_truncated_wheel_is_an_error "
-        "kernel/test_runner.py::test_a_package_without_the_module "
+        "kernel/test_runner.py::test_a_package_without_the_module_is_installed_once "
         "packages/test_installer.py::test_an_installed_version_is_not_replaced",
     ),
     12: ("the clock jumps", "kernel/test_follow.py::test_a_clock_that_jumps_changes_no_limit"),

@@ -66,7 +66,7 @@ class Phases:
 
     def _enter(self, phase: Phase, facts: str) -> None:
         self._now = phase
-        self._emit(PhaseEntered(turn=self._turn, phase=phase, told=facts))
+        self._emit(PhaseEntered(turn=self._turn, phase=phase, text=facts))
 
 
 def _stem(path: str) -> str:

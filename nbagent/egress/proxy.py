@@ -49,7 +49,7 @@ class ConnectionEnded:
 
 
 Observe = Callable[[HostDecided | ConnectionEnded], None]
-"""Gets each decision and each end of a connection, on the proxy's thread: it must not block, its errors are dropped."""
+"""Gets each decision and each connection's end, on the proxy's thread: it must not block; its errors are dropped."""
 
 
 class Exchange:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import ForgeError
-from nbagent.core.events import Event, ToolStage
+from nbagent.core.events import Event, ToolStageEntered
 from nbagent.forge import adapter, porting
 from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage
@@ -41,7 +41,7 @@ class ToolForge:
         root: The folder of all state; that of the settings by default.
         engine: The engine of the sandboxes, or its name; the best that works here by default.
         spec: The sandboxes' spec; by the settings by default.
-        notify: Called with a `ToolStage` for each stage of each tool.
+        notify: Called with a `ToolStageEntered` for each stage of each tool.
         confirm: Called with a tool's packages before they are installed; may raise `InstallRefused`.
         exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
         allowance: Bounds what tools may ask the package index for; a new one by default.
@@ -186,8 +186,8 @@ class ToolForge:
             StoreError: The library can't be written.
         """
         entry = await asyncio.to_thread(self._library.remove, name)
-        self._notify(ToolStage(tool=name, version=entry.version, stage="cleanup", reason=reason))
-        self._notify(ToolStage(tool=name, version=entry.version, stage="dormant"))
+        self._notify(ToolStageEntered(tool=name, version=entry.version, stage="cleanup", reason=reason))
+        self._notify(ToolStageEntered(tool=name, version=entry.version, stage="dormant"))
 
     async def export(self, name: str, to: str | Path, *, version: int | None = None) -> Path:
         """Write a tool into a new folder, or a zip archive if the name ends in `.zip`; returns its path.

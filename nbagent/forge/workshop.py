@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import ForgeError, InstallError, NbagentError
-from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStage
+from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStageEntered
 from nbagent.core.policy import InstallPolicy
 from nbagent.core.text import cut, ends, legible, one_line
 from nbagent.forge import schema, source, verdict
@@ -57,7 +57,7 @@ class Progress:
         self.stage = advance(self.stage, stage)
         seconds = round(time.monotonic() - self._started, 3)
         name = self.draft.name
-        self.notify(ToolStage(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
+        self.notify(ToolStageEntered(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
 
 
 class Workshop:
@@ -223,7 +223,7 @@ async def _run(kernel: Kernel, draft: Draft, what: str, module: str, function: s
         ForgeError: It did not finish.
         SandboxError: The sandbox failed.
     """
-    called = inside_calls.shown(f"{function}({', '.join(map(repr, arguments))})")
+    called = inside_calls.as_result(f"{function}({', '.join(map(repr, arguments))})")
     code = f"{(_HERE / module).read_text()}\n\n{called}"
     cell = await kernel.run(code)
     if cell.status == "ok":

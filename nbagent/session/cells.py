@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbagent.agent.ports import Evidence, Surroundings
 from nbagent.agent.turn import Turn, approver
-from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetState
+from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetsChanged
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
@@ -87,7 +87,7 @@ class Cells:
         if self._kernel.is_alive:
             cell, saved = await self._files.collect(cell)
         if (state := self._kernel.take_widget_state()) is not None:
-            self._emit(WidgetState(state=state))
+            self._emit(WidgetsChanged(state=state))
         if turn:
             turn.files += saved
             turn.cells.append(cell)

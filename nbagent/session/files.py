@@ -28,11 +28,11 @@ from nbagent.core.events import (
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer import ends, paths
+from nbagent.kernel.transfer import outside, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
-from nbagent.kernel.transfer.ends import Source
+from nbagent.kernel.transfer.outside import UploadSource
 from nbagent.kernel.transfer.results import safe_name
-from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
+from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
@@ -42,7 +42,7 @@ LISTED = 1000
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
 OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
-Attachment = Source | tuple[str, Source]
+Attachment = UploadSource | tuple[str, UploadSource]
 """A file that goes along with a question: as for `AnySession.upload`, with a name if it has none of its own."""
 
 
@@ -155,13 +155,13 @@ class SessionFiles:
             self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
         return dict(left)
 
-    async def upload(self, source: Source, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
+    async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `Session.upload`."""
-        name = ends.name_of(source, name)
+        name = outside.name_of(source, name)
         place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
         async def work() -> Carried:
-            with ends.opened(source) as (pieces, size):
+            with outside.opened(source) as (pieces, size):
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
         carried = await self._one_at_a_time(work)
@@ -171,8 +171,8 @@ class SessionFiles:
             origin = str(Path(source).expanduser().resolve())
             self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
         event = FileUploaded(
-            path=paths.shown(place.path),
-            name=paths.shown(name.rpartition("/")[2]),
+            path=paths.display(place.path),
+            name=paths.display(name.rpartition("/")[2]),
             size=carried.size,
             sha256=carried.sha256,
             source=origin.encode("utf-8", "replace").decode(),
@@ -192,30 +192,30 @@ class SessionFiles:
         target = Path(to).expanduser()
         if target.is_dir():
             target /= safe_name(place.parts[-1])
-        ends.check_target(target, overwrite=overwrite)
+        outside.check_target(target, overwrite=overwrite)
         fileio.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(
             lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
         )
 
-    async def _download_bytes(self, place: paths.Place, *, bound: int) -> bytes:
+    async def _download_bytes(self, place: paths.SandboxPath, *, bound: int) -> bytes:
         content = bytearray()
         carried = await self._transfer.download(place, content.extend, bound=bound)
-        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256))
+        self._emit(FileDownloaded(path=paths.display(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
-    async def _download_to(self, place: paths.Place, target: Path, *, overwrite: bool, bound: int | None) -> Path:
+    async def _download_to(self, place: paths.SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
         """Written beside its place, and moved there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
                 carried = await self._transfer.download(place, file.write, bound=bound)
                 file.flush()
                 await asyncio.to_thread(os.fsync, file.fileno())
-                ends.put(staged, target, overwrite=overwrite)
+                outside.put(staged, target, overwrite=overwrite)
         except OSError as error:
             raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
-        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256, to=shown))
+        self._emit(FileDownloaded(path=paths.display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
 
     async def files(self, folder: str | None = None, *, limit: int = LISTED) -> Listing:
@@ -243,7 +243,7 @@ class SessionFiles:
         """What there is in /tmp/output: the first files by their names there, and how many there are."""
         listing = await self.files(OUTPUT)
         names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
-        return [paths.shown(name) for name in names[:limit]], len(names) + listing.total - len(listing)
+        return [paths.display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:
         """How often a text stands in a text file of the sandbox.
@@ -252,16 +252,16 @@ class SessionFiles:
             TransferError: There is no such file, it is no text, or it can't be read.
         """
         place = paths.file_at(path, self._kernel.about)
-        arguments = ["/".join([place.base, *place.parts]), text]
+        arguments = [place.inside, text]
         found = await self._one_at_a_time(
             lambda: self._kernel.evaluate(inside_calls.source_of("count_inside.py"), arguments)
         )
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
         error = found.get("error") if isinstance(found, dict) else None
-        raise TransferError(paths.shown(error) if isinstance(error, str) else "The file could not be read.")
+        raise TransferError(paths.display(error) if isinstance(error, str) else "The file could not be read.")
 
-    def _host(self, entry: Entry) -> Path | None:
+    def _host(self, entry: FolderEntry) -> Path | None:
         """Where the host has a file too."""
         if entry.path.startswith(f"{DATA}/"):
             for mount in self._data:

@@ -19,7 +19,7 @@ from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.consent import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import index, saved
-from nbagent.session.index import Known
+from nbagent.session.index import SessionInfo
 from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
 
 
@@ -57,7 +57,7 @@ class Plan:
     audit_key: bytes | None
     keeps_mode: bool
     keeps_redaction: bool
-    found: Known | None = None
+    found: SessionInfo | None = None
 
     @classmethod
     def of(cls, chosen: Options, keywords: Keywords, *, session: str | None) -> Plan:

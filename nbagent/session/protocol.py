@@ -16,7 +16,7 @@ from nbagent.core.errors import NbagentError
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.files import Attachment
     from nbagent.session.listing import Listing, Uploaded
     from nbagent.state import Artifact
@@ -225,7 +225,7 @@ class AnySession(Protocol):
         """
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """Put a file into the sandbox; it is there whole or not at all, in place of a plain file of that name.
 

@@ -93,8 +93,8 @@ class Running:
         self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
-                told = f"There is a session {plan.id} already."
-                raise UsageError(told, mend=f"Go on with it by nbagent resume {plan.id}, or choose another name.")
+                mend = f"Resume it by: nbagent resume {plan.id}, or choose another name."
+                raise UsageError(f"There is a session {plan.id} already.", mend=mend)
             self._audit = self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.
             self._allowance = Allowance(plan.spec.install, self.journal.folder / "asked.json")
@@ -143,7 +143,7 @@ class Running:
     async def _begin(self, pool: KernelPool | None) -> None:
         plan, journal, recording, note = self._plan, self.journal, self.recording, ""
         if plan.found:
-            self.news, note = await startup.take_up(self.kernel, plan.found, journal=journal, recording=recording)
+            self.news, note = await startup.resume(self.kernel, plan.found, journal=journal, recording=recording)
         else:
             self.news = await startup.start(
                 self.kernel, spec=plan.spec, journal=journal, recording=recording, pool=pool

@@ -30,7 +30,7 @@ from nbagent.core.events import (
     FileSaved,
     HostAsked,
     HostDecided,
-    LateOutput,
+    LateOutputAdded,
     Output,
     Record,
     SessionEnded,
@@ -158,7 +158,7 @@ def _found(records: Iterable[Record], session_id: str) -> Iterator[tuple[Artifac
                 yield _artifact(record, session_id, *what, cell=cell), Path(path)
             case CellFinished(cell=cell, outputs=outputs):
                 yield from _figures(record, session_id, outputs, cell)
-            case LateOutput(cell=cell, output=output):
+            case LateOutputAdded(cell=cell, output=output):
                 yield from _figures(record, session_id, [output], cell)
 
 

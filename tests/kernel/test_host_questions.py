@@ -105,7 +105,6 @@ async def test_the_time_of_questions_is_known() -> None:
 
 
 async def test_where_nobody_answers_nobody_is_asked() -> None:
-    """No event, and no question."""
     events: list[Event] = []
     hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=False)
     assert hosts.ask("example.org", 443) is None
@@ -170,7 +169,6 @@ async def test_the_log_is_not_filled() -> None:
 
 
 async def test_a_log_that_cannot_be_written_ends_nothing_here() -> None:
-    """The next cell complains of it."""
     events: list[Event] = []
 
     def full(event: Event) -> None:
@@ -183,7 +181,6 @@ async def test_a_log_that_cannot_be_written_ends_nothing_here() -> None:
 
 
 def test_a_loop_that_is_gone_is_no_trouble() -> None:
-    """The proxy may outlive it for a moment."""
     loop = asyncio.new_event_loop()
     hosts = HostQuestions(loop, lambda _: None, asking=True)
     loop.close()

@@ -20,7 +20,7 @@ HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
 
 
 def read(
-    content: Any, channel: messages.ChannelName = "shell", kind: str = "execute_reply", metadata: bytes = b"{}"
+    content: Any, channel: messages.ReadChannel = "shell", kind: str = "execute_reply", metadata: bytes = b"{}"
 ) -> dict[str, Any]:
     """The content of a message, as it is read."""
     packed = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -63,7 +63,6 @@ def test_digits_of_a_text_are_no_number(text: str) -> None:
 
 
 def test_an_output_may_show_a_number_of_any_length() -> None:
-    """It is handed on as it is."""
     shown = {"data": {"application/json": [10**400]}, "metadata": {}}
     assert read(shown, "iopub", "display_data")["data"] == shown["data"]
 

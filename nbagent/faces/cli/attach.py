@@ -19,7 +19,7 @@ from nbagent.faces.cli.work import STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session import index
+from nbagent.session import lookup
 from nbagent.session.protocol import AnySession, settled
 
 Come = Callable[[], Awaitable[AnySession]]
@@ -287,4 +287,4 @@ def is_running(session: str) -> bool:
     Raises:
         UsageError: There is no such session, or several begin so.
     """
-    return index.is_running(index.find(folders.state_root(settings.load().state_dir), session))
+    return lookup.is_running(lookup.find(folders.state_root(settings.load().state_dir), session))

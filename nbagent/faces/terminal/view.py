@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Record
 from nbagent.core.text import safe
-from nbagent.faces.terminal.lines import Line, Lines, Style, waits_for
+from nbagent.faces.terminal.lines import Lines, Style, StyledLine, waits_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -165,7 +165,7 @@ class View:
             self._end_line()
             self._write_prompt()
 
-    def _put(self, line: Line) -> None:
+    def _put(self, line: StyledLine) -> None:
         if line.style == "output":
             self._write(line.text)
             return
@@ -207,7 +207,7 @@ class View:
             self._results.flush()
             self._line_open = False
 
-    def _picture(self, line: Line) -> None:
+    def _picture(self, line: StyledLine) -> None:
         path = self._keep_figure(line.text, line.content)
         if path is None:
             return

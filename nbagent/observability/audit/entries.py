@@ -29,7 +29,7 @@ from nbagent.core.events import (
     Event,
     FileSaved,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     ModelReplied,
     OutputAdded,
     OutputsCleared,
@@ -40,13 +40,14 @@ from nbagent.core.events import (
     Renamed,
     SessionResumed,
     SessionStarted,
-    WidgetState,
+    ToolStageEntered,
+    WidgetsChanged,
 )
 
 AuditEntry = dict[str, Any]
 """One line of the audit log, without its hashes."""
 
-LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied, Renamed)
+LEFT_OUT = (OutputAdded, OutputsCleared, WidgetsChanged, ModelReplied, Renamed)
 """Events without entries: outputs (a cell's entry has their hash), the model's words, and the session's title."""
 
 
@@ -80,7 +81,7 @@ class Entries:
         event = record.event
         if isinstance(event, LEFT_OUT):
             return
-        if isinstance(event, LateOutput | OutputUpdated):
+        if isinstance(event, LateOutputAdded | OutputUpdated):
             yield from self._late_output(event)
             return
         if isinstance(event, SessionStarted | SessionResumed | CellStarted) and self._open is not None:
@@ -103,11 +104,11 @@ class Entries:
                 self._note(event)
                 yield _plain(_NAMES.get(type(event), _snake(type(event).__name__)), event)
 
-    def _late_output(self, event: LateOutput | OutputUpdated) -> Iterator[AuditEntry]:
+    def _late_output(self, event: LateOutputAdded | OutputUpdated) -> Iterator[AuditEntry]:
         """The entry for output that was added to, or changed in, a cell that had ended."""
         if event.during is None:
             return  # an older version wrote the event
-        if isinstance(event, LateOutput):
+        if isinstance(event, LateOutputAdded):
             how, cells, shown = "added", [event.cell], event.output
         else:
             how, cells, shown = "changed", event.changed, event.data
@@ -196,6 +197,7 @@ _NAMES: dict[type[Any], str] = {
     CommandRun: "command",
     FileSaved: "file",
     PackagesInstalled: "install",
+    ToolStageEntered: "tool_stage",
 }
 """The types of entries whose names differ from those of their events."""
 

@@ -40,7 +40,7 @@ from nbagent.core.events import (
     SessionStarted,
     StateLost,
     ToolRefused,
-    ToolStage,
+    ToolStageEntered,
 )
 from nbagent.core.policy import MIB
 from nbagent.observability.telemetry.measure import error_kind
@@ -130,7 +130,7 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
         case ApprovalGiven() as event:
             level = "warning" if event.decision == "reject" else "info"
             yield level, "Approval given", {"decision": event.decision, "by": event.by, "id": event.id}
-        case ToolStage() as event:
+        case ToolStageEntered() as event:
             where = {"tool": event.tool, "version": event.version, "stage": event.stage}
             why = {"reason": brief(event.reason, limit=200)} if event.reason else {}
             yield "info", "Tool stage", {**where, "duration_ms": _ms(event.seconds), **why}

@@ -15,9 +15,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import SandboxError
 from nbagent.core.events import DataLeftOut
-from nbagent.packages.installer import Installer, Target
+from nbagent.packages.installer import Installer
+from nbagent.packages.requirements import Target
 from nbagent.sandbox.contract import About, Hooks, Sandbox
 from nbagent.sandbox.data.live import LiveMirror
 from nbagent.sandbox.data.tree import LeftOut, Why, facts
@@ -32,7 +34,6 @@ from nbagent.sandbox.machine.userland import config_inside
 from nbagent.sandbox.machine.way_out import open_egress
 from nbagent.sandbox.registry import missing, unenforceable
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread, to_the_end
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress

@@ -1,4 +1,4 @@
-"""The host's ends of a transfer: what is read for an upload, and where a download may be put."""
+"""The side of a transfer that is outside of the sandbox: what an upload reads, and where a download may be put."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, Any, Protocol
 from nbagent.core import fileio
 from nbagent.core.errors import DataError, TransferError, UsageError
 from nbagent.core.policy import MIB
-from nbagent.kernel.transfer.paths import shown
+from nbagent.kernel.transfer.paths import display
 from nbagent.sandbox.data.mounts import named
 
 PIECE = MIB
@@ -21,21 +21,21 @@ PIECE = MIB
 
 
 class Readable(Protocol):
-    """A binary file, or what reads like one."""
+    """A binary file, or anything with its `read`."""
 
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes, none at the end."""
 
 
-Source = bytes | bytearray | memoryview | str | Path | Readable
-"""What can be uploaded: bytes, the path of a file, or an open binary file, read from where it stands."""
+UploadSource = bytes | bytearray | memoryview | str | Path | Readable
+"""What can be uploaded: bytes, the path of a file, or an open binary file, which is read from its present position."""
 
 
 # -- what is uploaded -----------------------------------------------------------------------------------------------
 
 
-def name_of(source: Source, name: str | None) -> str:
-    """The name inside: the one that was given, or the file's own."""
+def name_of(source: UploadSource, name: str | None) -> str:
+    """The name of an upload inside: the one that was given, else the file's own."""
     own = str(source) if isinstance(source, str | Path) else getattr(source, "name", None)
     found = name if name is not None else (Path(own).name if isinstance(own, str) else "")
     if not found:
@@ -44,12 +44,12 @@ def name_of(source: Source, name: str | None) -> str:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """A plain file of the host's, open; without waiting for a pipe that nobody writes to.
+    """Open a plain file outside of the sandbox; a pipe is refused, never waited for.
 
     Raises:
-        DataError: It isn't there, can't be read, or is none.
+        DataError: It isn't there, can't be read, or is no plain file.
     """
-    name = shown(str(path))
+    name = display(str(path))
     try:
         descriptor = os.open(named(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -63,12 +63,12 @@ def open_plain(path: Path) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def opened(source: Source) -> Iterator[tuple[AsyncIterator[bytes], int | None]]:
-    """The contents of a source, piece by piece, and their size as far as it is known.
+def opened(source: UploadSource) -> Iterator[tuple[AsyncIterator[bytes], int | None]]:
+    """The contents of a source, piece by piece, and their size if it is known.
 
     Raises:
         DataError: It isn't there, can't be read, or is no plain file.
-        UsageError: It is nothing that can be read as bytes.
+        UsageError: It can't be read as bytes.
     """
     if isinstance(source, str | Path):
         with open_plain(Path(source)) as file:
@@ -97,7 +97,7 @@ async def _pieces(file: Any) -> AsyncIterator[bytes]:
 
 
 async def _unchanged(file: IO[bytes], path: Path) -> AsyncIterator[bytes]:
-    """The pieces of a file; an error at the end if it was written to meanwhile: what was sent was never in it."""
+    """The pieces of a file; an error at the end if it was written to meanwhile: the pieces may not fit together."""
     before = os.fstat(file.fileno())
     left = before.st_size
     async for piece in _pieces(file):
@@ -108,18 +108,18 @@ async def _unchanged(file: IO[bytes], path: Path) -> AsyncIterator[bytes]:
         yield piece
     after = os.fstat(file.fileno())
     if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-        raise TransferError(f"{shown(str(path))} changed while it was sent.", mend="Upload it when it is written.")
+        raise TransferError(f"{display(str(path))} changed while it was sent.", mend="Upload it when it is written.")
 
 
 # -- where a download goes ------------------------------------------------------------------------------------------
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:
-    """Complain of a place that is taken, before anything is fetched.
+    """Refuse a place for a download that is taken or impossible, before anything is fetched.
 
     Raises:
-        StoreError: It can't be a file.
-        TransferError: There is something already.
+        StoreError: No file can be written there.
+        TransferError: Something is there already, or a link.
     """
     if target.is_symlink():
         raise TransferError(f"{target} is a link, and nothing is written through one.", mend="Choose another name.")
@@ -129,7 +129,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def put(staged: Path, target: Path, *, overwrite: bool) -> None:
-    """Move a file to its place; never over one that came meanwhile, unless that is wanted."""
+    """Move a file to its place; over another one, also one that came meanwhile, only with `overwrite`."""
     if not overwrite:
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))

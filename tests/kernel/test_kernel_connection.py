@@ -19,7 +19,7 @@ from kernel.shared import Events, a_cell_takes
 
 from nbagent.core.events import StateLost
 from nbagent.kernel import inside_calls
-from nbagent.kernel.channels.connection import Connection
+from nbagent.kernel.channels.kernel_connection import KernelConnection
 from nbagent.kernel.channels.messages import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
@@ -28,15 +28,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def connection(kernel: Kernel) -> AsyncIterator[Connection]:
+async def connection(kernel: Kernel) -> AsyncIterator[KernelConnection]:
     """A second connection to the kernel that the module's tests share."""
-    made = Connection(kernel._process._sandbox.endpoint)
+    made = KernelConnection(kernel._process._sandbox.endpoint)
     await until(made, made.kernel_info(), "shell")
     yield made
     made.close()
 
 
-async def until(connection: Connection, msg_id: str, channel: str) -> list[dict[str, Any]]:
+async def until(connection: KernelConnection, msg_id: str, channel: str) -> list[dict[str, Any]]:
     """The messages of one request, up to its reply or its idle."""
     found: list[dict[str, Any]] = []
     end = time.monotonic() + 20
@@ -51,14 +51,14 @@ async def until(connection: Connection, msg_id: str, channel: str) -> list[dict[
     raise AssertionError(f"no end of {msg_id} on {channel}")
 
 
-async def test_a_request_is_answered(connection: Connection) -> None:
+async def test_a_request_is_answered(connection: KernelConnection) -> None:
     """Its messages carry its id, on both channels."""
     msg_id = connection.execute("print('x')")
     kinds = [each["header"]["msg_type"] for each in await until(connection, msg_id, "iopub")]
     assert kinds == ["status", "execute_input", "stream", "status"]
 
 
-async def test_expressions_come_with_the_reply(connection: Connection) -> None:
+async def test_expressions_come_with_the_reply(connection: KernelConnection) -> None:
     """A silent request shows nothing and still returns a value."""
     expression = inside_calls.call("def main(x):\n    return x + 1", [3], kept=False)
     msg_id = connection.execute("", silent=True, store_history=False, expressions={"value": expression})
@@ -66,7 +66,7 @@ async def test_expressions_come_with_the_reply(connection: Connection) -> None:
     assert inside_calls.result(reply["content"]) == 4
 
 
-async def test_an_interrupt_reaches_a_busy_kernel(connection: Connection) -> None:
+async def test_an_interrupt_reaches_a_busy_kernel(connection: KernelConnection) -> None:
     """It goes by the control channel, which is served while code runs."""
     msg_id = connection.execute("import time; time.sleep(100)")
     await asyncio.sleep(0.3)
@@ -77,7 +77,7 @@ async def test_an_interrupt_reaches_a_busy_kernel(connection: Connection) -> Non
         pass
 
 
-async def test_silence_is_waited_for_as_long_as_said(connection: Connection) -> None:
+async def test_a_wait_without_messages_takes_the_time_that_was_given(connection: KernelConnection) -> None:
     """Nothing to read is no error, and takes the time that was given."""
     while await connection.wait(0.1):
         list(connection.read())
@@ -88,7 +88,7 @@ async def test_silence_is_waited_for_as_long_as_said(connection: Connection) -> 
     assert not await connection.wait(0)
 
 
-async def test_what_waits_already_is_found(connection: Connection) -> None:
+async def test_a_message_that_came_before_the_wait_is_read(connection: KernelConnection) -> None:
     """A message that came before anybody waited does not get lost."""
     msg_id = connection.execute("1")
     await asyncio.sleep(0.3)
@@ -96,7 +96,7 @@ async def test_what_waits_already_is_found(connection: Connection) -> None:
     assert await until(connection, msg_id, "iopub") or True
 
 
-async def test_other_tasks_get_their_turn(connection: Connection) -> None:
+async def test_other_tasks_get_their_turn(connection: KernelConnection) -> None:
     """However fast messages come, they are read for about a millisecond at a time, and all are read."""
     msg_id = connection.execute("for n in range(1000): print(n, flush=True)")
     longest = spent = total = 0.0
@@ -117,7 +117,7 @@ async def test_other_tasks_get_their_turn(connection: Connection) -> None:
 
 async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     """Who waits for a connection that is closed meanwhile goes on at once, and can ask again."""
-    made = Connection(kernel._process._sandbox.endpoint)
+    made = KernelConnection(kernel._process._sandbox.endpoint)
     await until(made, made.kernel_info(), "shell")
     while await made.wait(0.1):
         list(made.read())
@@ -131,7 +131,7 @@ async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     made.interrupt()
 
 
-async def test_a_large_request(connection: Connection) -> None:
+async def test_a_request_larger_than_a_socket_is_sent_while_the_reply_is_awaited(connection: KernelConnection) -> None:
     """More than fits into a socket is sent while the answer is waited for."""
     msg_id = connection.execute(f"len({'x' * 1_000_000!r})")
     found = await until(connection, msg_id, "iopub")
@@ -141,13 +141,13 @@ async def test_a_large_request(connection: Connection) -> None:
 HEADER = {"msg_type": "stream", "msg_id": "1", "version": "5.3"}
 
 
-def _signed(connection: Connection, *parts: Any) -> list[bytes]:
+def _signed(connection: KernelConnection, *parts: Any) -> list[bytes]:
     encoded = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in parts]
     signature: bytes = connection.session.sign(encoded)
     return [b"x", b"<IDS|MSG>", signature, *encoded]
 
 
-async def test_what_is_a_message(connection: Connection) -> None:
+async def test_a_signed_message_is_taken_once(connection: KernelConnection) -> None:
     """A signed message with a type is taken, once."""
     frames = _signed(
         connection, {"msg_type": "stream", "msg_id": "1", "version": "5.3"}, {"msg_id": "2"}, {}, {"name": "stdout"}
@@ -179,7 +179,7 @@ async def test_what_is_a_message(connection: Connection) -> None:
     ],
     ids=lambda each: repr(each)[:40],
 )
-async def test_what_is_none(connection: Connection, parts: tuple[Any, ...]) -> None:
+async def test_what_is_no_message_is_dropped_and_counted(connection: KernelConnection, parts: tuple[Any, ...]) -> None:
     """Signed or not, what has not the form of a message is dropped and counted, and raises nothing."""
     before = connection.rejected
     assert connection._parse("iopub", _signed(connection, *parts)) is None
@@ -187,7 +187,7 @@ async def test_what_is_none(connection: Connection, parts: tuple[Any, ...]) -> N
 
 
 @pytest.mark.parametrize(("part", "size"), [(0, MAX_SIGNATURE), (1, MAX_HEADER), (2, MAX_HEADER), (3, MAX_METADATA)])
-async def test_parts_out_of_bounds(connection: Connection, part: int, size: int) -> None:
+async def test_a_part_out_of_bounds_is_dropped_at_once(connection: KernelConnection, part: int, size: int) -> None:
     """A part that is larger than any honest one is dropped before it costs anything, and no trace of it is kept."""
     parts = [json.dumps(each).encode() for each in (HEADER | {"msg_id": str(part)}, {"msg_id": "2"}, {}, {})]
     frames = [connection.session.sign(parts), *parts]
@@ -198,8 +198,7 @@ async def test_parts_out_of_bounds(connection: Connection, part: int, size: int)
     assert len(connection.session.digest_history) == known
 
 
-async def test_json_that_takes_too_much_memory(connection: Connection) -> None:
-    """It is not parsed at all, signed or not."""
+async def test_json_that_takes_too_much_memory_is_not_parsed(connection: KernelConnection) -> None:
     before = connection.rejected
     started = time.thread_time()
     assert connection._parse("iopub", _signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")) is None
@@ -210,22 +209,24 @@ async def test_json_that_takes_too_much_memory(connection: Connection) -> None:
 @pytest.mark.parametrize(
     "frames", [[], [b""], [b"<IDS|MSG>"], [b"x"] * 9, [b"<IDS|MSG>", b"bad", b"{}", b"{}", b"{}", b"{}"]]
 )
-async def test_frames_without_a_message(connection: Connection, frames: list[bytes]) -> None:
+async def test_frames_without_a_message(connection: KernelConnection, frames: list[bytes]) -> None:
     """Too few frames, no delimiter or a wrong signature: dropped and counted."""
     before = connection.rejected
     assert connection._parse("iopub", frames) is None
     assert connection.rejected == before + 1
 
 
-async def test_closing_twice(kernel: Kernel) -> None:
+async def test_a_connection_may_be_closed_twice(kernel: Kernel) -> None:
     """A connection can be closed by whoever isn't sure."""
-    connection = Connection(kernel._process._sandbox.endpoint)
+    connection = KernelConnection(kernel._process._sandbox.endpoint)
     connection.close()
     connection.close()
 
 
 @pytest.mark.parametrize("attack", BREACHES)
-async def test_what_breaks_the_connection(kernel: Kernel, events: Events, attack: str) -> None:
+async def test_a_breach_kills_the_kernel_and_the_next_cell_has_a_new_one(
+    kernel: Kernel, events: Events, attack: str
+) -> None:
     """The kernel is killed, the cell says why, the loss is told, and the next cell has a new kernel."""
     code, reason = BREACHES[attack]
     await kernel.run("kept = 1")
@@ -240,7 +241,7 @@ async def test_what_breaks_the_connection(kernel: Kernel, events: Events, attack
     assert (await kernel.run("'kept' in globals()")).text == "False"
 
 
-async def test_a_breach_between_two_cells(kernel: Kernel, events: Events) -> None:
+async def test_a_breach_between_two_cells_costs_at_most_the_next_one(kernel: Kernel, events: Events) -> None:
     """The next cell runs all the same, or is the one that is told; the one after it in any case."""
     code = f"import threading, time\nthreading.Timer(0.3, lambda: exec({BREACHES['noise'][0]!r}, globals())).start()"
     assert (await kernel.run(code)).status == "ok"
@@ -299,7 +300,7 @@ async def test_hostile_messages_cost_little_memory(engine: Engine) -> None:
         assert int(growth) < GROWS[attack], done.stdout
 
 
-async def test_others_go_on(engine: Engine, kernel: Kernel) -> None:
+async def test_a_flood_of_messages_delays_no_other_kernel(engine: Engine, kernel: Kernel) -> None:
     """While one kernel floods this process, cells of another one run, none of them much later than it would."""
     alone = await a_cell_takes(kernel)
     async with Kernel(engine) as hostile:
@@ -320,7 +321,7 @@ async def test_others_go_on(engine: Engine, kernel: Kernel) -> None:
         ("from IPython.display import HTML\nHTML('x' * 100_000_000)", "execute_result"),
     ],
 )
-async def test_a_huge_display(kernel: Kernel, code: str, kind: str) -> None:
+async def test_a_huge_display_is_left_out_and_named(kernel: Kernel, code: str, kind: str) -> None:
     """What is more than a message may have is left out and named, and the cell is well."""
     cell = await kernel.run(code)
     assert cell.status == "ok", cell.note
@@ -345,7 +346,9 @@ async def test_a_huge_display(kernel: Kernel, code: str, kind: str) -> None:
     ],
     ids=["update", "error", "buffers", "comm"],
 )  # fmt: skip
-async def test_other_huge_messages(kernel: Kernel, code: str, status: str, marker: str) -> None:
+async def test_huge_updates_errors_and_widget_messages_are_cut(
+    kernel: Kernel, code: str, status: str, marker: str
+) -> None:
     """Updates, errors and messages of widgets are cut likewise, and the kernel lives."""
     await kernel.run("kept = 1")
     cell = await kernel.run(code)

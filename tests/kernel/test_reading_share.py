@@ -1,4 +1,4 @@
-"""Turns: who reads much waits while others are active."""
+"""ReadingShare: who reads much waits while others are active."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import time
 
 import pytest
 
-from nbagent.kernel.channels import turns
-from nbagent.kernel.channels.turns import BURST, HEAVY, HEAVY_COST, SHARE, SLICE, Turns
+from nbagent.kernel.channels import reading_share
+from nbagent.kernel.channels.reading_share import BURST, HEAVY, HEAVY_COST, SHARE, SLICE, ReadingShare
 
 
 @pytest.fixture
-def pair(monkeypatch: pytest.MonkeyPatch) -> tuple[Turns, Turns]:
+def pair(monkeypatch: pytest.MonkeyPatch) -> tuple[ReadingShare, ReadingShare]:
     """Two connections, alone in their process."""
-    monkeypatch.setattr(turns, "_LAST", {})
-    return Turns(), Turns()
+    monkeypatch.setattr(reading_share, "_LAST", {})
+    return ReadingShare(), ReadingShare()
 
 
-def test_who_is_alone_never_waits(pair: tuple[Turns, Turns]) -> None:
-    """However much it reads."""
+def test_who_is_alone_never_waits(pair: tuple[ReadingShare, ReadingShare]) -> None:
     greedy, _ = pair
     for _ in range(1_000):
         greedy.took(1.0)
         assert greedy.pause() == 0
 
 
-def test_who_reads_much_waits_for_others(pair: tuple[Turns, Turns]) -> None:
+def test_who_reads_much_waits_for_others(pair: tuple[ReadingShare, ReadingShare]) -> None:
     """After a burst, its turns are a share of the time."""
     greedy, other = pair
     other.took(SLICE)
@@ -38,8 +37,7 @@ def test_who_reads_much_waits_for_others(pair: tuple[Turns, Turns]) -> None:
     assert other.pause() == 0
 
 
-def test_waiting_pays(pair: tuple[Turns, Turns]) -> None:
-    """After the pause it is its turn again."""
+def test_after_the_pause_reading_goes_on(pair: tuple[ReadingShare, ReadingShare]) -> None:
     greedy, other = pair
     other.took(SLICE)
     greedy.took(BURST + 0.01)
@@ -49,7 +47,7 @@ def test_waiting_pays(pair: tuple[Turns, Turns]) -> None:
     assert greedy.pause() == 0
 
 
-def test_a_heavy_turn_costs_more_than_its_time(pair: tuple[Turns, Turns]) -> None:
+def test_a_heavy_reading_costs_more_than_its_time(pair: tuple[ReadingShare, ReadingShare]) -> None:
     """So that few cells of others meet one, however short it is."""
     greedy, other = pair
     other.took(SLICE)
@@ -60,7 +58,7 @@ def test_a_heavy_turn_costs_more_than_its_time(pair: tuple[Turns, Turns]) -> Non
 
 
 def test_who_was_not_active_lately_is_not_waited_for(
-    pair: tuple[Turns, Turns], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[ReadingShare, ReadingShare], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An idle session, and one that ended, cost nobody anything; what was owed to them is forgotten."""
     greedy, other = pair
@@ -68,7 +66,7 @@ def test_who_was_not_active_lately_is_not_waited_for(
     greedy.took(10.0)
     assert greedy.pause() > 1
     with monkeypatch.context() as patch:
-        patch.setattr(turns, "ACTIVE", 0.0)
+        patch.setattr(reading_share, "ACTIVE", 0.0)
         time.sleep(0.01)
         assert greedy.pause() == 0
     other.took(SLICE)
@@ -78,7 +76,7 @@ def test_who_was_not_active_lately_is_not_waited_for(
     assert greedy.pause() == 0
 
 
-def test_ending_twice(pair: tuple[Turns, Turns]) -> None:
+def test_a_share_may_end_twice(pair: tuple[ReadingShare, ReadingShare]) -> None:
     """What has ended, or never began, can end."""
     pair[0].end()
     pair[0].end()

@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.transfer.file_watch import CHANGED, FileWatch
 from nbagent.kernel.transfer.paths import file_at
-from nbagent.kernel.transfer.watch import CHANGED, Watch
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,15 +28,15 @@ async def kernel() -> AsyncIterator[Kernel]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def watch(kernel: Kernel) -> AsyncIterator[Watch]:
+async def watch(kernel: Kernel) -> AsyncIterator[FileWatch]:
     """What watches a workspace with nothing in it, and /tmp."""
     await kernel.run("import os, shutil, time\nos.chdir('/workspace')")
-    yield Watch(kernel, "/tmp/output", bound=20, others={"/workspace": "/workspace", "/tmp": "/tmp"})
+    yield FileWatch(kernel, "/tmp/output", bound=20, others={"/workspace": "/workspace", "/tmp": "/tmp"})
     await kernel.run("shutil.rmtree('/tmp/sub', ignore_errors=True)")
     await kernel.run("for it in os.scandir('.'): shutil.rmtree(it) if it.is_dir() else os.unlink(it)")
 
 
-async def changed(kernel: Kernel, watch: Watch, code: str, *, after: float = 0.0) -> list[tuple[str, int]]:
+async def changed(kernel: Kernel, watch: FileWatch, code: str, *, after: float = 0.0) -> list[tuple[str, int]]:
     """The changed files that are named after code that doesn't fail."""
     cell = await kernel.run(code)
     assert cell.success, cell.outputs
@@ -44,7 +44,7 @@ async def changed(kernel: Kernel, watch: Watch, code: str, *, after: float = 0.0
     return [(each.path, each.size) for each in files]
 
 
-async def test_new_and_changed_files_are_named_once(kernel: Kernel, watch: Watch) -> None:
+async def test_new_and_changed_files_are_named_once(kernel: Kernel, watch: FileWatch) -> None:
     """In whatever folder below; and nothing is said when nothing happened."""
     code = "os.makedirs('a/b'); open('a/b/x', 'w').write('1')\nopen('/tmp/t', 'w').close()"
     made = await changed(kernel, watch, code)
@@ -55,14 +55,14 @@ async def test_new_and_changed_files_are_named_once(kernel: Kernel, watch: Watch
     assert await changed(kernel, watch, "shutil.rmtree('c'); os.unlink('/tmp/t')") == []
 
 
-async def test_a_write_in_place_is_noticed(kernel: Kernel, watch: Watch) -> None:
+async def test_a_write_in_place_is_noticed(kernel: Kernel, watch: FileWatch) -> None:
     """Also one that leaves size and folder as they were."""
     assert await changed(kernel, watch, "open('x', 'w').write('11'); time.sleep(0.2)") == [("/workspace/x", 2)]
     await watch.look()
     assert await changed(kernel, watch, "f = open('x', 'r+'); f.write('22'); f.close()") == [("/workspace/x", 2)]
 
 
-async def test_what_no_cell_meant_to_leave_is_not_named(kernel: Kernel, watch: Watch) -> None:
+async def test_what_no_cell_meant_to_leave_is_not_named(kernel: Kernel, watch: FileWatch) -> None:
     """Caches, hidden files, what libraries put into /tmp, links and pipes, and the output."""
     code = """
 for name in ('__pycache__', '.cache', '/tmp/ipykernel_1', '/tmp/pymp-x', '/tmp/sub/node_modules'):
@@ -74,9 +74,9 @@ os.symlink('/etc/passwd', 'link'); os.mkfifo('pipe'); open('one', 'w').close(); 
     await kernel.run("for name in ('/tmp/ipykernel_1', '/tmp/pymp-x'): shutil.rmtree(name)")
 
 
-async def test_a_working_folder_gives_what_a_person_would_call_a_result(kernel: Kernel, watch: Watch) -> None:
+async def test_a_working_folder_gives_what_a_person_would_call_a_result(kernel: Kernel, watch: FileWatch) -> None:
     """Whatever it is called, but for hidden files and caches; what is no plain file is named apart."""
-    watch = Watch(kernel, "/tmp/output", bound=2, work="/workspace")
+    watch = FileWatch(kernel, "/tmp/output", bound=2, work="/workspace")
     await kernel.run(
         "for name in ('matplotlib-figure.png', '.hidden', 'd/.git/x', '__pycache__/x', 'd/a.csv', 'd/b.csv'):\n"
         "    os.makedirs(os.path.dirname(name) or '.', exist_ok=True); open(name, 'w').close()\nos.symlink('/', 'link')"
@@ -89,7 +89,7 @@ async def test_a_working_folder_gives_what_a_person_would_call_a_result(kernel: 
     await kernel.run("os.unlink('link')")
 
 
-async def test_many_are_counted(kernel: Kernel, watch: Watch) -> None:
+async def test_many_are_counted(kernel: Kernel, watch: FileWatch) -> None:
     """Of many files some are named, the oldest first."""
     await kernel.run("for i in range(300): open(f'{i:03}', 'w').close(); os.utime(f'{i:03}', (i, i))")
     _, _, files, more = await watch.look()
@@ -98,7 +98,7 @@ async def test_many_are_counted(kernel: Kernel, watch: Watch) -> None:
     assert (await watch.look())[2:] == ([], 0)
 
 
-async def test_thousands_of_files_cost_nothing(kernel: Kernel, watch: Watch) -> None:
+async def test_thousands_of_files_cost_nothing(kernel: Kernel, watch: FileWatch) -> None:
     """A look at ten thousand calm files is much cheaper than reading them, and still sees a new one at once."""
     await kernel.run("for i in range(50): os.mkdir(f'd{i}')")
     await kernel.run("for i in range(10_000): open(f'd{i % 50}/{i}', 'w').close()")
@@ -111,10 +111,10 @@ async def test_thousands_of_files_cost_nothing(kernel: Kernel, watch: Watch) -> 
 
 
 async def test_of_thousands_a_write_in_place_is_noticed_in_time(
-    kernel: Kernel, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, watch: FileWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once after a cell that took its time; a little later after one that took none."""
-    monkeypatch.setattr("nbagent.kernel.transfer.watch.MOST", 5.0)
+    monkeypatch.setattr("nbagent.kernel.transfer.file_watch.MOST", 5.0)
     await kernel.run("os.mkdir('d')\nfor i in range(6000): open(f'd/{i}', 'w').close()")
     await kernel.run("time.sleep(0.1)")
     await watch.look()
@@ -126,7 +126,7 @@ async def test_of_thousands_a_write_in_place_is_noticed_in_time(
     assert [each.path for _, _, files, _ in found for each in files] == ["/workspace/d/5000"]
 
 
-async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: Watch) -> None:
+async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: FileWatch) -> None:
     """Unless a cell has written to it since."""
     await kernel.run("os.mkdir('given'); open('given/a', 'w').close(); open('given/b', 'w').close()")
     until = int((await kernel.run("time.time_ns()")).text)
@@ -136,7 +136,7 @@ async def test_what_a_person_put_there_is_no_cells_doing(kernel: Kernel, watch: 
     assert [each.path for each in files] == ["/workspace/given/b"]
 
 
-async def test_names_that_mislead_are_shown_as_what_they_are(kernel: Kernel, watch: Watch) -> None:
+async def test_names_that_mislead_are_shown_as_what_they_are(kernel: Kernel, watch: FileWatch) -> None:
     """No control, no turned direction, no lone surrogate."""
     named = await changed(kernel, watch, r"open('a\nb\u202ec', 'w').close(); open(b'\xff', 'w').close()")
     assert sorted(named) == [("/workspace/a\ufffdb\ufffdc", 0), ("/workspace/\ufffd", 0)] or len(named) == 2
@@ -150,7 +150,7 @@ def requests(kernel: Kernel) -> int:
     return kernel._process.connection.session.message_count
 
 
-async def reported(kernel: Kernel, watch: Watch, code: str, *, asks: int = 0, **more: Any) -> list[str]:
+async def reported(kernel: Kernel, watch: FileWatch, code: str, *, asks: int = 0, **more: Any) -> list[str]:
     """The files in /tmp/output that the reply to a cell told of, or so many further requests."""
     await kernel.run(code, metadata=watch.metadata(), **more)
     before = requests(kernel)
@@ -172,7 +172,7 @@ async def reported(kernel: Kernel, watch: Watch, code: str, *, asks: int = 0, **
     ],
 )
 async def test_the_reply_to_a_cell_tells_what_changed(
-    kernel: Kernel, watch: Watch, code: str, more: dict[str, Any]
+    kernel: Kernel, watch: FileWatch, code: str, more: dict[str, Any]
 ) -> None:
     """Without a second request, however the cell ends; each file once."""
     await kernel.run("import signal; was = signal.getsignal(signal.SIGINT)")
@@ -182,7 +182,7 @@ async def test_the_reply_to_a_cell_tells_what_changed(
     await kernel.run("os.unlink('/tmp/output/x')")
 
 
-async def test_a_kernel_that_nobody_asked_is_asked_once(kernel: Kernel, watch: Watch) -> None:
+async def test_a_kernel_that_nobody_asked_is_asked_once(kernel: Kernel, watch: FileWatch) -> None:
     """The first cell of a kernel has a second request, and so has the first one after it was replaced."""
     await kernel.run("shutil.rmtree('/tmp/output'); os.mkdir('/tmp/output')")
     assert await reported(kernel, watch, "open('/tmp/output/x', 'w').close()", asks=1) == ["x"]
@@ -192,7 +192,7 @@ async def test_a_kernel_that_nobody_asked_is_asked_once(kernel: Kernel, watch: W
     assert await reported(kernel, watch, "import os, shutil, time\nos.unlink('/tmp/output/x')") == []
 
 
-async def test_what_nobody_heard_is_told_again(kernel: Kernel, watch: Watch) -> None:
+async def test_what_nobody_heard_is_told_again(kernel: Kernel, watch: FileWatch) -> None:
     """A reply whose report is lost loses no file, nor what is no plain file; nor is one told twice."""
     await watch.look()
     await kernel.run("open('/tmp/output/x', 'w').close(); os.symlink('/', '/tmp/output/l')", metadata=watch.metadata())
@@ -208,7 +208,7 @@ async def test_what_nobody_heard_is_told_again(kernel: Kernel, watch: Watch) -> 
 
 async def test_a_report_that_is_too_long_is_asked_for(kernel: Kernel) -> None:
     """Much is told by a request of its own, which takes more than the metadata of a reply does."""
-    watch = Watch(kernel, "/tmp/output", bound=1000)
+    watch = FileWatch(kernel, "/tmp/output", bound=1000)
     await watch.look()
     made = "for i in range(1000): open(f'/tmp/output/{i:04}' + 'é' * 120, 'w').close()"
     assert len(await reported(kernel, watch, made, asks=1)) == 1000
@@ -225,7 +225,7 @@ HOOKS = ["lambda parent, metadata, reply: metadata",
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-async def test_a_report_that_was_tampered_with_loses_nothing(kernel: Kernel, watch: Watch, hook: str) -> None:
+async def test_a_report_that_was_tampered_with_loses_nothing(kernel: Kernel, watch: FileWatch, hook: str) -> None:
     """Code that puts itself in the place of what makes it has the kernel asked, as if there had been no report."""
     await watch.look()
     await kernel.run(f"kernel = get_ipython().kernel; was = kernel.finish_metadata; kernel.finish_metadata = {hook}")
@@ -234,7 +234,7 @@ async def test_a_report_that_was_tampered_with_loses_nothing(kernel: Kernel, wat
     assert await reported(kernel, watch, "1") == []
 
 
-async def test_code_that_breaks_what_makes_the_report_breaks_no_reply(kernel: Kernel, watch: Watch) -> None:
+async def test_code_that_breaks_what_makes_the_report_breaks_no_reply(kernel: Kernel, watch: FileWatch) -> None:
     """A module that it needs is replaced, or its own state is: the cell ends as ever, and the kernel is asked."""
     await watch.look()
     broken = "was = os.lstat; open('/tmp/output/x', 'w').close()\nos.lstat = None"
@@ -249,7 +249,7 @@ async def test_code_that_breaks_what_makes_the_report_breaks_no_reply(kernel: Ke
     await kernel.run("os.unlink('/tmp/output/x')")
 
 
-async def test_an_interrupt_that_comes_with_the_end_costs_no_reply(kernel: Kernel, watch: Watch) -> None:
+async def test_an_interrupt_that_comes_with_the_end_costs_no_reply(kernel: Kernel, watch: FileWatch) -> None:
     """It was meant for the cell; while the report is made it would take the reply along."""
     await watch.look()
     late = (
@@ -271,8 +271,7 @@ LIES = ["None", "[]", "[{}, {}]", "[{}, {}, {}, {}]", "5", "[{'files': 5}] * 4",
 
 @pytest.mark.parametrize("claim", ["LIE", "{'number': 1, 'trees': LIE}", "{'number': LIE, 'trees': []}"])
 @pytest.mark.parametrize("lie", LIES)
-async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: Watch, lie: str, claim: str) -> None:
-    """Its claims are bounded, or nothing."""
+async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: FileWatch, lie: str, claim: str) -> None:
     await watch.look()
     await kernel.run(f"kept = get_ipython().kernel.__dict__['_nbagent']\nwas = dict(kept)\n"
                      f"for key in kept: kept[key] = {{'main': lambda *_: {claim.replace('LIE', lie)}}}")  # fmt: skip
@@ -284,7 +283,7 @@ async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: Watch,
     assert all(0 <= each.size < 2**63 for each in files)
 
 
-async def seconds(watch: Watch) -> float:
+async def seconds(watch: FileWatch) -> float:
     """How long a look takes, the middle of many."""
     times = []
     for _ in range(31):

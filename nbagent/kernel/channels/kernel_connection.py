@@ -1,7 +1,7 @@
-"""One client's connection to a running kernel: requests out, parsed messages in, nothing else.
+"""The connection to a running kernel: sends requests, and returns parsed messages.
 
-Who sends the messages may be hostile code. So nothing is read that nobody asked for, no message grows beyond its
-bounds, what breaks them ends the connection, and a reader of much lets the others of this process have their turns.
+The messages may be written by hostile code. So only channels that somebody needs are read, a message that exceeds its
+bounds ends the connection, and a kernel that sends much must not delay the others of this process.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Any
 
 from jupyter_client.session import DELIM, Session
 
-from nbagent.kernel.channels.messages import MAX_SHELL, ChannelName, check, parsed
-from nbagent.kernel.channels.turns import SLICE, Turns
+from nbagent.kernel.channels.messages import MAX_SHELL, ReadChannel, check, parsed
+from nbagent.kernel.channels.reading_share import SLICE, ReadingShare
 from nbagent.sandbox.channels.endpoint import Channel, Endpoint
 from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, BreachError
 
 TICK = 0.05
 """Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""
 CLOSED = 5.0
-"""Seconds for a kernel that closed its connection to be found dead, which tells more about it: Linux first clears away
-the files that it had in memory."""
+"""Seconds in which the process of a kernel that closed its connection should be found dead, which says more on why it
+ended. It takes time, since Linux first removes the files that the kernel had in memory."""
 
 
-class Connection:
-    """Connected channels of one kernel process; a restarted kernel gets a new one.
+class KernelConnection:
+    """The connected channels of one kernel process; a restarted kernel gets a new connection.
 
     Args:
         endpoint: Where the kernel is reached.
 
     Attributes:
-        session: What signs and checks messages.
-        rejected: Messages that were dropped because they were unsigned, replayed, out of bounds or no messages at all.
-        kept: Names of nbagent's own modules that this kernel has been sent, see `inside_calls.py`.
+        session: Signs and checks messages.
+        rejected: How many messages were dropped: unsigned, replayed, out of bounds, or no messages at all.
+        kept: The keys of nbagent's own modules that this kernel was sent, see `inside_calls.py`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -44,10 +44,10 @@ class Connection:
         self.session = Session(key=endpoint.key)
         self._iopub = endpoint.open("iopub", limit=MAX_MESSAGE)
         self._shell = endpoint.open("shell", limit=MAX_SHELL)
-        # Its replies are of no interest, and stay in its socket.
+        # Nobody needs its replies, which stay in the socket.
         self._control = endpoint.open("control", limit=MAX_SHELL)
-        self._read_by_name: dict[ChannelName, Channel] = {"iopub": self._iopub, "shell": self._shell}
-        self._turns = Turns()
+        self._read_by_name: dict[ReadChannel, Channel] = {"iopub": self._iopub, "shell": self._shell}
+        self._share = ReadingShare()
         self._more = False
         self._breach = ""
         self._closed_at: float | None = None
@@ -55,12 +55,12 @@ class Connection:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there was more to read than the last turn had time for."""
+        """Whether the last reading left messages that are there already."""
         return self._more and not self._breach
 
     @property
     def lost(self) -> str:
-        """Why the kernel can't be heard any more, as what it did; empty while it can."""
+        """What the kernel did to end the connection, as a clause; empty while that works."""
         if self._breach:
             return self._breach
         if self._closed_at is not None and time.monotonic() - self._closed_at > CLOSED:
@@ -70,12 +70,12 @@ class Connection:
     def close(self) -> None:
         """Close the channels at once."""
         self._stop_waiting()
-        self._turns.end()
+        self._share.end()
         for channel in (self._iopub, self._shell, self._control):
             channel.close()
 
     def kernel_info(self) -> str:
-        """Ask the kernel what it is, which any kernel that is up answers; returns the message id."""
+        """Send a request that every kernel answers once it runs; returns the message id."""
         return self._request(self._shell, "kernel_info_request", {})
 
     def execute(
@@ -88,7 +88,7 @@ class Connection:
         buffers: Sequence[bytes] = (),
         metadata: dict[str, Any] | None = None,
     ) -> str:
-        """Send an execute request; returns its message id, by which its messages are known."""
+        """Send an execute request; returns its message id, which its messages name as their parent."""
         content = {
             "code": code,
             "silent": silent,
@@ -100,7 +100,7 @@ class Connection:
         return self._request(self._shell, "execute_request", content, buffers=buffers, metadata=metadata)
 
     def interrupt(self) -> None:
-        """Ask the kernel to interrupt what it runs; its control thread takes it while code runs."""
+        """Ask the kernel to interrupt its code; a thread of its own serves the control channel meanwhile."""
         self._request(self._control, "interrupt_request", {})
 
     def _request(
@@ -116,14 +116,14 @@ class Connection:
         channel.send([*self.session.serialize(message), *buffers])
         return str(message["header"]["msg_id"])
 
-    async def receive(self, seconds: float) -> Iterable[tuple[ChannelName, dict[str, Any]]]:
-        """Wait at most this long for something to read, and return what there is then; see `read`."""
+    async def receive(self, seconds: float) -> Iterable[tuple[ReadChannel, dict[str, Any]]]:
+        """Wait at most so many seconds for messages, and return those that are there; see `read`."""
         return self.read() if await self.wait(seconds) else ()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until there is something to read, at most this long."""
+        """Wait at most so many seconds until there is something to read; returns whether there is."""
         end = time.monotonic() + seconds
-        if pause := self._turns.pause():
+        if pause := self._share.pause():
             await asyncio.sleep(min(pause, seconds))
             if pause > seconds:
                 return False
@@ -140,14 +140,14 @@ class Connection:
             if not found.done():
                 found.set_result(something)
 
-        # Of the control channel only its beginning is heard.
+        # Of the control channel only the handshake is read.
         reading = [each for each in (self._iopub, self._shell) if each.is_open]
         reading += [self._control] if self._control.is_open and not self._control.is_ready else []
         writing = [each for each in (self._shell, self._control) if each.is_unsent]
         timer = loop.call_later(seconds, wake, False)
 
         def stop() -> None:
-            # Before a socket is closed: its number may be another one's a moment later.
+            # This comes before a socket is closed, whose number may soon be another one's.
             self._stop_waiting = _nothing
             timer.cancel()
             wake(False)
@@ -166,17 +166,17 @@ class Connection:
         finally:
             self._stop_waiting()
 
-    def read(self) -> Iterator[tuple[ChannelName, dict[str, Any]]]:
-        """The messages that are there now, IOPub first, as many of each channel as one turn has time for.
+    def read(self) -> Iterator[tuple[ReadChannel, dict[str, Any]]]:
+        """The messages that are there now, IOPub first, for at most `SLICE` seconds of each channel.
 
-        The time is that of whoever takes them, too.
+        The time that the caller takes over each message counts, too.
         """
         started = time.thread_time()
         self._more = False
         try:
             self._begin_control()
             for name, channel in self._read_by_name.items():
-                for frames in self._take_turn(channel):
+                for frames in self._read_slice(channel):
                     message = self._parse(name, frames)
                     if message is not None:
                         yield name, message
@@ -184,8 +184,8 @@ class Connection:
             self._breach = f"{error} and was killed"
             self.close()
         finally:
-            # Time on a core, not on the clock: that others are busy is not this kernel's doing.
-            self._turns.took(time.thread_time() - started)
+            # Processor time, so that a busy machine isn't held against this kernel.
+            self._share.took(time.thread_time() - started)
             if self._closed_at is None and not (self._iopub.is_open and self._shell.is_open):
                 self._closed_at = time.monotonic()
 
@@ -195,7 +195,7 @@ class Connection:
                 pass
         self._control.flush()
 
-    def _take_turn(self, channel: Channel) -> Iterator[list[bytes]]:
+    def _read_slice(self, channel: Channel) -> Iterator[list[bytes]]:
         end = time.monotonic() + SLICE
         while True:
             for frames in channel.messages():
@@ -207,11 +207,11 @@ class Connection:
             if not channel.fill():
                 return
             if time.monotonic() > end:
-                # A message that comes in many pieces is no reason to keep the others waiting.
+                # Others must not wait for a message that comes in many pieces.
                 self._more = True
                 return
 
-    def _parse(self, channel: ChannelName, frames: list[bytes]) -> dict[str, Any] | None:
+    def _parse(self, channel: ReadChannel, frames: list[bytes]) -> dict[str, Any] | None:
         try:
             parts = frames[frames.index(DELIM) + 1 :]
             check(channel, parts)
@@ -222,10 +222,10 @@ class Connection:
             return None
 
     def _authenticate(self, signature: bytes, *signed: bytes) -> None:
-        """Hold a message against its signature, which counts once.
+        """Check the signature of a message.
 
         Raises:
-            ValueError: It is not signed with the kernel's key, or was heard before.
+            ValueError: It is not signed with the kernel's key, or the same message came before.
         """
         known = self.session.digest_history
         if signature in known:
@@ -238,4 +238,4 @@ class Connection:
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """Do nothing, since nobody waits."""
