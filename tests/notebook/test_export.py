@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.core.errors import StoreError
@@ -232,7 +232,6 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert (tmp_path / "old.ipynb").read_text() == "old"
 
 
-@settings(deadline=None)  # each is written to disk
 @given(
     question=st.text(max_size=50),
     code=st.text(max_size=50),

@@ -13,8 +13,8 @@ from pathlib import Path
 import machine
 import psutil
 import pytest
-from sandbox.contract import value
 from sandbox.controller import abandoned_sandbox
+from sandbox.inner import value
 
 from nbagent.core.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
