@@ -123,15 +123,6 @@ class Subscription:
         """
         return self._event(await self._queue.get() if not (self.closed and self._queue.empty()) else None)
 
-    def get_nowait(self) -> BusEvent:
-        """The next event.
-
-        Raises:
-            asyncio.QueueEmpty: No event waits in memory.
-            StoreError: As in `get`.
-        """
-        return self._event(self._queue.get_nowait())
-
     def qsize(self) -> int:
         """The number of events that wait in memory; more may wait in the log."""
         return self._queue.qsize()
