@@ -29,7 +29,7 @@ from nbagent.agent.providers.models import Model
 from nbagent.agent.tools.python import make_tools
 from nbagent.core.errors import ModelError
 from nbagent.core.events import Claim, DataSeen
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 if TYPE_CHECKING:
     from nbagent.agent.providers.opener import ModelOpener

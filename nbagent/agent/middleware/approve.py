@@ -23,7 +23,7 @@ from nbagent.agent.tools.scripts import words_of
 from nbagent.agent.turn import NOBODY, Turn, approved_by, turn_of
 from nbagent.core.events import Approval
 from nbagent.safety.actions import Action, of_cell
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
 """Tools whose calls are asked about before they run."""

@@ -17,7 +17,7 @@ from nbagent.agent.turn import Turn, turn_of
 from nbagent.core.errors import ForgeError, StoreError
 from nbagent.core.events import ToolRefused
 from nbagent.forge import Listed, Tool, ToolForge
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 OFFERED = 20
 """Tools of the library that are offered, those that were used last: each is paid for with every request."""

@@ -24,7 +24,7 @@ from nbagent.agent.turn import Turn
 from nbagent.core.budget import Budget, Kind, Spent, amount, dollars
 from nbagent.core.events import NO_USAGE, Usage
 from nbagent.safety.actions import Action
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 ENDED = (
     "Stopped without an answer: this question has used {told}. "

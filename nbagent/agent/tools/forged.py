@@ -27,7 +27,7 @@ from nbagent.core.text import plain
 from nbagent.forge import Draft, Tool, ToolForge, source
 from nbagent.forge.adapter import drafts_of
 from nbagent.safety.actions import Action, of_cell
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 MAKERS = ("create_tool", "wrap_package")
 PERSON = "person"
