@@ -1,7 +1,6 @@
 """Every threat and every fault that nbagent must survive, and where that is tested.
 
-The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is "
-"tested
+The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is tested
 in another way. `LATER` is what no part that exists can meet yet, with the part that brings it.
 """
 
@@ -24,7 +23,7 @@ THREATS: dict[int, tuple[str, str]] = {
     6: ("devices and the machine's switches", ""),
     7: (
         "one's own limits, other processes",
-        "sandbox/contract.py::test_the_limits_are_set_on_the_group "
+        "sandbox/contract_limits.py::test_the_limits_are_set_on_the_group "
         "sandbox/test_registry.py::test_docker_starts_nothing_unbounded "
         "sandbox/cgroup/test_scopes.py::test_a_scope_has_every_limit_that_systemd_may_set "
         "sandbox/contract.py::test_only_the_sandboxs_own_processes_are_seen",
@@ -60,12 +59,13 @@ THREATS: dict[int, tuple[str, str]] = {
     16: ("a tool ignores the proxy", ""),
     17: (
         "fork and memory bombs",
-        "sandbox/contract.py::test_a_fork_bomb_is_bounded sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded "
-        "sandbox/contract.py::test_orphans_don_t_count_for_ever",
+        "sandbox/contract_limits.py::test_a_fork_bomb_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded "
+        "sandbox/contract_limits.py::test_orphans_don_t_count_for_ever",
     ),
-    18: ("code that doesn't stop", "sandbox/contract.py::test_what_doesn_t_stop_is_killed"),
-    19: ("the disk is filled", "sandbox/contract.py::test_a_million_files_stay_inside"),
+    18: ("code that doesn't stop", "sandbox/contract_limits.py::test_what_doesn_t_stop_is_killed"),
+    19: ("the disk is filled", "sandbox/contract_limits.py::test_a_million_files_stay_inside"),
     20: (
         "a flood of output",
         "kernel/test_kernel.py::test_much_output_costs_little_memory "
@@ -129,7 +129,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_tree.py::test_links_that_lead_out_or_to_nothing_are_left_out "
         "sandbox/test_mirror.py::test_what_changes_later_is_brought_in "
         "sandbox/test_mirror.py::test_a_link_that_comes_between_is_not_followed "
-        "sandbox/contract.py::test_links_lead_nowhere_outside sandbox/contract.py::test_data_is_seen_as_it_is "
+        "sandbox/contract_data.py::test_links_lead_nowhere_outside "
+        "sandbox/contract_data.py::test_data_is_seen_as_it_is "
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
     ),
@@ -200,8 +201,8 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     2: (
         "out of memory",
-        "sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded",
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded",
     ),
     3: (
         "an interrupt is swallowed",
@@ -239,8 +240,8 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     10: (
         "Ctrl-C once and twice",
-        "faces/test_cli.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told "
-        "faces/test_cli.py::test_ctrl_c_twice_ends_all",
+        "faces/test_ctrl_c.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told "
+        "faces/test_ctrl_c.py::test_ctrl_c_twice_ends_all",
     ),
     11: (
         "the package index fails",

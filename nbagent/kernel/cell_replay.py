@@ -65,7 +65,7 @@ class CellReplay:
         took = time.monotonic() - started
         told = _summary(done, failed, reason, skipped, took)
         return StateRestored(
-            cell=cell, cells=done, failed=failed, skipped=skipped, reason=reason, seconds=took, told=told
+            cell=cell, cells=done, failed=failed, skipped=skipped, reason=reason, seconds=took, text=told
         )
 
 

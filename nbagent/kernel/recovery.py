@@ -168,4 +168,4 @@ class Recovery:
         if not self._process.is_connected:
             # It did not survive that. Start one more, and run nothing in it.
             await self.restart("The kernel died when cells were run again.", cell=cell)
-        self._restored = restored.told
+        self._restored = restored.text

@@ -1,7 +1,7 @@
 """Sorts the messages of a kernel: to the cell that runs, to an earlier cell, to the widgets, or to nobody.
 
 A message claims by its parent which cell it belongs to, and code can forge that. So a claim never changes a cell that
-has ended: output for it becomes a `LateOutput`, and the note of the cell that runs says so.
+has ended: output for it becomes a `LateOutputAdded`, and the note of the cell that runs says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.core.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
+from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.outputs.widgets import Widgets
@@ -146,7 +146,7 @@ class Router:
             if isinstance(change, Added):
                 if cell != during:
                     self._late[(cell, during, "added")] = None
-                self._notify(LateOutput(cell=cell, output=change.output, during=during))
+                self._notify(LateOutputAdded(cell=cell, output=change.output, during=during))
             else:
                 self.show(cell, [change], during=during)
         self.flush()

@@ -19,7 +19,6 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
@@ -28,7 +27,7 @@ from nbagent.core import fileio
 from nbagent.core.errors import InstallRefused
 from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
 from nbagent.kernel.outputs.widgets import STATE_MIME
-from nbagent.notebook import place
+from nbagent.notebook import nodes, place
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import upload_cells
@@ -60,7 +59,7 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str], force: boo
     """
     path = place.check(path, data=[Path(each.source) for each in recording.data], force=force)
     notebook = build(recording, pins=pins)
-    nbformat.validate(notebook)
+    nodes.validate(notebook)
     place.mark(notebook)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
     fileio.save(path, text.encode())
@@ -68,7 +67,7 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str], force: boo
 
 
 def build(recording: Recording, *, pins: dict[str, str]) -> Any:
-    """Make the notebook, an nbformat 4.5 node. Arguments as for `export`."""
+    """Make the notebook, as nbformat 4.5 has it. Arguments as for `export`."""
     cells: list[Any] = []
     if recording.cells:
         cells.append(_requirements(recording, pins))
@@ -94,9 +93,7 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
         if last[turn] == number and turn in recording.answers:
             # The answer comes last in its turn, though a person may have run cells of their own meanwhile.
             cells.append(_answer(recording.answers[turn]))
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording, widgets))
-    # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
-    return nbformat.from_dict(notebook)
+    return nodes.new_notebook(cells, _metadata(recording, widgets))
 
 
 def _requirements(recording: Recording, pins: dict[str, str]) -> Any:
@@ -110,9 +107,8 @@ def _requirements(recording: Recording, pins: dict[str, str]) -> Any:
     python = recording.started.python if recording.started else ".".join(map(str, sys.version_info[:2]))
     wants = f'# requires-python = ">={".".join(python.split(".")[:2])}"'
     source = "\n".join(["# /// script", wants, "# dependencies = [", *lines, "# ]", "# ///"])
-    cell = nbformat.v4.new_code_cell(source, id="requirements")
-    cell.metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
-    return cell
+    metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
+    return nodes.new_code_cell(source, id="requirements", metadata=metadata)
 
 
 def _distribution(module: str) -> str:
@@ -171,17 +167,21 @@ def _sources(claims: list[Claim]) -> str:
 
 
 def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
-    return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
+    return nodes.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
 def _code(cell: Cell, recording: Recording, widgets: Container[str]) -> Any:
-    made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
-    outputs = shown(cell, recording, widgets=widgets)
-    made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in outputs]
-    made.metadata = {"nbagent": _facts(cell)}
+    metadata: dict[str, Any] = {"nbagent": _facts(cell)}
     if cell.status == "error":
-        made.metadata["tags"] = ["raises-exception"]
-    return made
+        metadata["tags"] = ["raises-exception"]
+    outputs = [_numbered(output, cell.execution_count) for output in shown(cell, recording, widgets=widgets)]
+    return nodes.new_code_cell(
+        cell.code,
+        id=f"cell-{cell.cell}",
+        metadata=metadata,
+        outputs=outputs,
+        execution_count=cell.execution_count,
+    )
 
 
 def _numbered(output: Output, count: int | None) -> Output:

@@ -10,16 +10,25 @@ from pathlib import Path
 
 from nbagent.core import fileio
 from nbagent.core.errors import UsageError
+from nbagent.core.folders import is_session_id
 
 LOG = "log.jsonl"
 
 
 def folders(root: Path) -> Iterator[os.DirEntry[str]]:
-    """The folders of all sessions below a state folder; links are left out."""
+    """The folders of this person's sessions below a state folder; links are left out."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(root / "sessions") as found:
         for each in found:
-            if each.is_dir(follow_symlinks=False):
+            if each.is_dir(follow_symlinks=False) and is_session_id(each.name) and _is_own(each):
                 yield each
+
+
+def _is_own(folder: os.DirEntry[str]) -> bool:
+    """Whether a folder is this person's: what lies in it says what a resumed session's sandbox sees."""
+    try:
+        return folder.stat(follow_symlinks=False).st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False  # it was deleted meanwhile
 
 
 def find(root: Path, session: str) -> Path:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 from nbagent.core.errors import NbagentError
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.files import Attachment
@@ -204,7 +204,7 @@ class AnySession(Protocol):
         """Stop the running cell only: the model is told, and goes on. Returns whether one was running."""
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         """What runs cells for an agent that isn't the session's own, see `nbagent.agent.KernelMiddleware`."""
 
     async def system_prompt(self, *, images: bool = False) -> str:

@@ -23,7 +23,7 @@ from nbagent.core.options import Keywords, Options
 from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.outside import UploadSource
@@ -329,14 +329,14 @@ class Session(AnySession):
     # -- for agents of other people's -------------------------------------------------------------------------
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         return self._ready(self._running().cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
-        from nbagent.agent.prompts import prompt_of
+        from nbagent.agent.prompts import system_prompt
 
         work = self._running()
-        return prompt_of(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
+        return system_prompt(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 import subprocess
 import sys
@@ -30,6 +31,40 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     made = Journal(tmp_path, "s")
     yield made
     made.close()
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    """What lies in it says what a resumed session's sandbox sees, and where its log is."""
+    folder = tmp_path / "sessions" / "s"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    with pytest.raises(StoreError, match="others can write to it"):
+        Journal(tmp_path, "s")
+    folder.chmod(0o755)
+    Journal(tmp_path, "s").close()
+
+
+@pytest.mark.needs("root")
+def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
+    """Also by root, who could read and write it."""
+    folder = tmp_path / "sessions" / "s"
+    folder.mkdir(parents=True, mode=0o700)
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(StoreError, match="somebody else's"):
+        Journal(tmp_path, "s")
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["lock", "log.jsonl"])
+def test_nothing_is_written_through_a_link_in_the_folder(name: str, tmp_path: Path) -> None:
+    """A file elsewhere, to which a planted link leads, stays as it is."""
+    precious, folder = tmp_path / "precious", tmp_path / "sessions" / "s"
+    precious.write_text("a line that was cut")
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / name).symlink_to(precious)
+    with pytest.raises(StoreError, match="s can't be written"):
+        Journal(tmp_path, "s")
+    assert precious.read_text() == "a line that was cut"
 
 
 def test_the_log_has_each_event_in_order_without_gaps(journal: Journal) -> None:

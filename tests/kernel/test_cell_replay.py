@@ -17,7 +17,7 @@ from nbagent.core.events import (
     CellStarted,
     CellStatus,
     Event,
-    LateOutput,
+    LateOutputAdded,
     OutputAdded,
     Record,
     StateLost,
@@ -57,12 +57,12 @@ async def test_what_succeeded_is_there_again(restoring: Kernel, told: Events) ->
     cell = await restoring.run(DIE)
     (restored,) = told.of(StateRestored)
     assert (restored.cells, restored.failed, restored.skipped) == ([1, 2], 0, [])
-    assert restored.told in cell.note
-    assert "Cells 1 and 2 succeeded before and were run again" in restored.told
-    assert (cell.status, cell.restored) == ("died", restored.told)
+    assert restored.text in cell.note
+    assert "Cells 1 and 2 succeeded before and were run again" in restored.text
+    assert (cell.status, cell.restored) == ("died", restored.text)
     assert [type(each) for each in told] == [type(told[0]), OutputAdded, StateLost, StateRestored, CellFinished]
     assert (await restoring.run("x, Out[2] is x")).text == "([1, 2], True)"
-    assert told.of(LateOutput) == []
+    assert told.of(LateOutputAdded) == []
 
 
 async def test_a_second_loss_brings_back_what_came_since(restoring: Kernel, told: Events) -> None:
@@ -85,8 +85,8 @@ async def test_a_replay_stops_at_the_first_cell_that_fails_and_says_why(restorin
     (restored,) = told.of(StateRestored)
     assert (restored.cells, restored.failed, restored.skipped) == ([1], 3, [4])
     assert restored.reason == "AssertionError: no history"
-    assert "Cell 3 succeeded before, but not when it was run again (AssertionError: no history)" in restored.told
-    assert "Cell 4 was not run again" in restored.told
+    assert "Cell 3 succeeded before, but not when it was run again (AssertionError: no history)" in restored.text
+    assert "Cell 4 was not run again" in restored.text
     assert (await restoring.run("a")).text == "1"
     assert (await restoring.run("after")).status == "error"
     await restoring.run(DIE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import machine
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel.shared import junk
 
@@ -59,7 +59,6 @@ def test_clean_of_big_text_is_free() -> None:
     assert time.thread_time() - start < machine.pace()
 
 
-@settings(deadline=None)
 @given(junk, st.integers(0, 60))
 def test_clean_within_finds_out_what_is_too_large(value: object, room: int) -> None:
     """A value is cleaned to the same result, or refused, and its size is within the room."""

@@ -90,7 +90,7 @@ class Elsewhere(Sandbox):
     async def poll(self) -> Exit | None:
         """As Python tells."""
         if self._process is not None and self.last_exit is None and (code := self._process.poll()) is not None:
-            self.last_exit = Exit.told(code)
+            self.last_exit = Exit.of_status(code)
         return self.last_exit
 
     async def signal(self, signum: int) -> None:

@@ -259,8 +259,8 @@ async def test_of_ten_readers_each_gets_all_once(owned: Session) -> None:
         for number, (reader, found) in enumerate(zip(readers, seen, strict=True)):
             reader.follow(found.append, since=number)
             await owned.run(f"print({number})")
-        assert readers[0]._hearing is not None
-        readers[0]._hearing.cancel()  # it sleeps from here on
+        assert readers[0]._owner._hearing is not None
+        readers[0]._owner._hearing.cancel()  # it sleeps from here on
         await owned.run("for i in range(300): print(i, flush=True)")
         for number, (reader, found) in list(enumerate(zip(readers, seen, strict=True)))[1:]:
             while reader.last < owned.last:

@@ -140,8 +140,8 @@ async def test_a_host_ends_by_itself(tmp_path: Path, leftovers: Callable[[], lis
     running = asyncio.create_task(session.run("import time; time.sleep(4)"))
     await asyncio.sleep(0.5)
     running_since = time.monotonic()
-    assert session._writer is not None
-    session._writer.close()  # without a word, as who is killed
+    assert session._owner._writer is not None
+    session._owner._writer.close()  # without a word, as who is killed
     with pytest.raises(NbagentError):
         await running
     await ended(process)

@@ -62,14 +62,14 @@ def test_a_session_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeyp
     """Between finding its folder and looking into it; the others are listed."""
     for name in ("gone", "stays"):
         log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
-    found = index._folders
+    found = index.folders
 
     def folders(root: Path) -> list[os.DirEntry[str]]:
         listed = list(found(root))
         shutil.rmtree(root / "sessions" / "gone")
         return listed
 
-    monkeypatch.setattr(index, "_folders", folders)
+    monkeypatch.setattr(index, "folders", folders)
     assert [each.id for each in index.listed(tmp_path)] == ["stays"]
 
 
@@ -128,6 +128,27 @@ def test_a_link_is_no_session(tmp_path: Path) -> None:
     log(tmp_path / "other", "one", CellStarted(cell=1, turn=0, code="1"))
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "one").symlink_to(tmp_path / "other" / "sessions" / "one")
+    assert index.listed(tmp_path) == []
+    with pytest.raises(UsageError, match="no session"):
+        index.look_up(tmp_path, "one")
+
+
+def test_a_folder_that_could_not_be_a_sessions_is_none(tmp_path: Path) -> None:
+    """No name that could steer a terminal is ever listed."""
+    for name in ("a\x1b[31m", "a\nb", "\u202eb", "-x", ".hidden", "x" * 65):
+        (tmp_path / "sessions" / name).mkdir(parents=True)
+        (tmp_path / "sessions" / name / lookup.LOG).touch()
+    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    assert [each.id for each in index.listed(tmp_path)] == ["one"]
+    with pytest.raises(UsageError, match="no session"):
+        lookup.find(tmp_path, "-x")
+
+
+@pytest.mark.needs("root")
+def test_somebody_elses_folder_is_no_session(tmp_path: Path) -> None:
+    """What it says would decide which of this person's files a resumed sandbox sees."""
+    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    os.chown(tmp_path / "sessions" / "one", 65534, 65534)
     assert index.listed(tmp_path) == []
     with pytest.raises(UsageError, match="no session"):
         index.look_up(tmp_path, "one")

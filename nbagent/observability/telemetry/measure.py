@@ -19,7 +19,7 @@ from nbagent.core.events import (
     CommandRun,
     FileSaved,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     ModelReplied,
     OutputUpdated,
     PackagesInstalled,
@@ -111,7 +111,7 @@ class ModelClock:
 
     def on_event(self, record: Record) -> None:
         """Take an event; those that may come at any time are none that the model waits for."""
-        if not isinstance(record.event, LateOutput | OutputUpdated | CommandRun):
+        if not isinstance(record.event, LateOutputAdded | OutputUpdated | CommandRun):
             self.since = record.at
 
 
