@@ -1,9 +1,9 @@
 """Stdout and stderr of a kernel, as nbagent has them: this file is mounted beside `inside.py` and imported there.
 
 ipykernel reads what programs and C libraries print from a pipe, in a thread that may come to it after the cell, or
-after a result that was computed later. So that the output of programs stands where it belongs, the pipe is read before each
-flush, which happens at the end of each cell and before a result; and, once this process has started a program, before
-Python itself writes anything.
+after a result that was computed later. So that this output stands where it belongs, the pipe is read before each flush,
+which happens at the end of each cell and before a result; and, once this process has started a program, before Python
+itself writes anything.
 
 Code that flushes after each line, thousands of times, has its text sent a hundred times a second instead: a message for
 each line would take the kernel longer than the line. No other message overtakes text that waits so.
