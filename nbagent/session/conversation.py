@@ -11,7 +11,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.events import Answer, Event, Package
 from nbagent.core.policy import Network, Trust
 from nbagent.notebook.record import Recording
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 from nbagent.session.cells import Cells
 from nbagent.session.files import Attachment, SessionFiles
 from nbagent.session.inputs import clean_question

@@ -23,7 +23,7 @@ from nbagent.session.wire import CALLS, FROM_CALLER, Failure, Grown, Request, Re
 
 if TYPE_CHECKING:
     from nbagent.core.events import Record
-    from nbagent.safety.consent import Consent
+    from nbagent.safety.approvals import Consent
     from nbagent.session.protocol import AnySession
 
 log = logging.getLogger("nbagent")

@@ -16,7 +16,7 @@ from nbagent.kernel.kernel import Restore
 from nbagent.mcp.servers import ServerEntry
 from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
-from nbagent.safety.consent import Consent, Mode
+from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import index, saved
 from nbagent.session.index import SessionInfo

@@ -21,7 +21,7 @@ from nbagent.observability.audit import Audit
 from nbagent.observability.telemetry import Telemetry
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.requirements import declared
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
