@@ -51,11 +51,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
 
 
 class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
-    """LangChain's middleware, with the rules and the person of the session's consent.
-
-    Args:
-        consent: Decides which calls are asked about, and asks.
-    """
+    """LangChain's middleware, with the rules and the person of the session's consent."""
 
     def __init__(self, consent: Consent) -> None:
         self._consent = consent

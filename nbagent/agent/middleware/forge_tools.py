@@ -24,14 +24,7 @@ OFFERED = 20
 
 
 class ForgeTools(Middleware):
-    """Offers the model `create_tool`, `wrap_package`, and the tools of the library.
-
-    Args:
-        forge: Makes and keeps tools.
-        kernel: Runs their cells.
-        consent: Asked before a tool is made, defined or called.
-        images: Whether the model is shown figures.
-    """
+    """Offers the model `create_tool`, `wrap_package`, and the tools of the library."""
 
     def __init__(self, forge: ToolForge, kernel: KernelPort, *, consent: Consent, images: bool = False) -> None:
         super().__init__()

@@ -40,14 +40,7 @@ ToolResult = tuple[Any, dict[str, Any]]
 
 
 class ForgedTools:
-    """The forge's tools in one notebook.
-
-    Args:
-        forge: Makes and keeps tools.
-        kernel: Runs the cells.
-        consent: Asked before a tool is made, defined or called.
-        images: Whether the model is shown figures.
-    """
+    """The forge's tools in one notebook."""
 
     def __init__(self, forge: ToolForge, kernel: KernelPort, *, consent: Consent, images: bool) -> None:
         self._forge = forge
