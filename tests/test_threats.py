@@ -259,8 +259,8 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     10: (
         "Ctrl-C once and twice",
-        "faces/test_cli.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told "
-        "faces/test_cli.py::test_ctrl_c_twice_ends_all",
+        "faces/test_ctrl_c.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told "
+        "faces/test_ctrl_c.py::test_ctrl_c_twice_ends_all",
     ),
     11: (
         "the package index fails",

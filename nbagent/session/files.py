@@ -1,4 +1,4 @@
-"""A session's files: what a person puts into the sandbox, fetches from it, and finds there."""
+"""The files of a session: uploaded, downloaded, listed, and collected after cells."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from nbagent.sandbox.paths import DATA
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 
 LISTED = 1000
-"""Files and folders that are listed if nobody says how many."""
+"""Files and folders that are listed by default."""
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
 OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
@@ -47,18 +47,18 @@ Attachment = UploadSource | tuple[str, UploadSource]
 
 
 class SessionFiles:
-    """The files of one session, behind `Session.upload`, `download` and `files`.
+    """The files of one session, behind `AnySession.upload`, `download` and `files`.
 
     Each call waits until the running cell has ended, as a cell would.
 
     Args:
         kernel: The session's, started.
         output: The host's folder for what cells leave in /tmp/output and /workspace.
-        data: What it sees read-only.
+        data: What the sandbox sees read-only.
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
         quota: What may be kept.
-        past: What the session put into its folder before.
+        past: The files that earlier processes of the session saved.
     """
 
     def __init__(
@@ -95,19 +95,19 @@ class SessionFiles:
         self._named: set[str] = set()
 
     def interrupt(self) -> None:
-        """Stop what moves; nothing of it stays."""
+        """Stop the file that is moving; no part of it stays."""
         if self._moving is not None:
             self._moving.cancel()
 
     def metadata(self) -> dict[str, Any]:
-        """What goes along with a cell's request, so that its reply tells what it changed."""
+        """What goes along with a cell's request, so that the reply tells which files the cell changed."""
         return self._collector.watch.metadata()
 
     async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
-        """After a cell, which still holds the lock: collect its files, and notice what else it changed.
+        """Collect the files of a cell that has just ended, and note which others it changed; the caller holds the lock.
 
         Returns:
-            The cell with what is to be told of it, and the collected files.
+            The cell with its files and notes, and the paths of the collected files.
 
         Raises:
             StoreError: The host's folder can't be written.
@@ -131,7 +131,7 @@ class SessionFiles:
         return cell, [one.path for one in found.saved]
 
     def _tell(self, found: Collected, cell: int, lost: Sequence[FileLeft] = ()) -> list[Output]:
-        """The events of collected files, and of those that were not, with the output that says so in the cell."""
+        """Emit the events of the files; returns the output that tells in the cell which ones were not collected."""
         for one in found.saved:
             path = os.fsencode(one.path).decode("utf-8", "replace")
             self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
@@ -143,7 +143,7 @@ class SessionFiles:
         return [left_output(event)]
 
     async def deliver(self) -> dict[str, str]:
-        """See `Session.deliver`."""
+        """See `AnySession.deliver`."""
         if self._kernel.is_alive:
             try:
                 for found in await self._one_at_a_time(self._collector.rest):
@@ -156,7 +156,7 @@ class SessionFiles:
         return dict(left)
 
     async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
-        """See `Session.upload`."""
+        """See `AnySession.upload`."""
         name = outside.name_of(source, name)
         place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
@@ -184,7 +184,7 @@ class SessionFiles:
     async def download(
         self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
     ) -> bytes | Path:
-        """See `Session.download`."""
+        """See `AnySession.download`."""
         place = paths.file_at(path, self._kernel.about)
         if to is None:
             most = IN_MEMORY if bound is None else min(bound, IN_MEMORY)
@@ -205,7 +205,7 @@ class SessionFiles:
         return bytes(content)
 
     async def _download_to(self, place: paths.SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
-        """Written beside its place, and moved there when it is whole."""
+        """Download to a file beside the target, and move it there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
                 carried = await self._transfer.download(place, file.write, bound=bound)
@@ -219,7 +219,7 @@ class SessionFiles:
         return target
 
     async def files(self, folder: str | None = None, *, limit: int = LISTED) -> Listing:
-        """See `Session.files`."""
+        """See `AnySession.files`."""
         if limit < 0:
             raise UsageError(f"The limit on files can't be {limit}.")
         about = self._kernel.about
@@ -240,7 +240,7 @@ class SessionFiles:
         return Listing(tuple(listed), sum(total for _, total, _ in found), all(whole for _, _, whole in found))
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
-        """What there is in /tmp/output: the first files by their names there, and how many there are."""
+        """The first files in /tmp/output, by their names there, and how many there are."""
         listing = await self.files(OUTPUT)
         names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
         return [paths.display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
@@ -262,7 +262,7 @@ class SessionFiles:
         raise TransferError(paths.display(error) if isinstance(error, str) else "The file could not be read.")
 
     def _host(self, entry: FolderEntry) -> Path | None:
-        """Where the host has a file too."""
+        """The path on the host of the same file, if there is one."""
         if entry.path.startswith(f"{DATA}/"):
             for mount in self._data:
                 if f"{entry.path}/".startswith(f"{mount.target}/"):

@@ -333,10 +333,10 @@ class Session(AnySession):
         return self._ready(self._running().cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
-        from nbagent.agent.prompts import prompt_of
+        from nbagent.agent.prompts import system_prompt
 
         work = self._running()
-        return prompt_of(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
+        return system_prompt(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ class ApprovalsSet(Fact, frozen=True, kw_only=True):
     """The approval mode was set. Before the first of these events it is `never-ask`."""
 
     mode: str
-    """A `consent.Mode`."""
+    """A `approvals.Mode`."""
 
 
 class RedactionSet(Fact, frozen=True, kw_only=True):
