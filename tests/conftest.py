@@ -18,7 +18,7 @@ import platformdirs
 import pytest
 
 # A slow machine is no failure.
-hypothesis.settings.register_profile("nbagent")
+hypothesis.settings.register_profile("nbagent", deadline=None)
 hypothesis.settings.load_profile("nbagent")
 pytest.register_assert_rewrite("machine", "sandbox.contract")
 

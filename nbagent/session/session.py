@@ -382,8 +382,8 @@ class Session(AnySession):
         journal = self._started().journal
         path = journal.folder / "figures" / name
         with contextlib.suppress(OSError):
-            if journal.quota.take(len(content)):
-                path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            if not path.parent.is_symlink() and journal.quota.take(len(content)):
                 fileio.write(path, content)
                 return path
         return None

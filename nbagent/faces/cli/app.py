@@ -14,7 +14,7 @@ import typer
 
 from nbagent import __version__
 from nbagent.core.errors import UsageError
-from nbagent.faces.cli import flags, groups, program
+from nbagent.faces.cli import flags, program, subcommands
 from nbagent.faces.cli.program import finish
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ def build(
     force: flags.Rebuild = False,
 ) -> None:
     """Make what the kernels of an engine are made of, if it isn't there: Docker's image, bubblewrap's environment."""
-    groups.build(engine, base=base, tag=tag, force=force)
+    subcommands.build(engine, base=base, tag=tag, force=force)
 
 
 def _session(**options: Any) -> Session:
@@ -369,7 +369,7 @@ def _session(**options: Any) -> Session:
     return Session(**options)
 
 
-for name, group in groups.GROUPS.items():
+for name, group in subcommands.GROUPS.items():
     app.add_typer(group, name=name)
 
 

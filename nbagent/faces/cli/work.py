@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
 from nbagent.faces.cli.flags import How
+from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.live import shown
 from nbagent.faces.terminal.view import View, complain
 from nbagent.session.protocol import export_last, settled
 

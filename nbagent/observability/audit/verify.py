@@ -79,7 +79,7 @@ def locate(named: str, root: Path) -> Path:
     """The path of an audit log, named by a session's id, its folder, or the file.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such log.
     """
     for path in (root / "sessions" / named / FILE, Path(named) / FILE, Path(named)):
         # A person may type something that is no valid path.

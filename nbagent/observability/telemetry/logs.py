@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -43,12 +44,19 @@ from nbagent.core.events import (
     ToolStageEntered,
 )
 from nbagent.core.policy import MIB
+from nbagent.core.text import cut
 from nbagent.observability.telemetry.measure import error_kind
-from nbagent.observability.telemetry.redact import brief
+from nbagent.safety.redaction import Redactor
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LogEntry = tuple[str, str, dict[str, Any]]
 """Level, message and fields."""
+_LABEL = re.compile(r"\[redacted: [^\]]*\]")
+_NAMED = re.compile(
+    r"""(?i)\b((?:[\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization))["']?\s*[:=]\s*)"""
+    r"""((?:(?:bearer|basic)\s+)?(?:"[^"]*"|'[^']*'|[^\s"',;]+))"""
+)
+HIDDEN = "[redacted]"
 
 
 class Log:
@@ -188,6 +196,17 @@ def _milliseconds(seconds: float) -> int:
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def redact(text: str) -> str:
+    """Hide secrets as models' redaction does, and whatever else stands behind a secret's name."""
+    return _NAMED.sub(rf"\1{HIDDEN}", _LABEL.sub(HIDDEN, Redactor()(text).text))
+
+
+def brief(text: str, *, limit: int = 100) -> str:
+    """The beginning of a text, on one line of `limit` characters at most, without secrets."""
+    # Cut at the end: half a secret can't be recognised.
+    return cut(" ".join(redact(text[: 100 * limit]).split()), limit)
 
 
 # -- a logger of our own ------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """Control groups that systemd makes: for each sandbox, a scope of the person's own service manager.
 
-Most people may not make a control group with limits, but their service manager may, and does for whoever asks it:
+Most people may not make a control group with limits, but their service manager may, and makes them on request:
 
     user@UID.service/nbagent.slice/nbagent-kNAME.scope       the keeper, bwrap, and all of the sandbox
 
 The command becomes a part of the scope before it runs (`systemd-run --scope` executes it), so its parent, its files and
-its standard streams are ours as always. A scope goes with its last process; `systemctl --user` shows those there are.
+its standard streams are ours as always. A scope disappears with its last process; `systemctl --user` lists all.
 """
 
 from __future__ import annotations
