@@ -98,7 +98,7 @@ async def test_a_message_that_came_before_the_wait_is_read(connection: KernelCon
 
 async def test_other_tasks_get_their_turn(connection: KernelConnection) -> None:
     """However fast messages come, they are read for about a millisecond at a time, and all are read."""
-    msg_id = connection.execute("for n in range(1000): print(n, flush=True)")
+    msg_id = connection.execute("for n in range(1000): display(n)")
     longest = spent = total = 0.0
     done = False
     while not done:
