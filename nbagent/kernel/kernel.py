@@ -33,8 +33,10 @@ from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
+from nbagent.packages.published import kernel_packages
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.machine import machine
 from nbagent.sandbox.spec import SandboxSpec
 
 Restore = Literal["nothing", "replay"]
@@ -290,6 +292,16 @@ class Kernel:
             EnvironmentMissing: That isn't known of its image.
         """
         return self._process.target().python
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """What of the machine can change its results."""
+        return machine(self.spec, self._process.target())
+
+    @property
+    def packages(self) -> list[Package]:
+        """The packages that it has from the start, each with the hash of its wheel."""
+        return kernel_packages(self._process.target())
 
     def memory_peak(self) -> int | None:
         """Bytes: the most that its sandbox has used at once; None where the engine can't tell."""

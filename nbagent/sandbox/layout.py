@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from nbagent.core.policy import Network, Trust
@@ -24,26 +27,39 @@ SHELLS = (
 """Programs that are shells, or start one whatever there is."""
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 """/etc/hosts of a sandbox without the host's network."""
-START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")
-"""How a sandbox starts its kernel. -I: nothing in the environment or the current folder can get in between."""
+START = (f"{environment.KERNEL}/bin/python", "-s", "-P", f"{INSIDE}/inside.py")
+"""How a sandbox starts its kernel: nothing in the current folder or the home folder can get in between.
+
+Not with -I, which would also ignore `PYTHONHASHSEED`; `inside_environment` leaves no other variable in between.
+"""
+HASH_SEED = "0"
+"""Python's seed for hashes of text: with a random one, sets would print in another order each time."""
 
 
-def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
+def inside_environment(
+    *, shared_library: bool, trust: Trust, variables: Iterable[tuple[str, str]] = ()
+) -> dict[str, str]:
     """The whole environment of a kernel: an allow-list, made here, with nothing of the host's but proxies.
 
     Args:
         shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
         trust: Whether the sandbox has the host's network, and so its proxies; and how many cores it may use.
+        variables: What is to be different in this one sandbox.
     """
     cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
-    variables = {
+    found = {
         "HOME": HOME,
         "USER": "sandbox",
         "LOGNAME": "sandbox",
         "LANG": "C.UTF-8",
+        "TZ": time_zone(),
         "PATH": f"{environment.KERNEL}/bin:{environment.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
         "TMPDIR": "/tmp",  # noqa: S108 - inside
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": HASH_SEED,
+        # Empty is unset: an image may have them.
+        "PYTHONHOME": "",
+        "PYTHONPATH": "",
         # Frozen modules' frames and the debugger's warning about them help nobody here.
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "IPYTHONDIR": f"{HOME}/.ipython",
@@ -55,18 +71,29 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
     }
     if trust.limits.cpus:
         # A thread for each core of the machine would be slow, and too many for the limit on processes.
-        variables |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
+        found |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
     if shared_library:
-        variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
+        found["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
     if trust.network is Network.FULL:
         for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)):
             if name in os.environ:
-                variables[name] = os.environ[name]
+                found[name] = os.environ[name]
     elif has_egress(trust):
         for name in PROXY_VARIABLES:
             value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
-            variables |= {name: value, name.upper(): value}
-    return variables
+            found |= {name: value, name.upper(): value}
+    return found | dict(variables)
+
+
+@functools.cache
+def time_zone() -> str:
+    """The machine's time zone by its name, such as `Europe/Rome`; UTC if it has none."""
+    place = Path("/etc/localtime")
+    try:
+        _, _, name = str(place.resolve(strict=True)).partition("/zoneinfo/")
+    except OSError:
+        return "UTC"
+    return name or "UTC"
 
 
 def accounts(uid: int, gid: int) -> dict[str, str]:

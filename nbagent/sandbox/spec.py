@@ -34,6 +34,7 @@ class SandboxSpec:
         image: The Docker image, or None for nbagent's own.
         owner: The session's id, for labels; empty when another client starts the kernel.
         keep: Seconds that it lives on after its controller died, to be taken over; 0 ends it at once.
+        variables: Of the kernel's environment, what is to be different from what every sandbox has.
         late_data: Whether it starts before its data is known: it sees a mirror that is filled later (`mirror.py`).
     """
 
@@ -45,6 +46,7 @@ class SandboxSpec:
     owner: str = ""
     keep: float = 0.0
     late_data: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.accept - set(ACCEPTABLE)):

@@ -569,7 +569,7 @@ class Session:
         from nbagent.notebook import export
 
         work = self._started()
-        written = export.export(work.recording, Path(path), pins=work.pins, force=force)
+        written = export.export(work.recording, Path(path), packages=work.packages, force=force)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
         store.remember_export(store.state_root(settings.load().state_dir), written, work.recording.needed)
         if self.status == "running":

@@ -15,7 +15,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 def cells(*events: Event) -> list[Any]:
     """The code cells of a session's notebook, but the one of the requirements."""
-    made = build(record(Record(number, 0.0, event) for number, event in enumerate(events, start=1)), pins={})
+    made = build(record(Record(number, 0.0, event) for number, event in enumerate(events, start=1)))
     nbformat.validate(made)
     return [cell for cell in made.cells if cell.id.startswith("cell-")]
 

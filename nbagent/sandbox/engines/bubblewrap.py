@@ -193,7 +193,15 @@ class Processes(Instance):
 
             filter_ = kept("seccomp", seccomp.outer_program())
             files = {name: kept(name, text.encode()) for name, text in _etc(plan).items()}
-            words = arguments(trust, made, site=plan.site, shared=plan.shared, data=plan.mounts, files=files)
+            words = arguments(
+                trust,
+                made,
+                site=plan.site,
+                shared=plan.shared,
+                data=plan.mounts,
+                files=files,
+                variables=plan.spec.variables,
+            )
             # Not on the command line, where everybody on this machine could read what data there is.
             listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
             status = _closing(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))

@@ -43,6 +43,7 @@ def arguments(
     shared: Path,
     data: Iterable[Mount],
     files: Mapping[str, int],
+    variables: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
     """All of a sandbox.
 
@@ -53,13 +54,15 @@ def arguments(
         shared: The folder of the hand-over.
         data: What is seen read-only besides.
         files: File descriptors of files of /etc that are none of the host's, by name.
+        variables: Of the environment, what is to be different in this one.
 
     Raises:
         DataError: It is more than bwrap takes.
     """
     full = trust.network is Network.FULL
     found = [*namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
-    for name, value in inside_environment(shared_library=made.shared_library, trust=trust).items():
+    environ = inside_environment(shared_library=made.shared_library, trust=trust, variables=variables)
+    for name, value in environ.items():
         found += ["--setenv", name, value]
     # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
     for folder in ("/etc", "/opt", "/run", "/home"):

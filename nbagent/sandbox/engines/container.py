@@ -102,7 +102,9 @@ class Container(Instance):
                 command=list(START),
                 user=f"{plan.uid}:{plan.gid}",
                 working_dir=WORKSPACE,
-                environment=inside_environment(shared_library=False, trust=plan.spec.trust),
+                environment=inside_environment(
+                    shared_library=False, trust=plan.spec.trust, variables=plan.spec.variables
+                ),
                 hostname="sandbox",
                 labels={
                     LABEL: plan.lease.name,

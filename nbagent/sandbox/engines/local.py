@@ -22,6 +22,7 @@ from nbagent.sandbox.environment import environment
 from nbagent.sandbox.handoff import open_output
 from nbagent.sandbox.hosted import HostedSandbox
 from nbagent.sandbox.instance import Ended, Instance, Plan
+from nbagent.sandbox.layout import HASH_SEED
 from nbagent.sandbox.spec import SandboxSpec
 
 CONTROLS = (
@@ -89,6 +90,7 @@ class Process(Instance):
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
+                    env={**os.environ, "PYTHONHASHSEED": HASH_SEED, **dict(plan.spec.variables)},
                 )
             finally:
                 os.close(output)
