@@ -33,8 +33,9 @@ from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
-from nbagent.packages.published import kernel_packages
+from nbagent.packages.wheel_list import kernel_packages
 from nbagent.sandbox.contract import About, Engine, Hooks
+from nbagent.sandbox.environment.environment import SITE
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine import machine
 from nbagent.sandbox.spec import SandboxSpec
@@ -458,6 +459,21 @@ class Kernel:
             InstallError: It failed; the environment is as it was.
         """
         return await self._importable(self._installs.provide(module))
+
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """Install exactly the wheels of a lock, before the first cell; they are found before what the kernel has.
+
+        Raises:
+            InstallRefused: Policy forbids one, or the index has another wheel.
+            InstallError: They can't be had.
+        """
+        await self.installer.restore(packages)
+        if any(each.name in self.pins for each in packages):
+            source = "def main(folder):\n    import sys\n    sys.path.remove(folder)\n    sys.path.insert(1, folder)"
+            await self.evaluate(source, [SITE])
+        elif packages:
+            async with self._busy:
+                await self._installs.make_importable()
 
     async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
         added = await work

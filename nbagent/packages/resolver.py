@@ -168,8 +168,24 @@ async def fetch(wheels: list[Wheel], *, target: Target, work: Path) -> None:
         InstallError: A wheel can't be fetched or unpacked.
     """
     _write(work / "pylock.toml", render_lock(wheels))
+    await _unpack(install_arguments(work / "site", "pylock.toml", await in_thread(target_arguments, target)), work)
+
+
+async def fetch_locked(lines: list[str], *, target: Target, min_age_days: float, work: Path) -> None:
+    """Unpack the wheels of lines with versions and hashes into `work/site`, from the cache if it has them all.
+
+    Raises:
+        InstallRefused: The index has no such wheel, or one with another hash.
+        InstallError: A wheel can't be fetched or unpacked.
+    """
+    _write(work / "locked.txt", lines)
+    aged = _age_arguments((), min_age_days)
+    arguments = install_arguments(work / "site", "locked.txt", await in_thread(target_arguments, target))
+    await _unpack([*arguments, *aged], work)
+
+
+async def _unpack(arguments: list[str], work: Path) -> None:
     deadline = asyncio.get_running_loop().time() + FETCH_SECONDS
-    arguments = install_arguments(work / "site", "pylock.toml", await in_thread(target_arguments, target))
     code, _, error = await run_uv([*arguments, "--offline"], work=work, deadline=deadline)
     if code:
         await in_thread(shutil.rmtree, work / "site", True)

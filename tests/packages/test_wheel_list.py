@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.packages.published import LIST, kernel_packages
+from nbagent.packages.wheel_list import LIST, kernel_packages
 from nbagent.packages.requirements import Target
 from nbagent.sandbox.environment import environment
 
