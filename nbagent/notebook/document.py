@@ -14,7 +14,7 @@ import msgspec
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
 from nbagent.notebook.lock import Lock
-from nbagent.notebook.place import source_digest
+from nbagent.notebook.place import digest, source_digest
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
 """Tags of cells, as in nbclient and Jupyter Book."""
@@ -90,6 +90,21 @@ class Document:
     def has_outputs(self) -> bool:
         """Whether anything of it ever ran."""
         return any(each.outputs or each.count is not None for each in self.cells)
+
+    @property
+    def edits(self) -> list[str]:
+        """What of an export was changed since, but for the code of its cells, in sentences."""
+        found, same = [], True
+        for cell in self.raw.cells:
+            known = cell.metadata.get("nbagent", {}).get("sha256")
+            if known is not None and known != source_digest(cell.source):
+                same = False
+                if cell.cell_type != "code":
+                    found.append(f"The text {cell.get('id')} was edited since nbagent wrote it.")
+        written = self.facts.get("cells_sha256")
+        if same and written and written != digest((each.cell_type, each.source) for each in self.raw.cells):
+            found.append("Cells were added, removed or moved since nbagent wrote the notebook.")
+        return found
 
 
 def parse(text: str, *, name: str) -> Document:

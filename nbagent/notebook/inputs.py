@@ -50,7 +50,7 @@ def inputs(notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool) 
                 f"It was made with {name}, which isn't here as it was.", mend="Name its folder with --data."
             )
         inputs.mounts.append(Mount(place.resolve(), each.path))
-        if (now := needs.digest(place)) != each.sha256:
+        if (now := needs.digest(place)) != each.sha256 or (place.is_file() and place.stat().st_size != each.size):
             told = f"SHA-256 {each.sha256[:12] or 'unknown'} → {now[:12] or 'unknown'}"
             inputs.problems.append(f"The data {name} is not what it was when the notebook was made ({told}).")
     return inputs

@@ -157,7 +157,10 @@ class Verification:
         self._strictness = strictness or Strictness()
         self._tell = tell
         self.proof = Proof(
-            name=document.name, engine=engine.name, started=time.time(), problems=[*problems, *self._lock_problems()]
+            name=document.name,
+            engine=engine.name,
+            started=time.time(),
+            problems=[*problems, *document.edits, *self._lock_problems()],
         )
 
     @property

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.packages.wheel_list import LIST, kernel_packages
 from nbagent.packages.requirements import Target
+from nbagent.packages.wheel_list import LIST, kernel_packages
 from nbagent.sandbox.environment import environment
 
 

@@ -153,6 +153,14 @@ def verify(
     raise typer.Exit(_finish(work(files, wanted, **given)))
 
 
+@app.command(short_help="Tell how a notebook came about.")
+def log(file: Annotated[Path, typer.Argument(metavar="FILE", help="A notebook.")]) -> None:
+    """Tell who asked what, which cell ran when and by whom, and what was edited since."""
+    from nbagent.faces.cli import log as work
+
+    raise typer.Exit(work.show(file))
+
+
 @app.command(short_help="See it work, without a key.")
 @options.takes(*SANDBOX, "approvals", "agent", only=lambda option: option.flags not in DEMO_NAMES)
 def demo(

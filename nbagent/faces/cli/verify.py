@@ -96,7 +96,9 @@ async def _one(
 ) -> Proof:
     """Verify one notebook; what keeps it from running is in the proof."""
     try:
-        document = _read(path)
+        document = read(path)
+        if not document.has_outputs:
+            raise UsageError(f"{path} has no outputs to compare.", mend="Run it first, and save it.")
         found = inputs(
             path, given=wanted.data, root=store.state_root(chosen.state_dir), foreign="version" not in document.facts
         )
@@ -115,19 +117,19 @@ async def _one(
     return proof
 
 
-def _read(path: Path) -> Document:
+def read(path: Path) -> Document:
+    """A notebook that a person names.
+
+    Raises:
+        UsageError: It is none.
+    """
     try:
         if path.stat().st_size > MAX_SIZE:
             raise UsageError(f"{path} is too large for a notebook.")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from error
-    document = documents.parse(text, name=str(path))
-    if not document.has_outputs:
-        raise UsageError(
-            f"{path} has no outputs that could be compared.", mend="Run it first: nbagent exec FILE --out."
-        )
-    return document
+    return documents.parse(text, name=str(path))
 
 
 def _engine(document: Document) -> str | None:

@@ -256,7 +256,7 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "date"
     if again and (markup or reads.ident or is_id(stored) or is_id(fresh)):
         return "id"
-    if again and reads.clock and fresh.kind in ("number", "quantity", "time", "date"):
+    if again and reads.clock and fresh.kind in ("number", "quantity", "rate", "time", "date"):
         return "timing"
     return ""
 

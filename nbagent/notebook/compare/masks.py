@@ -36,6 +36,7 @@ BUILT_IN = tuple(
         (r"(?:[\w/.-]*/)?ipykernel(?:_\d+)?/\d+\.py", "CELL"),
         (r"\bIn ?\[\d+\]", "In [N]"),
         (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of [\d,]+ runs?, [\d,]+ loops? each\)", "TIMING"),
+        (r"^The slowest run took [\d.,]+ times longer than the fastest\..*\n?", ""),
         (rf"^(?:CPU times|Compiler time|Parser|Wall time): .*{_UNIT}$", "TIMING"),
         (r"(?<=%\|)[^|\n]{0,400}\|( *\S+) \[[^\]\n]{0,200}\]", r"BAR|\1 [TIMING]"),
         (r"/(?:tmp|var/folders/\S{1,60})/tmp[a-z0-9_]{8}\b", "TEMPORARY"),

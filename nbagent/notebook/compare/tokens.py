@@ -35,6 +35,7 @@ _TOKENS = re.compile(
             ("date4", rf"\b(?:{_DAY},? )?{_MONTH} +\d{{1,2}}{_TH}(?:,? {_CLOCK})?,? \d{{4}}\b{_THEN}"),
             ("date5", r"\b20\d{6}[T_-]?\d{4,6}\b"),
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
+            ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{1,12}}/(?:s|sec|second|min|minute)\b"),
             ("quantity", rf"(?<![\w.])(?:{_NUMBER}) ?{_UNITS}(?![\w/])"),
             ("number", rf"(?<![\w.])(?:{_NUMBER})(?![\w])"),
             ("word", r"\w+"),
@@ -62,8 +63,8 @@ class Token(NamedTuple):
     """A part of a text.
 
     Attributes:
-        kind: What it looks like: `uuid`, `date`, `time`, `quantity` (a number with a unit of time), `number`, `word`,
-            `sign`.
+        kind: What it looks like: `uuid`, `date`, `time`, `quantity` (a number with a unit of time), `rate`, `number`,
+            `word`, `sign`.
         text: As it stands there.
         line: The number of its line, from 1.
         before: What stands before it in its line, the last 40 characters.
@@ -145,7 +146,7 @@ def _same_shape(stored: list[Token], fresh: list[Token]) -> bool:
 
 def number(token: Token) -> float | None:
     """The value of a number or a quantity, without its unit; None if it has none."""
-    if token.kind not in ("number", "quantity"):
+    if token.kind not in ("number", "quantity", "rate"):
         return None
     found = re.match(_NUMBER, token.text)
     try:

@@ -19,6 +19,8 @@ DAY = 26 * 3600.0
 """Seconds: a day, and what time zones and daylight saving add."""
 EXACT = 6
 """Significant digits from which on a duration that two fresh runs agree on is a result and none."""
+TINY = 1e-4
+"""Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _DAYS = "mon tue wed thu fri sat sun".split()
 _CLOCKS = re.compile(
@@ -172,12 +174,17 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, differs_again:
         moments: When the runs were; nothing in a run took longer than the run.
         differs_again: Whether a second fresh run shows something else.
     """
-    if stored.kind == "time" and fresh.kind == "time":
+    if stored.kind == fresh.kind in ("time", "rate") or (_is_tiny(stored) and _is_tiny(fresh)):
         return True
     taken = _taken(fresh)
     if taken is None or _taken(stored) is None:
         return False
     return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
+
+
+def _is_tiny(token: Token) -> bool:
+    """Whether a number is as small as what a clock tells apart, so that two runs may agree on it by chance."""
+    return 0 < (number(token) or 0) < TINY
 
 
 def _taken(token: Token) -> float | None:

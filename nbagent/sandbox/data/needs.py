@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ HASHED = 1024 * 1024 * 1024
 """Bytes of a file up to which it is known by its hash; a larger one by its name and size."""
 MAX_SIZE = 64 * 1024 * 1024
 """Bytes of a notebook that is read for what it needs."""
+MAX_FILES = 10_000
 MAX_NOTEBOOKS = 100
 MAX_NEEDED = 200
 
@@ -35,7 +37,7 @@ class Needed(msgspec.Struct, frozen=True):
     Attributes:
         path: Where its code looks for it.
         size: Bytes.
-        sha256: In hexadecimal; empty for a folder, and for what is too large.
+        sha256: In hexadecimal; empty for what is too large.
         name: What it is called in the data's folder, if the path doesn't say so.
     """
 
@@ -80,14 +82,35 @@ def described(seen: DataSeen) -> dict[str, Any]:
 
 
 def digest(path: Path) -> str:
-    """A file's SHA-256 in hexadecimal; empty for a folder, and for what can't be read or is too large."""
+    """A file's SHA-256 in hexadecimal, or that of a folder's files and their names.
+
+    It is empty for what can't be read or is too large.
+    """
     try:
+        if path.is_dir():
+            return _digest_of_all(path)
         status = path.stat()
         if not path.is_file() or status.st_size > HASHED:
             return ""
         return _digest(path, status.st_size, status.st_mtime_ns, status.st_ino)
     except OSError:
         return ""
+
+
+def _digest_of_all(folder: Path) -> str:
+    """The hash of what a sandbox may see of a folder: its plain files without hidden ones and links."""
+    whole, size, count = hashlib.sha256(), 0, 0
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            path = Path(parent, name)
+            if path.is_symlink() or not path.is_file():
+                continue
+            size, count = size + path.stat().st_size, count + 1
+            if size > HASHED or count > MAX_FILES:
+                return ""
+            whole.update(f"{path.relative_to(folder)}\0{digest(path)}\n".encode(errors="surrogateescape"))
+    return whole.hexdigest()
 
 
 @functools.lru_cache(maxsize=256)
@@ -137,7 +160,8 @@ def find(notebook: Path, root: Path) -> Found:
             found.places[each.path] = place
         elif known.is_dir() or known.is_file():
             found.places[each.path] = known
-            found.changed += [] if known.is_dir() or _is_same(known, each) else [name]
+            same = digest(known) == each.sha256 or not each.sha256 if known.is_dir() else _is_same(known, each)
+            found.changed += [] if same else [name]
         else:
             found.missing.append(name)
     return found
