@@ -9,20 +9,17 @@ Names are imported when they are first used: `import nbagent` itself costs next 
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbagent.core.errors import NbagentError
     from nbagent.core.events import Answer, Cell, CodeBoxOutput, Event, Package, Record, Usage
-    from nbagent.core.policy import InstallPolicy, Limits, TrustLevel
+    from nbagent.core.limits import Limits
+    from nbagent.core.policy import InstallPolicy, TrustLevel
     from nbagent.faces.blocking import BlockingSession
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelConfig, KernelPool
     from nbagent.session.session import Session
-
-# LangChain's import says so to everybody on Python 3.14, where nbagent uses nothing of Pydantic V1.
-warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarning, module=r"langchain")
 
 __version__ = "0.1.0"
 
@@ -36,7 +33,7 @@ _HOMES = {
     "Kernel": "nbagent.kernel.kernel",
     "KernelConfig": "nbagent.kernel.pool.pool",
     "KernelPool": "nbagent.kernel.pool.pool",
-    "Limits": "nbagent.core.policy",
+    "Limits": "nbagent.core.limits",
     "NbagentError": "nbagent.core.errors",
     "Package": "nbagent.core.events",
     "Record": "nbagent.core.events",

@@ -12,9 +12,13 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import platformdirs
 import pytest
 
+# A slow machine is no failure.
+hypothesis.settings.register_profile("nbagent")
+hypothesis.settings.load_profile("nbagent")
 pytest.register_assert_rewrite("machine", "sandbox.contract")
 
 import machine  # noqa: E402 - rewritten, since it asserts

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -16,9 +18,9 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.engines.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.engines.docker import LABEL
-from nbagent.sandbox.leases import place
-from nbagent.sandbox.limits import cgroup, users
-from nbagent.sandbox.limits.cgroup.tree import Tree
+from nbagent.sandbox.leases import origin, users
+from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.limits.cgroup.own import OwnGroups
 from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")
@@ -111,7 +113,7 @@ def containers(runtime: str) -> list[str]:
 
 def taken_users(runtime: str) -> list[str]:
     """Users that are reserved for leases in this runtime folder."""
-    return [at.name for at in users.SHARED.glob("[0-9]*") if str(place.noted(at)).startswith(runtime)]
+    return [at.name for at in users.SHARED.glob("[0-9]*") if str(origin.noted(at)).startswith(runtime)]
 
 
 def groups() -> set[str]:
@@ -147,7 +149,9 @@ def _processes(group: str) -> list[int] | None:
     assert groups is not None
     try:
         running = groups.take(Path(group)).processes()
-        counted = int((groups.folders["pids"] / group / "pids.current").read_text()) if isinstance(groups, Tree) else 0
+        counted = (
+            int((groups.folders["pids"] / group / "pids.current").read_text()) if isinstance(groups, OwnGroups) else 0
+        )
     except OSError:
         return []
     return None if 0 in running or (counted and not running) else running
@@ -163,3 +167,14 @@ def _leases(running: list[int]) -> list[str]:
 
 
 _BEFORE = groups()
+
+
+@contextlib.contextmanager
+def no_room(size: int) -> Iterator[None]:
+    """As on a disk that is full: no file of this process can grow beyond `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -19,7 +19,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parent.parent
 PINS = ["requirements.txt", "kernels/requirements.txt", "tests/requirements.txt"]
 # conda-forge's name, where it isn't the index's.
-CONDA_NAMES = {"docker": "docker-py", "matplotlib": "matplotlib-base"}
+CONDA_NAMES = {"docker": "docker-py", "fastjsonschema": "python-fastjsonschema", "matplotlib": "matplotlib-base"}
 
 
 def project() -> dict[str, Any]:

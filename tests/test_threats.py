@@ -1,7 +1,6 @@
 """Every threat and every fault that nbagent must survive, and where that is tested.
 
-The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is "
-"tested
+The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is tested
 in another way. `LATER` is what no part that exists can meet yet, with the part that brings it.
 """
 
@@ -24,7 +23,7 @@ THREATS: dict[int, tuple[str, str]] = {
     6: ("devices and the machine's switches", ""),
     7: (
         "one's own limits, other processes",
-        "sandbox/contract.py::test_the_limits_are_set_on_the_group "
+        "sandbox/contract_limits.py::test_the_limits_are_set_on_the_group "
         "sandbox/test_registry.py::test_docker_starts_nothing_unbounded "
         "sandbox/cgroup/test_scopes.py::test_a_scope_has_every_limit_that_systemd_may_set "
         "sandbox/contract.py::test_only_the_sandboxs_own_processes_are_seen",
@@ -60,12 +59,13 @@ THREATS: dict[int, tuple[str, str]] = {
     16: ("a tool ignores the proxy", ""),
     17: (
         "fork and memory bombs",
-        "sandbox/contract.py::test_a_fork_bomb_is_bounded sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded "
-        "sandbox/contract.py::test_orphans_don_t_count_for_ever",
+        "sandbox/contract_limits.py::test_a_fork_bomb_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded "
+        "sandbox/contract_limits.py::test_orphans_don_t_count_for_ever",
     ),
-    18: ("code that doesn't stop", "sandbox/contract.py::test_what_doesn_t_stop_is_killed"),
-    19: ("the disk is filled", "sandbox/contract.py::test_a_million_files_stay_inside"),
+    18: ("code that doesn't stop", "sandbox/contract_limits.py::test_what_doesn_t_stop_is_killed"),
+    19: ("the disk is filled", "sandbox/contract_limits.py::test_a_million_files_stay_inside"),
     20: (
         "a flood of output",
         "kernel/test_kernel.py::test_much_output_costs_little_memory "
@@ -82,7 +82,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_early_idle_loses_nothing_for_others "
         "kernel/test_router.py::test_junk_is_counted_and_survived "
-        "kernel/test_connection.py::test_frames_without_a_message",
+        "kernel/test_kernel_connection.py::test_frames_without_a_message",
     ),
     23: (
         "questions, comms and payloads",
@@ -106,7 +106,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_unpack_inside.py::test_no_header_of_an_archive_takes_much_memory",
     ),
     26: ("scripts in outputs", ""),
-    27: ("output that gives orders", "packages/test_installer.py::test_policy_decides"),
+    27: (
+        "output that gives orders",
+        "packages/test_installer.py::test_policy_decides_by_normalised_names_and_for_dependencies",
+    ),
     28: (
         "invented, young or odd packages",
         "packages/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
@@ -126,29 +129,30 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_tree.py::test_links_that_lead_out_or_to_nothing_are_left_out "
         "sandbox/test_mirror.py::test_what_changes_later_is_brought_in "
         "sandbox/test_mirror.py::test_a_link_that_comes_between_is_not_followed "
-        "sandbox/contract.py::test_links_lead_nowhere_outside sandbox/contract.py::test_data_is_seen_as_it_is "
+        "sandbox/contract_data.py::test_links_lead_nowhere_outside "
+        "sandbox/contract_data.py::test_data_is_seen_as_it_is "
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
     ),
     31: (
         "a small reply that parses huge",
         "kernel/test_messages.py::test_a_thousand_hostile_replies_of_every_kind_cost_little_memory "
-        "kernel/test_probe.py::test_hostile_results_stall_nobody "
-        "kernel/test_probe.py::test_whatever_comes_back_is_a_value_or_none "
+        "kernel/test_inside_calls.py::test_hostile_results_stall_nobody "
+        "kernel/test_inside_calls.py::test_whatever_comes_back_is_a_value_or_none "
         "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
     ),
     32: (
         "kernel memory that no group is charged for, and what the whole machine shares",
-        "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
-        "sandbox/test_watch_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
-        "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
-        "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
+        "sandbox/test_overuse_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_overuse_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
+        "sandbox/test_overuse_inside.py::test_others_locks_are_nobody_s_fault "
+        "sandbox/test_overuse_inside.py::test_locks_of_one_process_are_said_to_be_taken",
     ),
     33: (
         "a notebook that is merely opened loads from elsewhere",
         "safety/sanitize/test_browser.py::test_jupyterlab_asks_nobody "
         "safety/sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
-        "safety/sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "safety/sanitize/test_markdown.py::test_no_sign_of_a_picture_or_of_html_is_left "
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing",
@@ -183,7 +187,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
-        "core/test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
+        "core/test_journal.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""
@@ -192,12 +196,13 @@ FAULTS: dict[int, tuple[str, str]] = {
     1: (
         "the kernel dies",
         "kernel/test_recovery.py::test_a_death_is_told_and_mended "
-        "kernel/test_recovery.py::test_a_death_between_cells kernel/test_follow.py::test_last_words_are_heard",
+        "kernel/test_recovery.py::test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_says_so "
+        "kernel/test_follow.py::test_all_that_was_sent_before_a_death_is_shown",
     ),
     2: (
         "out of memory",
-        "sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded",
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded",
     ),
     3: (
         "an interrupt is swallowed",
@@ -219,14 +224,14 @@ FAULTS: dict[int, tuple[str, str]] = {
         "sandbox/test_docker.py::test_an_image_that_is_not_there_is_an_error "
         "sandbox/test_docker.py::test_a_daemon_that_goes_away_is_an_error "
         "sandbox/test_docker.py::test_a_container_that_is_removed_is_a_death "
-        "sandbox/test_forbidden.py::test_the_cause_and_its_command_are_named "
+        "sandbox/test_bwrap_refusal.py::test_the_cause_and_its_command_are_named "
         "clients/test_server.py::test_the_page_is_told_why_a_kernel_can_t_start",
     ),
     7: ("a gateway drops the connection", ""),
     8: (
         "long socket paths, a full disk",
         "sandbox/test_handoff.py::test_a_long_runtime_folder_is_not_used "
-        "core/test_store.py::test_without_room_the_old_file_stays",
+        "core/test_fileio.py::test_without_room_the_old_file_stays",
     ),
     9: (
         "the controller is killed",
@@ -242,7 +247,7 @@ FAULTS: dict[int, tuple[str, str]] = {
         "the package index fails",
         "packages/test_resolver.py::test_an_index_that_is_gone_is_an_error "
         "packages/test_resolver.py::test_a_truncated_wheel_is_an_error "
-        "kernel/test_runner.py::test_a_package_without_the_module "
+        "kernel/test_runner.py::test_a_package_without_the_module_is_installed_once "
         "packages/test_installer.py::test_an_installed_version_is_not_replaced",
     ),
     12: ("the clock jumps", "kernel/test_follow.py::test_a_clock_that_jumps_changes_no_limit"),

@@ -6,6 +6,8 @@ has it, and the tests fail before a person does. Nothing is imported here: what 
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -30,6 +32,18 @@ class Private(NamedTuple):
     def of(self, thing: Any) -> Any:
         """What an object has under this name; None if it lacks it."""
         return getattr(thing, self.name, None)
+
+
+def hush_langchain() -> None:
+    """Ignore the warning with which LangChain is imported on Python 3.14, about code that nbagent doesn't use.
+
+    The packages that import LangChain call this, so that a program which only looks at sessions keeps its filters as
+    they are. The filter lasts as long as the process, but holds for this sentence and LangChain's modules alone. Around
+    the import, `warnings.catch_warnings` would be worse: LangChain is imported in a thread, and at its end every filter
+    that other threads have set meanwhile would be undone.
+    """
+    if sys.version_info >= (3, 14):
+        warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarning, module="langchain")
 
 
 # -- models: `agent/providers/`
@@ -75,6 +89,9 @@ IPYKERNEL: Final = (
     Private("ipykernel.iostream:OutStream", "_watch_pipe_fd", "reads it in order with what Python prints"),
     Private("ipykernel.iostream:OutStream", "_is_master_process", "tells a fork, which must not read it"),
     Private("ipykernel.iostream:OutStream", "_flush_buffers", "cuts text into messages of a bounded size"),
+    Private("ipykernel.iostream:OutStream", "_flush", "sends what was flushed before it first"),
+    Private("ipykernel.iostream:OutStream", "_buffers", "whether there is anything to send"),
+    Private("ipykernel.iostream:OutStream", "_io_loop", "sends what was flushed too often a moment later"),
     Private("ipykernel.kernelbase:Kernel", "_execute_sleep", "a reply is not held back"),
     Private("ipykernel.heartbeat:Heartbeat", "_bind_socket", "listens on a socket that was handed over"),
     Private("ipykernel.kernelapp:IPKernelApp", "_bind_socket", "the same"),

@@ -1,4 +1,4 @@
-"""Bytes both ways between a caller in the sandbox and a host, counted against the session's budget."""
+"""Relays bytes between a caller in the sandbox and a host, and counts them against the session's budget."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FRAMING = {b"host", b"content-length", b"transfer-encoding"}
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class Budget:
-    """Bytes that a session may still send and receive."""
+class TrafficBudget:
+    """The bytes that a session may still send and receive."""
 
     def __init__(self, *, upload: int, download: int) -> None:
         self._granted = {"upload": upload, "download": download}
@@ -67,7 +67,7 @@ class Relay:
         received: Bytes that came from it.
     """
 
-    def __init__(self, caller: socket.socket, server: socket.socket, *, budget: Budget) -> None:
+    def __init__(self, caller: socket.socket, server: socket.socket, *, budget: TrafficBudget) -> None:
         self._caller = caller
         self._server = server
         self._budget = budget

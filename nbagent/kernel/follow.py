@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from nbagent.core.policy import MIB
-from nbagent.kernel.channels.connection import TICK
-from nbagent.kernel.execution import Execution, Job
+from nbagent.kernel.channels.kernel_connection import TICK
+from nbagent.kernel.execution import ExecuteRequest, Job
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
 
@@ -48,16 +48,16 @@ class Follower:
                 return
             await connection.wait(TICK)
 
-    def send(self, job: Job) -> Execution:
+    def send(self, job: Job) -> ExecuteRequest:
         """Send the code, once; messages that are there already count as output of the time before the cell."""
         for channel, message in self._process.connection.read():
             self._router.take(channel, message)
         outputs = self._router.begin(job.cell)
-        run = Execution(self._process.execute_cell(job.code, job.metadata), outputs, job.cell, time.monotonic())
+        run = ExecuteRequest(self._process.execute_cell(job.code, job.metadata), outputs, job.cell, time.monotonic())
         self._router.remember(run.msg_id, job.cell, outputs)
         return run
 
-    async def follow(self, run: Execution, job: Job) -> None:
+    async def follow(self, run: ExecuteRequest, job: Job) -> None:
         """Take what comes until the request has ended, well or not."""
         connection = self._process.connection
         while not run.done:
@@ -67,7 +67,7 @@ class Follower:
             if not run.done:
                 await self._watch(run, job)
 
-    async def abandon(self, run: Execution) -> None:
+    async def abandon(self, run: ExecuteRequest) -> None:
         """Interrupt a request that nobody waits for any more, and give it grace; if it goes on, its kernel is lost."""
         connection = self._process.connection
         connection.interrupt()
@@ -81,7 +81,7 @@ class Follower:
         if not run.done:
             run.died = UNSTOPPED
 
-    async def _watch(self, run: Execution, job: Job) -> None:
+    async def _watch(self, run: ExecuteRequest, job: Job) -> None:
         """Look at the clock and at the process: stop what takes too long, notice what died."""
         now = time.monotonic()
         if await self._process.has_ended():
@@ -101,7 +101,7 @@ class Follower:
                 run.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
                 run.reply, run.idle = run.reply or {"status": "ok"}, True
 
-    async def _hear_last_words(self, run: Execution) -> None:
+    async def _hear_last_words(self, run: ExecuteRequest) -> None:
         """Take what a dead kernel sent and what has not been read yet: it is the end of the cell's output."""
         connection = self._process.connection
         end = time.monotonic() + LAST_WORDS
@@ -109,7 +109,7 @@ class Follower:
             for channel, message in connection.read():
                 self._router.take(channel, message, run)
 
-    def _bury(self, run: Execution) -> None:
+    def _bury(self, run: ExecuteRequest) -> None:
         """The kernel's process ended: say how, with what the engine knows of it."""
         ended = self._process.last_exit
         if ended is None:

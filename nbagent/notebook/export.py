@@ -18,16 +18,15 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
 from nbagent import __version__
-from nbagent.core import store
+from nbagent.core import fileio
 from nbagent.core.errors import InstallRefused
 from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output, Package
 from nbagent.kernel.outputs.widgets import STATE_MIME
-from nbagent.notebook import place
+from nbagent.notebook import nodes, place
 from nbagent.notebook.lock import Lock, imports, lock_of, utc
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
@@ -35,7 +34,7 @@ from nbagent.notebook.uploads import upload_cells
 from nbagent.packages.modules import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox.data import needs
-from nbagent.sandbox.registry import title
+from nbagent.sandbox.registry import by_themselves, title
 
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
@@ -60,15 +59,15 @@ def export(recording: Recording, path: Path, *, packages: Sequence[Package] = ()
     """
     path = place.check(path, data=[Path(each.source) for each in recording.data], force=force)
     notebook = build(recording, packages=packages)
-    nbformat.validate(notebook)
+    nodes.validate(notebook)
     place.mark(notebook)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    store.write_atomically(path, text.encode())
+    fileio.save(path, text.encode())
     return path
 
 
 def build(recording: Recording, *, packages: Sequence[Package] = ()) -> Any:
-    """Make the notebook, an nbformat 4.5 node. Arguments as for `export`."""
+    """Make the notebook, as nbformat 4.5 has it. Arguments as for `export`."""
     lock = lock_of(recording, packages)
     cells: list[Any] = []
     if recording.cells:
@@ -95,9 +94,7 @@ def build(recording: Recording, *, packages: Sequence[Package] = ()) -> Any:
         if last[turn] == number and turn in recording.answers:
             # The answer comes last in its turn, though a person may have run cells of their own meanwhile.
             cells.append(_answer(recording.answers[turn]))
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording, widgets, lock))
-    # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
-    return nbformat.from_dict(notebook)
+    return nodes.new_notebook(cells, _metadata(recording, widgets, lock))
 
 
 def _requirements(recording: Recording, lock: Lock) -> Any:
@@ -111,9 +108,9 @@ def _requirements(recording: Recording, lock: Lock) -> Any:
     lines = [f'# requires-python = ">={".".join(python.split(".")[:2])}"', "# dependencies = [", *lines, "# ]"]
     if lock.exclude_newer:
         lines += ["#", "# [tool.uv]", f'# exclude-newer = "{lock.exclude_newer}"']
-    cell = nbformat.v4.new_code_cell("\n".join(["# /// script", *lines, "# ///"]), id="requirements")
-    cell.metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
-    return cell
+    source = "\n".join(["# /// script", *lines, "# ///"])
+    metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
+    return nodes.new_code_cell(source, id="requirements", metadata=metadata)
 
 
 def _distribution(module: str) -> str:
@@ -157,17 +154,21 @@ def _sources(claims: list[Claim]) -> str:
 
 
 def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
-    return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
+    return nodes.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
 def _code(cell: Cell, recording: Recording, widgets: Container[str]) -> Any:
-    made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
-    outputs = shown(cell, recording, widgets=widgets)
-    made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in outputs]
-    made.metadata = {"nbagent": _facts(cell, recording)}
+    metadata: dict[str, Any] = {"nbagent": _facts(cell, recording)}
     if cell.status == "error":
-        made.metadata["tags"] = ["raises-exception"]
-    return made
+        metadata["tags"] = ["raises-exception"]
+    outputs = [_numbered(output, cell.execution_count) for output in shown(cell, recording, widgets=widgets)]
+    return nodes.new_code_cell(
+        cell.code,
+        id=f"cell-{cell.cell}",
+        metadata=metadata,
+        outputs=outputs,
+        execution_count=cell.execution_count,
+    )
 
 
 def _numbered(output: Output, count: int | None) -> Output:
@@ -225,7 +226,8 @@ def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
 
 def _metadata(recording: Recording, widgets: dict[str, Any], lock: Lock) -> dict[str, Any]:
     started = recording.started
-    engine = started.engine if started else "bubblewrap"
+    # The kernel of a session that never started is one of the engine that needs least.
+    engine = started.engine if started else by_themselves()[-1].name
     metadata: dict[str, Any] = {
         "kernelspec": {
             "name": f"nbagent-{engine}",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from nbagent.core.errors import DataError
 from nbagent.sandbox.data import mounts, needs
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.paths import DATA
 
 
 @dataclass

@@ -63,7 +63,7 @@ class Lock(msgspec.Struct, omit_defaults=True):
     @property
     def is_intact(self) -> bool:
         """Whether nobody has changed it since it was written."""
-        return self.sha256 == _digest(self)
+        return self.sha256 == digest_of(self)
 
     @property
     def versions(self) -> dict[str, str]:
@@ -88,11 +88,12 @@ def lock_of(recording: Recording, kernel: Iterable[Package]) -> Lock:
     if started:
         found.python, found.environment, found.engine = started.python, started.environment, started.engine
         found.limits, found.machine = started.limits, started.machine
-    found.sha256 = _digest(found)
+    found.sha256 = digest_of(found)
     return found
 
 
-def _digest(lock: Lock) -> str:
+def digest_of(lock: Lock) -> str:
+    """The digest of all that a lock says but the digest itself."""
     plain = msgspec.json.encode(msgspec.structs.replace(lock, sha256=""), order="deterministic")
     return hashlib.sha256(plain).hexdigest()
 

@@ -288,7 +288,7 @@ class Verification:
                 if ended.status not in RUNS_ON:
                     break
             ran.features = await kernel.evaluate(sweep.DISPATCH, []) or []
-            ran.versions = kernel.pins | {name: each.version for name, each in kernel.installer.installed.items()}
+            ran.versions = kernel.versions
         for number, name in numbers.items():
             ended = recording.cell(name) or ran.cells[number]
             ran.outputs[number] = [_cleaned(each) for each in shown(ended, recording)]

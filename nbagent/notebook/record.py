@@ -21,7 +21,7 @@ from nbagent.core.events import (
     FileSaved,
     FilesLeft,
     FileUploaded,
-    LateOutput,
+    LateOutputAdded,
     McpToolCalled,
     ModelReplied,
     Output,
@@ -32,7 +32,7 @@ from nbagent.core.events import (
     PackagesInstalled,
     Record,
     SessionStarted,
-    WidgetState,
+    WidgetsChanged,
     left_output,
 )
 
@@ -158,7 +158,7 @@ class Recording:
                 self.files[path] = saved
             case McpToolCalled(text=text):
                 self.heard.append(text)
-            case WidgetState(state=state):
+            case WidgetsChanged(state=state):
                 self._take_widgets(state)
             case event:
                 self._add_output(event)
@@ -170,11 +170,13 @@ class Recording:
                 _append(cell.outputs, output)
             case OutputsCleared() if cell and cell.status == "running":
                 cell.outputs.clear()
-            case LateOutput(output=output, during=during) if cell and (cell.status == "running" or during == cell.cell):
+            case LateOutputAdded(output=output, during=during) if cell and (
+                cell.status == "running" or during == cell.cell
+            ):
                 _append(cell.outputs, output)
             case FilesLeft() as left if cell:
                 _append(cell.outputs, left_output(left))
-            case LateOutput(output=output, during=during) if cell:
+            case LateOutputAdded(output=output, during=during) if cell:
                 self._add_late(cell.cell, output, during)
             case OutputUpdated() as update:
                 self._update(update)

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from nbagent import __version__
-from nbagent.core import store
+from nbagent.core import fileio
 from nbagent.core.text import safe
 from nbagent.notebook.document import Document
 from nbagent.notebook.lock import utc
@@ -72,7 +72,7 @@ def write_into(document: Document, path: Path, proof: Proof) -> None:
         "problems": proof.problems,
     }
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    store.write_atomically(path, text.encode())
+    fileio.save(path, text.encode())
 
 
 def junit(proofs: Sequence[Proof]) -> bytes:

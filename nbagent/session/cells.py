@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.agent.runs import Evidence, Surroundings, approver
-from nbagent.agent.turn import Turn
-from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetState
+from nbagent.agent.ports import Evidence, Surroundings
+from nbagent.agent.turn import Turn, approver
+from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetsChanged
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
-from nbagent.sandbox.data.mounts import DATA
+from nbagent.sandbox.paths import DATA
 from nbagent.session.files import SessionFiles
 
 
 class Cells:
-    """The cells of one session, whoever runs them; to the agent it is `agent.runs.Desk`.
+    """The cells of one session, whoever runs them; to the agent it is `agent.ports.SessionPort`.
 
     Args:
         kernel: The session's, started.
@@ -87,7 +87,7 @@ class Cells:
         if self._kernel.is_alive:
             cell, saved = await self._files.collect(cell)
         if (state := self._kernel.take_widget_state()) is not None:
-            self._emit(WidgetState(state=state))
+            self._emit(WidgetsChanged(state=state))
         if turn:
             turn.files += saved
             turn.cells.append(cell)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nbagent.core import fileio, store
+from nbagent.core import fileio
 from nbagent.core.errors import TransferError, TransferLimit, UsageError
 from nbagent.core.events import (
     Cell,
@@ -26,14 +26,15 @@ from nbagent.core.events import (
     left_output,
 )
 from nbagent.core.quota import Quota
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer import ends, paths
+from nbagent.kernel.transfer import outside, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
-from nbagent.kernel.transfer.ends import Source
+from nbagent.kernel.transfer.outside import UploadSource
 from nbagent.kernel.transfer.results import safe_name
-from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.paths import DATA
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 
 LISTED = 1000
@@ -41,6 +42,8 @@ LISTED = 1000
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
 OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
+Attachment = UploadSource | tuple[str, UploadSource]
+"""A file that goes along with a question: as for `AnySession.upload`, with a name if it has none of its own."""
 
 
 class SessionFiles:
@@ -89,7 +92,7 @@ class SessionFiles:
         self._transfer = Transfer(kernel)
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
-        self._told: set[str] = set()
+        self._named: set[str] = set()
 
     def interrupt(self) -> None:
         """Stop what moves; nothing of it stays."""
@@ -113,13 +116,13 @@ class SessionFiles:
         try:
             found = await self._collector.collect(after=cell.duration, report=self._kernel.report)
         except OSError as error:
-            raise store.cannot_write(self._output, error) from error
-        told = self._tell(found, cell.cell, lost)
+            raise fileio.cannot_write(self._output, error) from error
+        notes = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
         cell = msgspec.structs.replace(
             cell,
-            outputs=[*cell.outputs, *told],
+            outputs=[*cell.outputs, *notes],
             files=[one.name for one in found.saved],
             total_files=found.total,
             changed=found.changed,
@@ -134,7 +137,7 @@ class SessionFiles:
             self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
         if not (left := [*lost, *found.left]):
             return []
-        self._told |= {each.path for each in left}
+        self._named |= {each.path for each in left}
         event = FilesLeft(cell=cell, files=left)
         self._emit(event)
         return [left_output(event)]
@@ -146,19 +149,19 @@ class SessionFiles:
                 for found in await self._one_at_a_time(self._collector.rest):
                     self._tell(found, self._kernel.cells)
             except OSError as error:
-                raise store.cannot_write(self._output, error) from error
+                raise fileio.cannot_write(self._output, error) from error
         left = self._collector.left
-        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
+        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._named]:
             self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
         return dict(left)
 
-    async def upload(self, source: Source, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
+    async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `Session.upload`."""
-        name = ends.name_of(source, name)
+        name = outside.name_of(source, name)
         place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
         async def work() -> Carried:
-            with ends.opened(source) as (pieces, size):
+            with outside.opened(source) as (pieces, size):
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
         carried = await self._one_at_a_time(work)
@@ -167,15 +170,15 @@ class SessionFiles:
         if isinstance(source, str | Path):
             origin = str(Path(source).expanduser().resolve())
             self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
-        told = FileUploaded(
-            path=paths.shown(place.path),
-            name=paths.shown(name.rpartition("/")[2]),
+        event = FileUploaded(
+            path=paths.display(place.path),
+            name=paths.display(name.rpartition("/")[2]),
             size=carried.size,
             sha256=carried.sha256,
             source=origin.encode("utf-8", "replace").decode(),
             unpacked=carried.files,
         )
-        self._emit(told)
+        self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
     async def download(
@@ -189,30 +192,30 @@ class SessionFiles:
         target = Path(to).expanduser()
         if target.is_dir():
             target /= safe_name(place.parts[-1])
-        ends.check_target(target, overwrite=overwrite)
-        store.check_not_data(target, [mount.source for mount in self._data])
+        outside.check_target(target, overwrite=overwrite)
+        fileio.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(
             lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
         )
 
-    async def _download_bytes(self, place: paths.Place, *, bound: int) -> bytes:
+    async def _download_bytes(self, place: paths.SandboxPath, *, bound: int) -> bytes:
         content = bytearray()
         carried = await self._transfer.download(place, content.extend, bound=bound)
-        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256))
+        self._emit(FileDownloaded(path=paths.display(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
-    async def _download_to(self, place: paths.Place, target: Path, *, overwrite: bool, bound: int | None) -> Path:
+    async def _download_to(self, place: paths.SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
         """Written beside its place, and moved there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
                 carried = await self._transfer.download(place, file.write, bound=bound)
                 file.flush()
                 await asyncio.to_thread(os.fsync, file.fileno())
-                ends.put(staged, target, overwrite=overwrite)
+                outside.put(staged, target, overwrite=overwrite)
         except OSError as error:
-            raise store.cannot_write(target, error, mend="Choose another place.") from error
+            raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
-        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256, to=shown))
+        self._emit(FileDownloaded(path=paths.display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
 
     async def files(self, folder: str | None = None, *, limit: int = LISTED) -> Listing:
@@ -240,7 +243,7 @@ class SessionFiles:
         """What there is in /tmp/output: the first files by their names there, and how many there are."""
         listing = await self.files(OUTPUT)
         names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
-        return [paths.shown(name) for name in names[:limit]], len(names) + listing.total - len(listing)
+        return [paths.display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:
         """How often a text stands in a text file of the sandbox.
@@ -249,14 +252,16 @@ class SessionFiles:
             TransferError: There is no such file, it is no text, or it can't be read.
         """
         place = paths.file_at(path, self._kernel.about)
-        arguments = ["/".join([place.base, *place.parts]), text]
-        found = await self._one_at_a_time(lambda: self._kernel.evaluate(probe.source_of("count_inside.py"), arguments))
+        arguments = [place.inside, text]
+        found = await self._one_at_a_time(
+            lambda: self._kernel.evaluate(inside_calls.source_of("count_inside.py"), arguments)
+        )
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
-        told = found.get("error") if isinstance(found, dict) else None
-        raise TransferError(paths.shown(told) if isinstance(told, str) else "The file could not be read.")
+        error = found.get("error") if isinstance(found, dict) else None
+        raise TransferError(paths.display(error) if isinstance(error, str) else "The file could not be read.")
 
-    def _host(self, entry: Entry) -> Path | None:
+    def _host(self, entry: FolderEntry) -> Path | None:
         """Where the host has a file too."""
         if entry.path.startswith(f"{DATA}/"):
             for mount in self._data:

@@ -13,8 +13,9 @@ from nbagent.core.options import Data
 from nbagent.kernel.kernel import Restore
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.mcp import servers
-from nbagent.mcp.servers import Server
-from nbagent.sandbox.data.mounts import DATA, Mount, named
+from nbagent.mcp.servers import ServerEntry
+from nbagent.sandbox.data.mounts import Mount, named
+from nbagent.sandbox.paths import DATA
 from nbagent.sandbox.registry import engines
 
 MAX_QUESTION = 200_000
@@ -85,7 +86,7 @@ def _existing(given: str | Path) -> Path:
     return source
 
 
-def mcp_servers(given: str | bool) -> list[Server]:
+def mcp_servers(given: str | bool) -> list[ServerEntry]:
     """The MCP servers of a session.
 
     Args:

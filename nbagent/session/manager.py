@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
-from nbagent.session import index, summary
+from nbagent.core.journal import LOOKED, Journal
+from nbagent.session import index, lookup, summary
 from nbagent.session.attach import Attached, own_state_dir
-from nbagent.session.index import Known, held
+from nbagent.session.index import SessionInfo
+from nbagent.session.lookup import lock_held
 
 if TYPE_CHECKING:
     from nbagent.core.options import Keywords
@@ -50,7 +52,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         text: What stands around it, in one line.
     """
 
-    session: Known
+    session: SessionInfo
     turn: int
     where: str
     text: str
@@ -76,13 +78,13 @@ class SessionManager:
     """
 
     def __init__(self, *, state_dir: str | Path | None = None) -> None:
-        self._root = store.state_root(state_dir or own_state_dir())
+        self._root = folders.state_root(state_dir or own_state_dir())
 
-    async def list(self) -> list[Known]:
+    async def list(self) -> list[SessionInfo]:
         """All sessions, the latest first."""
-        return await asyncio.to_thread(index.known, self._root)
+        return await asyncio.to_thread(index.listed, self._root)
 
-    async def find(self, session: str) -> Known:
+    async def find(self, session: str) -> SessionInfo:
         """The session of that name, or of the only one that begins so.
 
         Raises:
@@ -119,15 +121,15 @@ class SessionManager:
             UsageError: There is none of that name.
             StoreError: Its log can't be written.
         """
-        folder = index.find(self._root, session)
-        if index.is_running(folder):
+        folder = lookup.find(self._root, session)
+        if lookup.is_running(folder):
             async with Attached(folder.name, state_dir=self._root) as attached:
                 await attached.rename(title)
             return
         await asyncio.to_thread(self._rename, folder, title)
 
     def _rename(self, folder: Path, title: str) -> None:
-        journal = store.Journal(self._root, folder.name)
+        journal = Journal(self._root, folder.name)
         try:
             keeper = summary.Keeper(folder, past=journal.since())
             keeper.on_event(journal.emit(Renamed(title=summary.line_of(title))))
@@ -146,13 +148,13 @@ class SessionManager:
     def _search(self, text: str, most: int) -> Hits:
         wanted, left = text.casefold(), MOST_READ
         hits: builtins.list[Hit] = []
-        for each in index.known(self._root):
+        for each in index.listed(self._root):
             if len(hits) >= most or left <= 0:
                 return Hits(hits=hits[:most], is_whole=False)
             if wanted in each.title.casefold():
                 hits.append(Hit(session=each, turn=0, where="title", text=each.title))
             with contextlib.suppress(OSError):
-                left -= (each.folder / index.LOG).stat().st_size
+                left -= (each.folder / lookup.LOG).stat().st_size
                 hits += _said(each, wanted)
         return Hits(hits=hits[:most], is_whole=len(hits) <= most)
 
@@ -174,7 +176,7 @@ class SessionManager:
             raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
         if base.is_symlink():
             raise UsageError(f"The session {session} is a link, which is not followed.", mend=f"Remove {base}.")
-        if index.is_running(base):
+        if lookup.is_running(base):
             if not force:
                 raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
             await self._end(session)
@@ -186,10 +188,10 @@ class SessionManager:
             async with Attached(session, state_dir=self._root) as attached:
                 await attached.stop("It was deleted.")
         end = time.monotonic() + PATIENCE
-        while index.is_running(self._root / "sessions" / session) and time.monotonic() < end:
+        while lookup.is_running(self._root / "sessions" / session) and time.monotonic() < end:
             await asyncio.sleep(0.05)
 
-    async def delete_ended(self, *, unused: float) -> builtins.list[Known]:
+    async def delete_ended(self, *, unused: float) -> builtins.list[SessionInfo]:
         """Remove the sessions that have ended and were not used for so long; `delete` says what goes and what stays.
 
         Args:
@@ -211,7 +213,7 @@ class SessionManager:
         if not folders:
             return []
         from nbagent.core import settings
-        from nbagent.state import StateManager, Turns
+        from nbagent.state import StateManager, Threads
 
         removed = []
         url = settings.load().state_url
@@ -219,29 +221,30 @@ class SessionManager:
             for folder in folders:
                 with contextlib.ExitStack() as stack:
                     try:
-                        is_held = stack.enter_context(held(folder, patience=store.LOOKED))
+                        is_held = stack.enter_context(lock_held(folder, patience=LOOKED))
                     except FileNotFoundError:
                         continue  # it was deleted meanwhile
                     if is_held:
                         await asyncio.to_thread(_end_sandbox, folder.name)
                         # First: a folder that is left is found again, a conversation without one is not.
-                        await Turns(state.checkpointer, folder.name).forget()
+                        await Threads(state.checkpointer, folder.name).forget()
                         await asyncio.to_thread(_remove_folder, folder)
                         removed.append(folder)
         return removed
 
 
-def _last_used(session: Known) -> float:
+def _last_used(session: SessionInfo) -> float:
     """When its log was written last, in seconds since the epoch; never, as infinity, if it was deleted meanwhile."""
     try:
-        return (session.folder / index.LOG).stat().st_mtime
+        return (session.folder / lookup.LOG).stat().st_mtime
     except FileNotFoundError:
         return math.inf
 
 
 def _end_sandbox(session: str) -> None:
     """End the sandbox in which a session's kernel waits, if there is one."""
-    from nbagent.sandbox.leases import lease, reaper
+    from nbagent.sandbox.leases import lease
+    from nbagent.sandbox.machine import reaper
 
     while (folder := lease.find(session)) is not None and reaper.end(folder):
         pass
@@ -253,18 +256,18 @@ def _remove_folder(folder: Path) -> None:
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
-            elif each.name not in (index.LOG, "lock"):
+            elif each.name not in (lookup.LOG, "lock"):
                 each.unlink()
         shutil.rmtree(folder)
     except OSError as error:
-        raise store.cannot_write(folder, error, mend="Check its permissions.") from error
+        raise fileio.cannot_write(folder, error, mend="Check its permissions.") from error
 
 
-def _said(session: Known, wanted: str) -> Iterator[Hit]:
+def _said(session: SessionInfo, wanted: str) -> Iterator[Hit]:
     """The first question and the first answer of a session that have a text."""
     missing = {"question", "answer"}
     decoder = msgspec.json.Decoder(Record)
-    with (session.folder / index.LOG).open("rb") as log:
+    with (session.folder / lookup.LOG).open("rb") as log:
         for line in log:
             # Most of a log is what cells showed, which is not decoded.
             if b'"type":"Asked"' not in line and b'"type":"Answered"' not in line:

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent.agent.opener import ModelOpener
-from nbagent.agent.options import AgentOptions
-from nbagent.core import settings, store
+from nbagent.agent.agent_options import AgentOptions
+from nbagent.agent.providers.opener import ModelOpener
+from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Event
 from nbagent.core.options import Keywords, Options, declared
 from nbagent.kernel.kernel import Restore
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.consent import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import index, saved
-from nbagent.session.index import Known
+from nbagent.session.index import SessionInfo
 from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
 
 
@@ -52,12 +52,12 @@ class Plan:
     agent: AgentOptions
     model: ModelOpener
     restore: Restore
-    servers: list[Server]
+    servers: list[ServerEntry]
     output: Path | None
     audit_key: bytes | None
     keeps_mode: bool
     keeps_redaction: bool
-    found: Known | None = None
+    found: SessionInfo | None = None
 
     @classmethod
     def of(cls, chosen: Options, keywords: Keywords, *, session: str | None) -> Plan:
@@ -74,12 +74,12 @@ class Plan:
         """
         if chosen.background:
             raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
-        name = session or store.new_session_id()
+        name = session or folders.new_session_id()
         record = Path(chosen.record) if chosen.record else None
         plan = cls(
             id=name,
             options=chosen,
-            root=store.state_root(chosen.state_dir),
+            root=folders.state_root(chosen.state_dir),
             engine=known_engine(chosen.engine),
             agent=AgentOptions.of(chosen),
             model=ModelOpener(
@@ -99,7 +99,7 @@ class Plan:
             keeps_redaction=keywords.get("redact") is None,
         )
         if record:
-            store.check_not_data(record, plan.sources)
+            fileio.check_not_data(record, plan.sources)
         return plan
 
     @classmethod
@@ -113,11 +113,11 @@ class Plan:
         Raises:
             UsageError: There is none of that name, or an option can't be changed any more.
         """
-        if fixed := [name for name in keywords if not declared(name)[-1].resumed]:
+        if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = index.look_up(store.state_root(chosen.state_dir), session)
-        plan = cls.of(chosen.but(engine=found.engine), keywords, session=found.id)
+        found = index.look_up(folders.state_root(chosen.state_dir), session)
+        plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
         plan.spec, plan.found = saved.read_spec(found), found
         if chosen.ask_hosts:
             check_asking(plan.spec.trust)

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core import store
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Cell, Package, Record, RedactionSet
+from nbagent.core.journal import Journal
 from nbagent.core.policy import MIB
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
@@ -90,11 +90,11 @@ class Running:
         self.tools: McpClient | None = None
         self.news: list[Record] = []
         self.packages: list[Package] = []
-        self.journal = store.Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
+        self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
-                told = f"There is a session {plan.id} already."
-                raise UsageError(told, mend=f"Go on with it by nbagent resume {plan.id}, or choose another name.")
+                mend = f"Resume it by: nbagent resume {plan.id}, or choose another name."
+                raise UsageError(f"There is a session {plan.id} already.", mend=mend)
             self._audit = self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.
             self._allowance = Allowance(plan.spec.install, self.journal.folder / "asked.json")
@@ -143,7 +143,7 @@ class Running:
     async def _begin(self, pool: KernelPool | None) -> None:
         plan, journal, recording, note = self._plan, self.journal, self.recording, ""
         if plan.found:
-            self.news, note = await startup.take_up(self.kernel, plan.found, journal=journal, recording=recording)
+            self.news, note = await startup.resume(self.kernel, plan.found, journal=journal, recording=recording)
         else:
             self.news = await startup.start(
                 self.kernel, spec=plan.spec, journal=journal, recording=recording, pool=pool
@@ -250,12 +250,12 @@ class Running:
 
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""
-        from nbagent.state import StateManager, Turns
+        from nbagent.state import StateManager, Threads
 
         plan = self._plan
         self._state = StateManager(url=plan.options.state_url, session_id=plan.id, root=plan.root)
         await self._state.initialize()
-        return Turns(self._state.checkpointer, plan.id)
+        return Threads(self._state.checkpointer, plan.id)
 
     # -- a person's own work ------------------------------------------------------------------------------------
 

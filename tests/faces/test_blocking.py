@@ -28,7 +28,7 @@ def test_a_session_is_left_and_gone_on_with(tmp_path: Path) -> None:
             assert guest.approve("a1") is False
         assert again.run("x").text == "41"
         again.stop()
-    assert [(each.state, each.title) for each in index.known(tmp_path)] == [("ended", "Mine")]
+    assert [(each.state, each.title) for each in index.listed(tmp_path)] == [("ended", "Mine")]
     with pytest.raises(UsageError, match="was stopped"):
         again.run("x")
     with pytest.raises(UsageError, match="No process"):

@@ -32,7 +32,6 @@ def test_text_in_pieces_is_joined() -> None:
 
 @pytest.mark.parametrize("status", ["error", "timeout", "interrupted", "died"])
 def test_success_is_ok_only(status: CellStatus) -> None:
-    """Every other end is none."""
     assert cell().success
     assert not cell(status=status).success
 

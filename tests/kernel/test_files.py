@@ -16,11 +16,11 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.core.policy import Limits
+from nbagent.core.limits import Limits
 from nbagent.core.quota import Quota
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.collector import ENTRY, Collected, Collector
-from nbagent.kernel.transfer.paths import Place
+from nbagent.kernel.transfer.collector import NAME_BYTES, Collected, Collector
+from nbagent.kernel.transfer.paths import SandboxPath
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried
 
@@ -133,9 +133,9 @@ async def test_a_huge_file_stays_and_that_is_said(kernel: Kernel, collector: Col
 
 @on_one_loop
 @pytest.mark.usefixtures("collector")
-async def test_empty_files_and_folders_count(kernel: Kernel, tmp_path: Path) -> None:
+async def test_names_of_empty_files_and_folders_count_against_the_quota(kernel: Kernel, tmp_path: Path) -> None:
     """The names of a file and of the folders above it take room on the host's disk too."""
-    counted = Collector(kernel, tmp_path / "few", source="/tmp/output", quota=Quota(60 * ENTRY))
+    counted = Collector(kernel, tmp_path / "few", source="/tmp/output", quota=Quota(60 * NAME_BYTES))
     await run(kernel, "for n in range(9): os.makedirs(f'{n}/' + 'd/' * 8); open(f'{n}/' + 'd/' * 8 + 'e', 'w').close()")
     found = await counted.collect()
     assert (len(found.saved), len(found.left)) == (5, 4)
@@ -211,7 +211,7 @@ async def test_what_takes_a_files_place_is_not_sent(
     await run(kernel, "os.mkdir('below'); open('below/passwd', 'w').write('plain')")
     download = collector._transfer.download
 
-    async def late(place: Place, *arguments: Any, **more: Any) -> Carried:
+    async def late(place: SandboxPath, *arguments: Any, **more: Any) -> Carried:
         await run(kernel, f"os.path.exists('swapped') and os.unlink('swapped'); {SWAPS[swap]}")
         monkeypatch.undo()
         return await download(place, *arguments, **more)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.core.errors import TransferLimit
-from nbagent.kernel.transfer.paths import INVALID, Place, file_at, folder_at, shown
+from nbagent.kernel.transfer.paths import INVALID, SandboxPath, display, file_at, folder_at
 
 
 class Isolating:
@@ -56,15 +56,14 @@ def test_a_path_below_is_a_place(path: str, parts: list[str]) -> None:
 
 def test_the_unisolated_engine_has_its_folders_elsewhere() -> None:
     """People name files the same way."""
-    assert file_at("/workspace/a", Local()) == Place("/workspace/a", "/scratch/workspace", ("a",))
-    assert file_at("/tmp/output/b/c", Local()) == Place("/tmp/output/b/c", "/scratch/output", ("b", "c"))
-    assert folder_at("/tmp/output", Local()) == Place("/tmp/output", "/scratch/output", ())
-    assert file_at("/tmp/outputs", Local()) == Place("/tmp/outputs", "/tmp", ("outputs",))
+    assert file_at("/workspace/a", Local()) == SandboxPath("/workspace/a", "/scratch/workspace", ("a",))
+    assert file_at("/tmp/output/b/c", Local()) == SandboxPath("/tmp/output/b/c", "/scratch/output", ("b", "c"))
+    assert folder_at("/tmp/output", Local()) == SandboxPath("/tmp/output", "/scratch/output", ())
+    assert file_at("/tmp/outputs", Local()) == SandboxPath("/tmp/outputs", "/tmp", ("outputs",))
 
 
 @pytest.mark.parametrize("path", ["/tmp/" + "x" * 256, "/tmp/" + "é" * 128, "/workspace" + "/xy" * 1500])
 def test_a_path_that_no_system_takes_is_refused_with_the_bound(path: str) -> None:
-    """In bytes, as Linux counts."""
     with pytest.raises(TransferLimit, match="255 bytes"):
         file_at(path, Isolating())
 
@@ -91,7 +90,7 @@ def test_whatever_is_asked_for_stays_below(path: str) -> None:
 @given(st.text(max_size=300))
 def test_a_path_in_a_sentence_is_short_and_shows_what_it_is(path: str) -> None:
     """It can be sent, and turns no line around."""
-    text = shown(path)
+    text = display(path)
     assert len(text) <= 120
     assert text.isprintable()
     text.encode()

@@ -9,7 +9,7 @@ import pytest
 
 from nbagent.packages.requirements import Target
 from nbagent.packages.wheel_list import LIST, kernel_packages
-from nbagent.sandbox.environment import environment
+from nbagent.sandbox import environment
 
 
 @pytest.mark.parametrize("python", ["3.11.2", "3.12", "3.13", "3.14"])

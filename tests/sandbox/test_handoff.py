@@ -17,12 +17,12 @@ import machine
 import pytest
 
 from nbagent.core.errors import InstallRefused, SandboxError
-from nbagent.sandbox import handoff as module
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.channels.endpoint import CHANNELS
 from nbagent.sandbox.contract import InstallHook
-from nbagent.sandbox.handoff import PROGRAMS, TAIL, Handoff, open_output
 from nbagent.sandbox.leases.lease import Lease, runtime_root
+from nbagent.sandbox.machine import handoff as module
+from nbagent.sandbox.machine import supervisor
+from nbagent.sandbox.machine.handoff import PROGRAMS, TAIL, Handoff, open_output
 from nbagent.sandbox.spec import SandboxSpec
 
 
@@ -115,7 +115,9 @@ def test_folders_are_private(handoff: Handoff) -> None:
     """Only this user gets to the sockets; only the door and the start-up code are shown inside."""
     assert stat.S_IMODE(runtime_root().stat().st_mode) == 0o700
     assert stat.S_IMODE(handoff.folder.stat().st_mode) == 0o700
-    assert sorted(each.name for each in handoff.shared.iterdir()) == sorted(["host.sock", *PROGRAMS])
+    assert sorted(each.name for each in handoff.shared.iterdir()) == sorted(
+        ["host.sock", *(each.name for each in PROGRAMS)]
+    )
     for number in range(1, 6):
         assert stat.S_IMODE((handoff.folder / f"k-{number}").stat().st_mode) == 0o600
 

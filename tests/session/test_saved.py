@@ -16,15 +16,15 @@ from program import call, environment, replies
 
 from nbagent import Session
 from nbagent.core.errors import StoreError, UsageError
-from nbagent.core.events import Answered, CellFinished, CellStarted, Record, SessionResumed, StateLost
+from nbagent.core.events import Answered, CellFinished, CellStarted, Record, SessionEnded, SessionResumed, StateLost
+from nbagent.core.journal import Journal, read_log
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.core.store import Journal, read_log
 from nbagent.notebook.record import Recording, record
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session import index, saved
+from nbagent.session import index, saved, startup
 
 RUN = """
 import asyncio, os, signal, sys
@@ -80,7 +80,7 @@ async def test_a_cell_that_still_runs_goes_on_to_its_end(engine: Engine, tmp_pat
         assert (await session.run("print(y)")).text == "5"
         left = record(read_log(session.folder)).cells[1]
     assert (left.status, left.outputs[0]["text"]) == ("interrupted", "begun\n")
-    assert left.note == saved.GONE
+    assert left.note == startup.GONE
 
 
 async def test_a_cell_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
@@ -105,6 +105,31 @@ async def test_what_is_lost_is_told(engine: Engine, tmp_path: Path) -> None:
         cell = await session.run("'x' in globals()")
         assert (cell.text, cell.cell) == ("False", 2)
         assert [each.code for each in record(read_log(session.folder)).cells] == ["x = 41", "'x' in globals()"]
+
+
+async def test_who_gives_up_a_detach_has_let_go_or_has_the_session(tmp_path: Path) -> None:
+    """While a cell runs nothing is let go of; later all of it is, and the log doesn't say that the session ended."""
+    session = Session(engine="bubblewrap", state_dir=tmp_path)
+    await session.start()
+    kernel = session._started().kernel
+    running = asyncio.create_task(session.run("import time; print('on', flush=True); time.sleep(1); x = 41"))
+    while not session._started().recording.cells or not session._started().recording.cells[-1].outputs:
+        await asyncio.sleep(0.01)
+    early = asyncio.create_task(session.detach())
+    await asyncio.sleep(0)
+    early.cancel()
+    await asyncio.wait([early])
+    assert (early.cancelled(), session.is_running, (await running).status) == (True, True, "ok")
+    late = asyncio.create_task(session.detach())
+    while kernel.is_alive:
+        await asyncio.sleep(0)
+    late.cancel()
+    await asyncio.wait([late])
+    assert (late.cancelled(), session.status) == (True, "stopped")
+    assert not any(isinstance(each.event, SessionEnded) for each in read_log(tmp_path / "sessions" / session.id))
+    assert index.look_up(tmp_path, session.id).state == "waiting"
+    async with await Session.connect(session.id, state_dir=tmp_path) as again:
+        assert (await again.run("x")).text == "41"
 
 
 async def test_stop_ends_what_was_taken_over(
@@ -213,7 +238,7 @@ def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
     spec = SandboxSpec(trust=trust, data=(Mount(Path("/a/ü.csv"), "/tmp/data/ü.csv"),), keep=600, owner="one")
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
     known = index.look_up(tmp_path, "one")
-    with pytest.raises(UsageError, match="can't be gone on with"):
+    with pytest.raises(UsageError, match="can't be resumed"):
         saved.read_spec(known)
     saved.write_spec(known.folder, spec)
     assert saved.read_spec(known) == spec
@@ -222,21 +247,12 @@ def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
 def test_loose_ends_are_tied() -> None:
     """A cell and a question that were open get their end, those that were not get none."""
     recording = Recording()
-    assert saved.loose_ends(recording) == []
+    assert startup.open_ends(recording) == []
     cut = [b'{"seq":1,"at":1,"event":{"type":"Asked","turn":1,"question":"?"}}']
     cut.append(b'{"seq":2,"at":1,"event":{"type":"CellStarted","cell":1,"turn":1,"code":"1"}}')
     for line in cut:
         recording.on_event(msgspec.json.decode(line, type=Record))
-    cell, turn = saved.loose_ends(recording)
+    cell, turn = startup.open_ends(recording)
     assert isinstance(cell, CellFinished)
     assert isinstance(turn, Answered)
     assert (cell.status, turn.success, turn.attempts) == ("interrupted", False, 2)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [(0, "just now"), (59, "just now"), (61, "1 minute ago"), (7300, "2 hours ago"), (86400 * 3, "3 days ago")],
-)
-def test_a_time_is_told_in_words(seconds: float, told: str) -> None:
-    """In the largest unit that fits."""
-    assert saved.age(time.time() - seconds) == told

@@ -8,24 +8,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.options import How
-from nbagent.faces.cli.work import Ended, work
+from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.work import Ending, work
 from nbagent.faces.terminal.view import View
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
 
 if TYPE_CHECKING:
-    from nbagent.session.session import Session
+    from nbagent.session.protocol import AnySession
 
 
-async def execute(source: str | None, code: str | None, make: Callable[[], Session], *, how: How) -> int:
+async def execute(source: str | None, code: str | None, make: Callable[[], AnySession], *, how: How) -> int:
     """Run cells and show their outputs; returns the exit code."""
-    run, ended, started = Run(()), Ended(), time.monotonic()
+    run, ended, started = Run(()), Ending(), time.monotonic()
 
-    async def do(session: Session, _: View) -> None:
+    async def do(session: AnySession, _: View) -> None:
         await run.on(session)
 
     try:
@@ -62,7 +62,7 @@ def data_for(source: str | None, given: list[str] | None) -> list[str] | Mapping
     data = [*(given or ())]
     if source is None or not source.endswith(".ipynb"):
         return data
-    found, changed, missing = with_needed(data, Path(source), root=store.state_root(settings.load().state_dir))
+    found, changed, missing = with_needed(data, Path(source), root=folders.state_root(settings.load().state_dir))
     told = [f"{name} is not what it was when {source} was made." for name in changed]
     told += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
     for each in told:

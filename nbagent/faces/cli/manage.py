@@ -8,17 +8,16 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.sandbox.leases import reaper
+from nbagent.faces.cli.ages import age, seconds
+from nbagent.sandbox.machine import reaper
 from nbagent.session import index, saved
 from nbagent.session.manager import SessionManager
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 
 def _root() -> Path:
-    return store.state_root(settings.load().state_dir)
+    return folders.state_root(settings.load().state_dir)
 
 
 def shell(session: str) -> int:
@@ -55,23 +54,7 @@ async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool
         return 0
     for each in removed:
         whose = f" of session {each.session}" if each.session else ""
-        print(f"removed {each.kind} {each.name}{whose}, {saved.age(time.time() - each.age)}")
+        print(f"removed {each.kind} {each.name}{whose}, {age(time.time() - each.age)}")
     if not removed:
         print("Nothing was left behind.")
     return 0
-
-
-def seconds(text: str) -> float:
-    """A time such as `90`, `30m`, `12h` or `2d`, in seconds.
-
-    Raises:
-        UsageError: It is none.
-    """
-    number, unit = (text[:-1], text[-1]) if text[-1:].lower() in UNITS else (text, "s")
-    try:
-        value = float(number) * UNITS[unit.lower()]
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e12:
-        raise UsageError(f"{text!r} is no time.", mend="Write 90, 30m, 12h or 2d.")
-    return value

@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 
 from nbagent.core.errors import ForgeError
-from nbagent.core.events import Event, ToolStage
+from nbagent.core.events import Event, ToolStageEntered
 from nbagent.core.text import printable, safe
-from nbagent.faces.cli.manage import seconds
+from nbagent.faces.cli.ages import age, seconds
 from nbagent.forge import Tool, ToolForge
-from nbagent.session import saved
 
 
 async def show_all(*, as_json: bool) -> int:
@@ -27,7 +26,7 @@ async def show_all(*, as_json: bool) -> int:
         return 0
     width = max(len(each.name) for each in found)
     for each in found:
-        used = saved.age(each.used)
+        used = age(each.used)
         print(_line(f"{each.name:<{width}}  {each.version:>3}  used {used:<14}  {each.description}"))
     return 0
 
@@ -100,7 +99,7 @@ async def clean(*, max_age: str) -> int:
 
 
 def _about(tool: Tool) -> list[str]:
-    made = saved.age(tool.made)
+    made = age(tool.made)
     found = [f"{tool.name}, version {tool.version}, made {made}: {tool.description}", tool.doc]
     needed = ", ".join(each.name + " " + each.version for each in tool.packages)
     found += [f"tested    {', '.join(tool.tested)}, with Python {tool.python}"]
@@ -109,7 +108,7 @@ def _about(tool: Tool) -> list[str]:
 
 
 def _told(event: Event) -> None:
-    if isinstance(event, ToolStage) and event.stage not in ("active", "dormant", "cleanup"):
+    if isinstance(event, ToolStageEntered) and event.stage not in ("active", "dormant", "cleanup"):
         print(f"{event.stage} …", file=sys.stderr)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core import settings, store
+from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
@@ -83,7 +83,7 @@ async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
 
         proofs = await asyncio.gather(*map(one, files))
     if wanted.junit:
-        store.write_atomically(wanted.junit, report.junit(proofs))
+        fileio.save(wanted.junit, report.junit(proofs))
     if wanted.as_json:
         objects.show({"notebooks": [report.plain(each, tolerance=wanted.tolerance) for each in proofs]})
     else:
@@ -100,7 +100,7 @@ async def _one(
         if not document.has_outputs:
             raise UsageError(f"{path} has no outputs to compare.", mend="Run it first, and save it.")
         found = inputs(
-            path, given=wanted.data, root=store.state_root(chosen.state_dir), foreign="version" not in document.facts
+            path, given=wanted.data, root=folders.state_root(chosen.state_dir), foreign="version" not in document.facts
         )
         spec = SandboxSpec.of(chosen, data=found.mounts)
         engine = await registry.choose(chosen.engine or _engine(document), image=spec.image, specs=[spec])
@@ -142,7 +142,7 @@ def _engine(document: Document) -> str | None:
 def _save(proof: Proof, folder: Path) -> None:
     for cell in proof.cells:
         for number, picture in enumerate(cell.pictures, 1):
-            store.write_atomically(folder / f"{cell.number}-{number}.png", picture)
+            fileio.save(folder / f"{cell.number}-{number}.png", picture)
 
 
 def _progress(*, hidden: bool) -> Progress:

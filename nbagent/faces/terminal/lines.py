@@ -30,7 +30,7 @@ from nbagent.core.events import (
     HostAsked,
     HostDecided,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     McpServerChanged,
     McpToolCalled,
     McpToolsChanged,
@@ -44,7 +44,7 @@ from nbagent.core.events import (
     StateLost,
     StateRestored,
     ToolRefused,
-    ToolStage,
+    ToolStageEntered,
     text_of,
 )
 from nbagent.core.text import safe, size_of
@@ -69,7 +69,7 @@ MUST_BE_KNOWN: Final = (
 STOPPED: Final = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 
 
-class Line(msgspec.Struct, frozen=True):
+class StyledLine(msgspec.Struct, frozen=True):
     """Something to show.
 
     Attributes:
@@ -91,7 +91,7 @@ def waits_for(event: Event) -> str:
             return "thinking"
         case ModelReplied(tools=tools):
             return "working" if tools else "finishing"
-        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutput(cell=cell):
+        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutputAdded(cell=cell):
             return f"cell {cell} runs"
         case PackagesInstalled():
             return "running again"
@@ -101,7 +101,7 @@ def waits_for(event: Event) -> str:
             return "waiting for approval"
         case HostDecided() | ApprovalGiven():
             return "working"
-        case ToolStage(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
+        case ToolStageEntered(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
             return f"tool {safe(tool)}: {stage}"
     return ""
 
@@ -123,21 +123,21 @@ class Lines:
         self._told = ""
         self._pictures = 0
 
-    def of(self, event: Event) -> list[Line] | None:
+    def of(self, event: Event) -> list[StyledLine] | None:
         """The lines of the next event; None for one of which a quiet face shows nothing."""
         if self._quiet and not isinstance(event, MUST_BE_KNOWN):
             return None
         match event:
             case CellStarted(cell=cell, code=code):
                 self._told = ""
-                return [Line("heading", f"── cell {cell}"), Line("code", safe(code))] if self._code else []
-            case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
+                return [StyledLine("heading", f"── cell {cell}"), StyledLine("code", safe(code))] if self._code else []
+            case OutputAdded(cell=cell, output=output) | LateOutputAdded(cell=cell, output=output):
                 return list(self._output(cell, output))
             case CellFinished():
-                return [Line("end"), *self._finished(event)]
-            case StateLost(reason=reason) | StateRestored(told=reason):
+                return [StyledLine("end"), *self._finished(event)]
+            case StateLost(reason=reason) | StateRestored(text=reason):
                 self._told = f"{self._told} {reason}".strip()
-                return [Line("warning", safe(reason))]
+                return [StyledLine("warning", safe(reason))]
             case ApprovalAsked(id=name, kind=kind, what=what):
                 if kind not in ("install", "names"):  # which tell of their failure themselves
                     self._wanted[name] = what
@@ -145,9 +145,9 @@ class Lines:
             case ApprovalGiven():
                 return list(self._given(event))
         style, text = _of_model(event) or _of_tools(event) or _of_surroundings(event) or ("told", "")
-        return [Line(style, safe(text))] if text else []
+        return [StyledLine(style, safe(text))] if text else []
 
-    def _output(self, cell: int, output: Output) -> Iterator[Line]:
+    def _output(self, cell: int, output: Output) -> Iterator[StyledLine]:
         """A stream as it comes, a result as text, a picture as a file; an error only when it is final."""
         kind = output["output_type"]
         if kind == "stream":
@@ -157,7 +157,7 @@ class Lines:
             if not any(mime in output["data"] for mime in PICTURES):
                 yield self._kept("output", text_of([output]) + "\n")
 
-    def _figures(self, cell: int, output: Output) -> Iterator[Line]:
+    def _figures(self, cell: int, output: Output) -> Iterator[StyledLine]:
         for mime, ending in PICTURES.items():
             if not isinstance(data := output["data"].get(mime), str):
                 continue
@@ -168,28 +168,28 @@ class Lines:
                 return  # what code claims to be a picture may be anything
             if not content:
                 return
-            yield Line("picture", f"cell-{cell}-{self._pictures}.{ending}", content)
+            yield StyledLine("picture", f"cell-{cell}-{self._pictures}.{ending}", content)
 
-    def _finished(self, event: CellFinished) -> Iterator[Line]:
+    def _finished(self, event: CellFinished) -> Iterator[StyledLine]:
         for output in event.outputs:
             if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._told):
                 yield self._kept(
                     "traceback", "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
                 )
         if event.note and event.note not in self._told:
-            yield Line("warning" if event.status != "ok" else "told", safe(event.note))
+            yield StyledLine("warning" if event.status != "ok" else "told", safe(event.note))
         if event.status in STOPPED:
-            yield Line("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
+            yield StyledLine("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
 
-    def _given(self, event: ApprovalGiven) -> Iterator[Line]:
+    def _given(self, event: ApprovalGiven) -> Iterator[StyledLine]:
         """The line of a rejection; what was approved is seen when it runs."""
         what = self._wanted.pop(event.id, "")
         if what and event.decision == "reject":
             text = safe(f"{what}. {event.reason}" if event.reason else what)
-            yield Line("warning", f"not approved: {' '.join(text.split())}")
+            yield StyledLine("warning", f"not approved: {' '.join(text.split())}")
 
-    def _kept(self, style: Style, text: str) -> Line:
-        return Line(style, safe(text, colours=style in self._coloured))
+    def _kept(self, style: Style, text: str) -> StyledLine:
+        return StyledLine(style, safe(text, colours=style in self._coloured))
 
 
 def _of_model(event: Event) -> tuple[Style, str] | None:
@@ -214,9 +214,9 @@ def _of_tools(event: Event) -> tuple[Style, str] | None:
             return "warning", f"MCP tools that say something else of themselves than before: {named}"
         case McpToolCalled(server=server, tool=tool, status=status):
             return "told", f"called {tool} of {server}: {status}"
-        case ToolStage(tool=tool, version=version, stage="active"):
+        case ToolStageEntered(tool=tool, version=version, stage="active"):
             return "good", f"tool {tool}, version {version}: active"
-        case ToolStage(stage="cleanup", reason=reason):
+        case ToolStageEntered(stage="cleanup", reason=reason):
             return "warning", f"tool put away: {reason}"
         case ToolRefused(reason=reason):
             return "warning", reason

@@ -1,8 +1,8 @@
 """A kernel's messages, from their parts to what the controller reads of them, within bounds. Pure.
 
-Most of a message is never parsed: of its header and its parent's there is a type and an id, of a reply what `Execution`
-and `probe` look at, of its metadata nbagent's own report, and of what is published the kinds that make outputs and
-widgets.
+Most of a message is never parsed. Parsed are: the type and id in its header and its parent's; the fields of a reply
+that `ExecuteRequest` and `inside_calls` read; nbagent's own report in the metadata; and the content of what is
+published, if its kind makes outputs or widgets.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from nbagent.core.policy import MIB
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
-ChannelName = Literal["iopub", "shell"]
+ReadChannel = Literal["iopub", "shell"]
 MAX_SIGNATURE: Final = 128
 MAX_HEADER: Final = 64 * 1024
 MAX_METADATA: Final = MIB
@@ -47,7 +47,7 @@ _NONE: Final = msgspec.Raw(b"null")
 
 
 class _Shown(msgspec.Struct):
-    result: str = msgspec.field(name=probe.MIME)
+    result: str = msgspec.field(name=inside_calls.MIME)
 
 
 class _Value(msgspec.Struct):
@@ -72,7 +72,7 @@ class _Metadata(msgspec.Struct):
     nbagent: str = ""
 
 
-def check(channel: ChannelName, parts: list[bytes]) -> None:
+def check(channel: ReadChannel, parts: list[bytes]) -> None:
     """Hold the parts of a message against their bounds, before any work is spent on them.
 
     Args:
@@ -90,7 +90,7 @@ def check(channel: ChannelName, parts: list[bytes]) -> None:
         raise ValueError("the message's content is too large")
 
 
-def parsed(channel: ChannelName, parts: list[bytes]) -> dict[str, Any]:
+def parsed(channel: ReadChannel, parts: list[bytes]) -> dict[str, Any]:
     """A message as it is read: header, parent_header, content and buffers.
 
     Raises:
@@ -129,7 +129,7 @@ def _reply(content: bytes, metadata: bytes) -> dict[str, Any]:
         shown = parse(bytes(reply.user_expressions), _Values, limit=MAX_REPLY).value.data.result
     except UnreadableError:
         return found
-    return {**found, "user_expressions": {"value": {"data": {probe.MIME: shown}}}}
+    return {**found, "user_expressions": {"value": {"data": {inside_calls.MIME: shown}}}}
 
 
 def _field(raw: msgspec.Raw) -> str | int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import threading
 from collections.abc import Iterator
 
 import nh3
@@ -82,6 +83,7 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""")
+_LONG_REFERENCE = re.compile(r"&#\d{300,};?")
 _STYLE = re.compile(r"<style\b[^<>]*>([^<]*)</style\s*>", re.IGNORECASE)
 _LINK = re.compile(r"https?://[^\s<>\"'`\\]+|mailto:[^\s<>\"'`\\]+", re.IGNORECASE)
 _FRAGMENT = re.compile(r"#[\w=.:%-]*")
@@ -156,16 +158,8 @@ def _clean(markup: str, left_out: LeftOut) -> str:
     if len(markup) > SIZE:
         left_out.add(f"HTML of {len(markup):,} characters")
         return ""
-    judge = _Judge(left_out)
-    read = "".join(_Reader(left_out).read(_HIDDEN.sub("", markup)))
-    written = nh3.clean(
-        read,
-        tags=set(_TAGS),
-        attributes=_ATTRIBUTES,
-        attribute_filter=judge.attribute,
-        link_rel="noopener noreferrer nofollow",
-        url_schemes={"http", "https", "mailto", "data"},
-    )
+    _JUDGING.judge = judge = _Judge(left_out)
+    written = _CLEANER.clean("".join(_Reader(left_out).read(_HIDDEN.sub("", markup))))
     judge.check()
     # `<wbr>` could divide a TeX command, which MathJax would join again.
     return break_commands(_say_links(written).replace("<wbr>", "\u200b"))
@@ -293,6 +287,18 @@ class _Judge:
         return None
 
 
+_JUDGING = threading.local()
+"""The judge of the markup that a thread cleans now."""
+_CLEANER = nh3.Cleaner(
+    tags=set(_TAGS),
+    attributes=_ATTRIBUTES,
+    attribute_filter=lambda tag, name, value: _JUDGING.judge.attribute(tag, name, value),
+    link_rel="noopener noreferrer nofollow",
+    url_schemes={"http", "https", "mailto", "data"},
+)
+"""Shared, since making it takes twenty times as long as cleaning an output, of which a session has thousands."""
+
+
 def clean_classes(value: str) -> str:
     """Names of classes without those of programs that show notebooks."""
     return " ".join(each for each in value.split() if not _OF_PROGRAMS.fullmatch(each))
@@ -300,7 +306,12 @@ def clean_classes(value: str) -> str:
 
 def _attributes(rest: str) -> Iterator[tuple[str, str]]:
     for found in _ATTRIBUTE.finditer(rest):
-        yield found[1].lower(), html.unescape(found[2] or found[3] or found[4] or "")
+        yield found[1].lower(), unescape(found[2] or found[3] or found[4] or "")
+
+
+def unescape(text: str) -> str:
+    """Text with the characters that references such as `&#65;` name; Python alone fails on more than 4,300 digits."""
+    return html.unescape(_LONG_REFERENCE.sub("\ufffd", text))
 
 
 def _end_of(name: str, markup: str, at: int) -> int:

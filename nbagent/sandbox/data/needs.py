@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import folders
 from nbagent.core.events import DataSeen
+from nbagent.sandbox.paths import DATA
 
-DATA = "/tmp/data"  # noqa: S108 - a path inside
 DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
 HASHED = 1024 * 1024 * 1024
 """Bytes of a file up to which it is known by its hash; a larger one by its name and size."""
@@ -100,8 +100,8 @@ def digest(path: Path) -> str:
 def _digest_of_all(folder: Path) -> str:
     """The hash of what a sandbox may see of a folder: its plain files without hidden ones and links."""
     whole, size, count = hashlib.sha256(), 0, 0
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    for parent, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if not name.startswith("."))
         for name in sorted(name for name in names if not name.startswith(".")):
             path = Path(parent, name)
             if path.is_symlink() or not path.is_file():
@@ -150,7 +150,7 @@ def find(notebook: Path, root: Path) -> Found:
         root: The person's state, which remembers what was exported where.
     """
     found = Found()
-    remembered = store.recall_exports(root, notebook.parent)
+    remembered = folders.recall_exports(root, notebook.parent)
     for each in needed(notebook):
         name = each.path.removeprefix(f"{DATA}/")
         beside, known = notebook.parent / name, Path(remembered.get(each.path, "/dev/null"))

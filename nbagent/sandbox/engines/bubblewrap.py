@@ -1,7 +1,7 @@
-"""The engine `bubblewrap`: a sandbox of all namespaces, a system call filter and control groups, without a daemon.
+"""The engine `bubblewrap`: namespaces, a system call filter and control groups, without a daemon.
 
-If root starts the sandbox, it has no user namespace, and `inside.py` changes from root to an unused user id. If anybody
-else starts it, it has a user namespace, and runs under that person's user id without seeing their files.
+If root starts the sandbox, it has no user namespace, and `inside.py` changes from root to a user id reserved for it. If
+anybody else starts it, it has a user namespace, and runs under that person's user id without seeing their files.
 """
 
 from __future__ import annotations
@@ -13,35 +13,36 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
+from nbagent.core.concurrency import in_thread, to_the_end
+from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError, UsageError
 from nbagent.core.policy import MIB, Network
-from nbagent.packages import installer
-from nbagent.sandbox.contract import Control, Engine, Hooks, Report, Stray
+from nbagent.packages.requirements import Target
+from nbagent.sandbox import environment
+from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks, Stray
 from nbagent.sandbox.data.mirror import known_failures
-from nbagent.sandbox.engines import bwrap_process
+from nbagent.sandbox.engines import bwrap_process, bwrap_refusal
 from nbagent.sandbox.engines.bwrap_arguments import arguments, namespaces
 from nbagent.sandbox.engines.bwrap_process import STATUS, Monitor, end_with, start_time
-from nbagent.sandbox.environment import environment
-from nbagent.sandbox.handoff import open_output
-from nbagent.sandbox.hosted import HostedSandbox
-from nbagent.sandbox.instance import ONE_USER, Ended, Instance, Plan
-from nbagent.sandbox.layout import HOSTS, START, accounts
+from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.leases.lease import PREFIX, Terms, all_folders
-from nbagent.sandbox.limits import cgroup, forbidden, seccomp
+from nbagent.sandbox.limits import cgroup, seccomp
 from nbagent.sandbox.limits.seccomp import in_memory
+from nbagent.sandbox.machine.handoff import open_output
+from nbagent.sandbox.machine.instance import ONE_USER, Instance, InstancePlan, ProcessEnd
+from nbagent.sandbox.machine.sandbox import MachineSandbox
+from nbagent.sandbox.machine.userland import HOSTS, START, accounts
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread, to_the_end
 
 BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
 """Core dumps, and open files of a process, as `docker.ULIMITS` has them."""
 LEASE_VARIABLE = "NBAGENT_LEASE"
-"""What a bwrap of ours has in its own environment: the folder of its lease."""
+"""The variable in bwrap's own environment that names the folder of the lease."""
 YOUNG = 60.0
-"""Seconds in which an empty control group may be about to be filled."""
+"""Seconds for which an empty control group may still be about to get its sandbox."""
 MEND = "Install it, for example with: apt-get install bubblewrap"
 
 
@@ -52,44 +53,55 @@ class Bubblewrap(Engine):
     title = "Python (sandboxed, bubblewrap)"
     rank = 20
 
-    def sandbox(self, hooks: Hooks) -> HostedSandbox:
+    def sandbox(self, hooks: Hooks) -> MachineSandbox:
         """Processes that were not started yet."""
-        return HostedSandbox(self.name, Processes(), hooks)
+        return MachineSandbox(self.name, Processes(), hooks)
 
     @property
     def known_failures(self) -> Mapping[str, str]:
         """Probes that succeed: due to mounts and, unless root starts the sandboxes, to their sharing one user id."""
-        return known_failures() | ({} if os.getuid() == 0 else ONE_USER)
+        return known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
 
-    def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
-        """Whether a sandbox can be started: by starting an empty one."""
+    def check(self, *, image: str | None = None) -> EngineReport:  # noqa: ARG002 - an engine without images
+        """Whether a sandbox can be started, which is found out by starting an empty one."""
         program = shutil.which("bwrap")
         if program is None:
-            return Report(available=False, reason="the program bwrap isn't on the PATH.", mend=MEND)
+            return EngineReport(available=False, reason="the program bwrap isn't on the PATH.", mend=MEND)
         try:
             seccomp.outer_program()
             found = environment.find()
         except NbagentError as error:
-            return Report(available=False, reason=error.message, mend=error.mend)
+            return EngineReport(available=False, reason=error.message, mend=error.mend)
         if (refusal := _try(program)) is not None:
-            return Report(available=False, reason=refusal.message, mend=refusal.mend)
-        return Report(available=True, controls=_controls(), environment=found.digest if found else "")
+            return EngineReport(available=False, reason=refusal.message, mend=refusal.mend)
+        return EngineReport(available=True, controls=_controls(), environment=found.digest if found else "")
 
     async def prepare(self) -> None:
         """Make the kernel environment if it isn't there."""
         if environment.find() is None:
             await environment.build()
 
+    async def build(
+        self, *, say: Callable[[str], object], base: str | None = None, tag: str | None = None, force: bool = False
+    ) -> None:
+        """Make the kernel environment."""
+        if base or tag or force:
+            raise UsageError(
+                "The bubblewrap engine has no images, and never makes its kernel environment a second time.",
+                mend="Leave out --base, --tag and --force.",
+            )
+        say(f"The kernel environment is in {(await environment.build()).folder}.")
+
     def end(self, folder: Path, terms: Terms | None) -> None:
         """Kill what runs, and remove the control group."""
         group = groups.take(folder) if (groups := cgroup.find()) else None
-        if terms is None or not terms.place.is_over:
+        if terms is None or not terms.origin.is_over:
             bwrap_process.end(folder, group)
         if group is not None:
             group.remove()
 
     def strays(self) -> list[Stray]:
-        """Control groups of sandboxes that are gone."""
+        """Control groups whose sandbox is gone."""
         groups = cgroup.find()
         if groups is None:
             return []
@@ -101,14 +113,14 @@ class Bubblewrap(Engine):
             group = groups.take(Path(name))
             running = group.processes()
             gone = _lease_is_gone(running) if groups.transient else not running
-            # What another runtime folder knows of may be about to be filled.
+            # A young one may belong to a lease in another runtime folder, and be about to get its sandbox.
             if gone and time.time() - made > YOUNG:
                 found.append(Stray("control group", name, made, group.remove))
         return found
 
     @property
     def lasting(self) -> bool:
-        """Whether the control groups last, too."""
+        """Whether the folder of leases and the control groups last."""
         groups = cgroup.find()
         return super().lasting and (groups is None or groups.lasting)
 
@@ -117,14 +129,14 @@ ENGINE = Bubblewrap()
 
 
 def _lease_is_gone(running: Iterable[int]) -> bool:
-    """Whether processes belong to a sandbox whose lease is nowhere, as its bwrap's environment names it."""
+    """Whether processes belong to a sandbox whose lease, which bwrap's environment names, is gone."""
     leases = set()
     for pid in running:
         with contextlib.suppress(OSError):
             for each in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 name, _, folder = each.partition(b"=")
                 if name == LEASE_VARIABLE.encode():
-                    # As that process sees it: it may be in another mount namespace.
+                    # As that process sees the folder: it may be in another mount namespace.
                     leases.add(Path(f"/proc/{pid}/root{os.fsdecode(folder)}"))
     return bool(leases) and not any(each.exists() for each in leases)
 
@@ -145,7 +157,7 @@ def _try(program: str) -> EngineUnavailable | None:
     if not done.returncode:
         return None
     said = done.stderr.strip().splitlines()
-    return forbidden.why(said[-1] if said else f"it exited with code {done.returncode}")
+    return bwrap_refusal.why(said[-1] if said else f"it exited with code {done.returncode}")
 
 
 def _controls() -> tuple[Control, ...]:
@@ -177,8 +189,8 @@ class Processes(Instance):
     _group: cgroup.Group | None = None
     _folder = Path()
 
-    async def start(self, plan: Plan) -> None:
-        """Start bwrap, and bind it by a control group."""
+    async def start(self, plan: InstancePlan) -> None:
+        """Start bwrap in a control group."""
         made = environment.find()
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
@@ -202,7 +214,7 @@ class Processes(Instance):
                 files=files,
                 variables=plan.spec.variables,
             )
-            # Not on the command line, where everybody on this machine could read what data there is.
+            # Not on the command line, where everybody on this machine could read the names of the data.
             listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
             status = _closing(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
             output = _closing(stack, open_output(self._folder))
@@ -215,7 +227,7 @@ class Processes(Instance):
                     stderr=output,
                     pass_fds=(listed, filter_, status, *files.values()),
                     start_new_session=True,
-                    # The lease is for who looks for what runs here; the sandbox's environment is another.
+                    # The lease is for the reaper. The sandbox has another environment.
                     env={
                         "PATH": os.environ.get("PATH", os.defpath),
                         LEASE_VARIABLE: str(self._folder),
@@ -229,8 +241,8 @@ class Processes(Instance):
         if group is not None:
             await to_the_end(group.settle, self._process)
 
-    async def take_over(self, plan: Plan) -> None:
-        """Go on with the bwrap that the lease names."""
+    async def take_over(self, plan: InstancePlan) -> None:
+        """Take over the bwrap that the lease names."""
         self._folder, parts = plan.lease.folder, plan.lease.terms.parts
         self._process = Monitor(self._folder, parts.get("monitor", 0), parts.get("started", 0))
         groups = cgroup.find()
@@ -242,42 +254,42 @@ class Processes(Instance):
             raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
         return _controls()
 
-    def inside(self, plan: Plan) -> dict[str, Any]:
-        """The bounds that no control group sets here."""
+    def inside(self, plan: InstancePlan) -> dict[str, Any]:
+        """Resource limits in place of those that no control group sets here."""
         limits = plan.spec.trust.limits
         bounds = dict(BOUNDS)
         groups = cgroup.find()
         if groups is None:
-            # Bytes of data a process, which is no bound on the whole.
+            # For each process, which is no bound on the whole.
             bounds["RLIMIT_DATA"] = limits.memory_mb * MIB
         if groups is None or "pids" not in groups.bounded:
-            # Processes of this user: set inside, in the sandbox's user namespace, where those outside don't count.
+            # Set inside, in the sandbox's user namespace, where the user's processes outside don't count.
             bounds["RLIMIT_NPROC"] = limits.pids
         return {"bounds": bounds}
 
-    def poll(self) -> Ended | None:
-        """As bwrap tells: a signal the way a shell does; and it is itself ended by one if we kill it."""
+    def poll(self) -> ProcessEnd | None:
+        """By the status of bwrap, which tells of signals as a shell does; negative if bwrap itself was killed."""
         code = self._process.poll() if self._process is not None else None
-        return None if code is None else Ended(code)
+        return None if code is None else ProcessEnd(code)
 
     def usage(self) -> cgroup.Usage | None:
-        """By its own control group, where there is one."""
+        """What its control group counts, if it has one."""
         return self._group.usage if self._group else None
 
     async def signal(self, signum: int) -> None:  # noqa: ARG002 - the interface's
-        """End it: any signal means that."""
+        """Kill it, whatever the signal."""
         if self._process is not None:
             await in_thread(end_with, self._process, self._folder, self._group)
 
     def forget(self) -> None:
-        """Leave bwrap to others."""
+        """Let go of bwrap, which goes on running."""
         if isinstance(self._process, subprocess.Popen):
-            # Still a child of ours, which somebody must collect when it ends.
+            # It is still a child of this process, which must collect it when it ends.
             threading.Thread(target=self._process.wait, name="nbagent-bwrap-left", daemon=True).start()
         self._process = self._group = None
 
     async def clean(self) -> None:
-        """End what runs, and remove the control group."""
+        """Kill all that runs, and remove the control group."""
         if self._process is not None:
             await in_thread(end_with, self._process, self._folder, self._group)
             self._process.wait()
@@ -286,8 +298,8 @@ class Processes(Instance):
             await in_thread(self._group.remove)
             self._group = None
 
-    def target(self) -> installer.Target:
-        """The environment's own Python."""
+    def target(self) -> Target:
+        """The Python of the kernel environment."""
         return environment.describe().target
 
     @property
@@ -296,7 +308,7 @@ class Processes(Instance):
         return environment.describe().digest
 
 
-def _etc(plan: Plan) -> dict[str, str]:
-    """The files of /etc that are none of the host's, by name."""
+def _etc(plan: InstancePlan) -> dict[str, str]:
+    """The files of /etc that are made for the sandbox, by name."""
     files = accounts(plan.uid, plan.gid)
     return files if plan.spec.trust.network is Network.FULL else files | {"hosts": HOSTS}

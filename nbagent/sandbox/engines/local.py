@@ -1,6 +1,6 @@
-"""No isolation at all: a kernel as a plain process of this Python, for people who ask for just that.
+"""The engine `local`: a kernel as a plain process of this Python, without any isolation, for people who ask for that.
 
-It is never chosen by itself, and needs the trust level `trusted`. Nothing is mounted: data is where it lies.
+It must be named, and needs the trust level `trusted`. Nothing is mounted: code sees data at its place on the host.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 
 from nbagent.core.errors import SandboxError, UsageError
 from nbagent.core.policy import TrustLevel
-from nbagent.packages import installer
-from nbagent.sandbox.contract import Control, Engine, Hooks, Report
-from nbagent.sandbox.environment import environment
-from nbagent.sandbox.handoff import open_output
-from nbagent.sandbox.hosted import HostedSandbox
-from nbagent.sandbox.instance import Ended, Instance, Plan
-from nbagent.sandbox.layout import HASH_SEED
+from nbagent.packages.requirements import Target
+from nbagent.sandbox import environment
+from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks
+from nbagent.sandbox.machine.handoff import open_output
+from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
+from nbagent.sandbox.machine.sandbox import MachineSandbox
+from nbagent.sandbox.machine.userland import HASH_SEED
 from nbagent.sandbox.spec import SandboxSpec
 
 CONTROLS = (
@@ -39,13 +39,13 @@ class Local(Engine):
     title = "Python (not sandboxed)"
     isolates = False
 
-    def sandbox(self, hooks: Hooks) -> HostedSandbox:
+    def sandbox(self, hooks: Hooks) -> MachineSandbox:
         """A process that was not started yet."""
-        return HostedSandbox(self.name, Process(), hooks)
+        return MachineSandbox(self.name, Process(), hooks)
 
-    def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
+    def check(self, *, image: str | None = None) -> EngineReport:  # noqa: ARG002 - an engine without images
         """Always there, and enforces nothing."""
-        return Report(available=True, controls=_CONTROLS)
+        return EngineReport(available=True, controls=_CONTROLS)
 
 
 ENGINE = Local()
@@ -58,10 +58,10 @@ class Process(Instance):
     _process: subprocess.Popen[bytes] | None = None
 
     def users(self) -> None:
-        """It runs as whoever starts it, root included."""
+        """None: it runs as whoever starts it, also as root."""
 
-    def inside(self, plan: Plan) -> dict[str, Any]:
-        """Where things are, and that nothing is forbidden."""
+    def inside(self, plan: InstancePlan) -> dict[str, Any]:
+        """Folders of the host, and no filter."""
         output, workspace = self.folders(plan.scratch)
         return {
             "uid": None,
@@ -74,12 +74,12 @@ class Process(Instance):
         }
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:
-        """The limits on commands and egress, neither enforced: code must be trusted to run here at all."""
+        """The restrictions on commands and egress, neither enforced; the others are not for trusted code."""
         if spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))
 
-    async def start(self, plan: Plan) -> None:
+    async def start(self, plan: InstancePlan) -> None:
         """Start it."""
         try:
             output = open_output(plan.lease.folder)
@@ -97,20 +97,20 @@ class Process(Instance):
         except OSError as error:
             raise SandboxError(f"A local kernel can't be started: {error}.") from error
 
-    async def take_over(self, plan: Plan) -> None:  # noqa: ARG002 - the interface's
+    async def take_over(self, plan: InstancePlan) -> None:  # noqa: ARG002 - the interface's
         """It ends with its controller."""
         raise SandboxError("A local kernel can't be taken over.")
 
-    def poll(self) -> Ended | None:
-        """As Python tells."""
+    def poll(self) -> ProcessEnd | None:
+        """The exit code of process 1."""
         code = self._process.poll() if self._process else 0
-        return None if code is None else Ended(code)
+        return None if code is None else ProcessEnd(code)
 
     async def signal(self, signum: int) -> None:
-        """Send it to process 1, and SIGKILL to the kernel too."""
+        """Send it to process 1, which passes it on; SIGKILL to the kernel too."""
         if self._process is None or self._process.poll() is not None:
             return
-        # Any other signal is passed on; of this one process 1 hears nothing, and the kernel leads a group of its own.
+        # Process 1 can't pass this one on, and the kernel leads a process group of its own.
         for group in _children(self._process.pid) if signum == signal.SIGKILL else ():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signum)
@@ -124,21 +124,21 @@ class Process(Instance):
 
     @property
     def environment(self) -> str:
-        """Nothing is known of it."""
+        """Empty: nobody knows what this Python is made of."""
         return ""
 
     def folders(self, scratch: Path) -> tuple[str, str]:
-        """In the sandbox's own folder on disk."""
+        """In the sandbox's scratch folder."""
         return str(scratch / "output"), str(scratch / "workspace")
 
-    def target(self) -> installer.Target:
+    def target(self) -> Target:
         """This Python. Its own packages come first on the path, so nothing of them is replaced."""
         where = environment.host_platform()
-        return installer.Target(python=platform.python_version(), platform=where, pins=environment.requirements())
+        return Target(python=platform.python_version(), platform=where, pins=environment.requirements())
 
 
 def _children(pid: int) -> list[int]:
-    """The processes that a process has started, and that are there."""
+    """The children of a process."""
     with contextlib.suppress(OSError):
         return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []

@@ -1,0 +1,69 @@
+"""The options of a session's agent, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from nbagent.core.budget import Budget
+from nbagent.core.errors import UsageError
+from nbagent.core.options import Options
+from nbagent.mcp.constraints import Constraints
+from nbagent.safety.redaction import Redactor
+
+ReplyForm = Literal["tools", "structured"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions:
+    """How an agent works.
+
+    Attributes:
+        replies: The form of the model's replies: calls of tools, or objects in text.
+        max_attempts: Replies in a row whose code may fail before the model must answer in words.
+        max_iterations: How often an answer with numbers that stand in no output is sent back.
+        budget: What one question may use.
+        redact: Hides secrets in what is sent to models.
+        forge: Whether the model may make tools, and use those of the library.
+        constraints: What each offered tool of an MCP server must meet.
+    """
+
+    replies: ReplyForm = "tools"
+    max_attempts: int = 1
+    max_iterations: int = 0
+    budget: Budget = field(default_factory=Budget)
+    redact: Redactor = field(default_factory=Redactor)
+    forge: bool = False
+    constraints: Constraints = field(default_factory=Constraints)
+
+    @classmethod
+    def of(cls, chosen: Options) -> AgentOptions:
+        """The agent's options among all options.
+
+        Raises:
+            UsageError: One of them is wrong.
+        """
+        if chosen.max_attempts < 1:
+            raise UsageError(f"max_attempts must be at least 1, not {chosen.max_attempts}.")
+        return cls(
+            replies=known_replies(chosen.replies),
+            max_attempts=chosen.max_attempts,
+            max_iterations=chosen.max_iterations,
+            budget=chosen.budget,
+            redact=Redactor(chosen.redact),
+            forge=chosen.forge,
+            constraints=Constraints.of(chosen.mcp_constraints),
+        )
+
+
+def known_replies(form: str) -> ReplyForm:
+    """The form of a model's replies.
+
+    Raises:
+        UsageError: There is no such form.
+    """
+    forms: tuple[ReplyForm, ...] = get_args(ReplyForm)
+    for each in forms:
+        if each == form:
+            return each
+    raise UsageError(f"There is no form of replies {form!r}.", mend=f"Use one of: {', '.join(forms)}.")

@@ -1,0 +1,182 @@
+"""The flags of the command line: those of a session are made from its options, those of commands stand here."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import typer
+
+from nbagent.core.errors import UsageError
+from nbagent.core.options import FlagGroup, Option, fields
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+OUTPUT = Path("nbagent-output")
+"""The folder of results, in the current one, that nobody named."""
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, for `nbagent resume`.")]
+AuditLog = Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
+ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
+ToolVersion = Annotated[
+    int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
+]
+Engine = Annotated[
+    str | None, typer.Option("--engine", "-e", metavar="NAME", help="The engine's name, see `nbagent doctor`.")
+]
+Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="An image with Python 3.11 or newer.")]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The image's name; nbagent's own by default.")]
+Rebuild = Annotated[bool, typer.Option("--force", help="Make it even if it is there.")]
+SessionName = Annotated[
+    str,
+    typer.Argument(metavar="SESSION", help="The session's name, or enough of its beginning, see `nbagent sessions`."),
+]
+Question = Annotated[
+    str | None, typer.Argument(metavar="[QUESTION]", help="A question; typed at the terminal by default.")
+]
+Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
+LEVELS = (None, "info", "debug")
+"""The log's level by how often `-v` is given."""
+_VERBOSE = Annotated[
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Let --out replace a notebook that isn't nbagent's, or that you have changed.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """What a person says of any command that starts a session.
+
+    Attributes:
+        out: Where the notebook goes.
+        force: Let `out` replace a notebook that isn't nbagent's, or that the person has changed.
+        keep: Leave the kernel running, for `nbagent resume`.
+        as_json: Print one JSON object instead of text.
+        quiet: Show only what must be known.
+    """
+
+    out: Out = None
+    force: Force = False
+    keep: Keep = False
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
+    """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
+
+    One with a keyword `how` has the flags of `How` too.
+
+    Args:
+        groups: Of which groups the options are (`nbagent.core.options.Option.group`).
+        only: Of these, which.
+    """
+    named = {name: each for name, each in fields().items() if each[1].group in groups and only(each[1])}
+
+    def decorate(command: Command) -> Command:
+        flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}
+        found = inspect.signature(command, eval_str=True).parameters
+        own = [each for name, each in found.items() if name not in ("given", "how")]
+        hows = inspect.signature(How, eval_str=True).parameters if "how" in found else {}
+
+        @functools.wraps(command)
+        def run(**arguments: Any) -> None:
+            values = {name: arguments.pop(name) for name in flags}
+            given = {name: value for name, value in values.items() if value is not None and value is not False}
+            for name in named:
+                if given.pop(f"no_{name}", False):
+                    given[name] = False
+                elif given.get(name) is True and named[name][1].value is not None:
+                    given[name] = named[name][1].value
+            if hows:
+                arguments["how"] = How(**{name: arguments.pop(name) for name in hows})
+            command(given=given | {"log_level": LEVELS[min(arguments.pop("verbose"), 2)]}, **arguments)
+
+        verbose = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=_VERBOSE)
+        all_of = [*own, *hows.values(), *flags.values(), verbose]
+        run.__signature__ = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in all_of])  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in all_of}
+        return run  # type: ignore[return-value]
+
+    return decorate
+
+
+def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
+    """The parameters of a command that stand for an option: one, and a second one for a flag that turns it off."""
+    words = [word for word in where.flags.split() if word.startswith("-")]
+    off = next((word for word in words if word.startswith("--no-")), None)
+    kind = _kind(hint, where)
+    description = f"{where.description} Repeatable." if kind == list[str] else where.description
+    if kind is bool and off:
+        yield _parameter(name, bool, typer.Option(words[0], help=description))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help="Not so, whatever the settings say."))
+        return
+    option = typer.Option(
+        *(word for word in words if word != off), metavar=where.metavar or None, help=description, show_default=False
+    )
+    yield _parameter(name, kind, option)
+    if off:
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help="None at all, whatever the settings say."))
+
+
+def landing(given: dict[str, Any]) -> dict[str, Any]:
+    """Add the folder of results to the options: the one they name, else the settings', else `OUTPUT`.
+
+    Raises:
+        UsageError: It is no folder, or the default is a link, which somebody else may have put here to lead elsewhere.
+    """
+    from nbagent.core import settings
+
+    named = given.get("output_dir")
+    folder = Path(named or settings.load().output_dir or OUTPUT).expanduser()
+    # A path of the settings that begins here goes through whatever lies here, such as somebody else's project.
+    if named is None and not folder.is_absolute() and not _is_straight(folder):
+        raise UsageError(f"The folder {folder} is a link here.", mend="Name where results go with --output-dir.")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
+    return given | {"output_dir": folder}
+
+
+def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
+    if kind is bool:
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
+        )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _kind(hint: Any, where: Option) -> Any:
+    """What a flag's value is read as: whatever isn't a number, a switch or a list is checked with the options."""
+    if where.value is not None:
+        return bool
+    hint = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    arms = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for arm in arms:
+        if arm in (int, float) or (arm is bool and not where.metavar):
+            return arm
+        if get_origin(arm) is list:
+            return list[str]
+    return str
+
+
+def _is_straight(folder: Path) -> bool:
+    """Whether no link is on the way from here to a folder, or in its place."""
+    return str(folder.resolve()) == os.path.normpath(Path.cwd() / folder)

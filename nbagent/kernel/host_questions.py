@@ -1,0 +1,128 @@
+"""Questions about hosts, between a sandbox's proxy, which has a thread of its own, and whoever answers them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import Event, HostAsked, HostDecided
+
+if TYPE_CHECKING:
+    from nbagent.egress.gate import HostAnswer
+    from nbagent.egress.proxy import ConnectionEnded
+
+MAX_DECISIONS = 1000
+"""Decisions that become events without a question: code that tries hosts for ever must not fill the log."""
+
+
+class HostQuestions:
+    """The questions about hosts of one kernel.
+
+    Args:
+        loop: Where the events go.
+        notify: Gets them.
+        asking: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool) -> None:
+        self.asking = asking
+        self._loop = loop
+        self._notify = notify
+        self._open: dict[str, Future[HostAnswer]] = {}
+        self._asked = 0
+        self._series = secrets.token_hex(4)
+        self._decided: set[tuple[str, int, bool, str]] = set()
+        self._answered: dict[tuple[str, int], list[str]] = {}
+        self._waits: list[tuple[float, float]] = []
+        self._waiting_since = 0.0
+        self._lock = threading.Lock()
+
+    # -- on the proxy's thread ----------------------------------------------------------------------------------
+
+    def ask(self, host: str, port: int) -> Future[HostAnswer] | None:
+        """Ask whoever follows the events; the proxy cancels a question when nobody waits for its answer any longer."""
+        if not self.asking:
+            return None
+        self._asked += 1
+        # No process of the session gives an id again: an answer to an old question must not be one to another.
+        name = f"h{self._asked}-{self._series}"
+        question: Future[HostAnswer] = Future()
+        with self._lock:
+            self._waiting_since = self._waiting_since if self._open else time.monotonic()
+            self._open[name] = question
+        question.add_done_callback(lambda _: self._close(name, _asked_about(host, port)))
+        self._emit(HostAsked(id=name, host=host, port=port))
+        return question
+
+    def observe(self, seen: HostDecided | ConnectionEnded) -> None:
+        """Emit what the proxy decided: each decision once, and once more after each question about its host."""
+        if not isinstance(seen, HostDecided):
+            return
+        key = (seen.host, seen.port, seen.allowed, seen.by)
+        with self._lock:
+            answered = self._answered.get(_asked_about(seen.host, seen.port))
+            name = answered.pop(0) if answered else ""
+        if not name and (key in self._decided or len(self._decided) >= MAX_DECISIONS):
+            return
+        self._decided.add(key)
+        self._emit(msgspec.structs.replace(seen, id=name))
+
+    def _emit(self, event: Event) -> None:
+        def work() -> None:
+            with contextlib.suppress(NbagentError):  # a log that can't be written ends the next cell
+                self._notify(event)
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody follows the events
+            self._loop.call_soon_threadsafe(work)
+
+    def _close(self, name: str, where: tuple[str, int]) -> None:
+        with self._lock:
+            # Each face must see the end of a question, also if it repeats a decision.
+            self._answered.setdefault(where, []).append(name)
+            del self._open[name]
+            if not self._open:
+                self._waits.append((self._waiting_since, time.monotonic()))
+
+    # -- on any thread ------------------------------------------------------------------------------------------
+
+    def answer(self, name: str, *, allow: bool, remember: bool) -> bool:
+        """Answer a question by its id; returns whether it was still open.
+
+        Args:
+            name: The id in `HostAsked`.
+            allow: Whether the host may be reached.
+            remember: Whether that holds for the session; a denial always does.
+        """
+        from nbagent.egress.gate import HostAnswer
+
+        question = self._open.get(name)
+        if question is None:
+            return False
+        answer = HostAnswer.DENY if not allow else HostAnswer.SESSION if remember else HostAnswer.ONCE
+        try:
+            question.set_result(answer)
+        except InvalidStateError:
+            return False
+        return True
+
+    def waited(self, since: float) -> float:
+        """Seconds, since a moment of the monotonic clock, in which code waited for answers and its time stood still."""
+        with self._lock:
+            waits = [*self._waits, (self._waiting_since, time.monotonic())] if self._open else self._waits
+            return sum(end - max(start, since) for start, end in waits if end > since)
+
+
+def _asked_about(host: str, port: int) -> tuple[str, int]:
+    """What one question is about: its answer holds for ports 80 and 443 alike, see `Gate.admit`."""
+    from nbagent.egress.hosts import WEB_PORTS
+
+    return host, 0 if port in WEB_PORTS else port

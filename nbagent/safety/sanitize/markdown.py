@@ -1,0 +1,98 @@
+"""Cleans Markdown and LaTeX, so that every renderer makes only text, formatting and links of it. Pure.
+
+Renderers differ in what they take for a picture or HTML, so no parser decides it. The tokens that begin one, `![` and
+`<` before a letter, occur nowhere in the result. They are escaped, or, in what looks like code, divided by a character
+without width, so that the code looks the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nbagent.safety.sanitize.tex import JOINER, break_commands
+
+LINKS = 20
+"""Links whose addresses are listed below a text."""
+ADDRESS = 200
+"""Characters of each address."""
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CODE = re.compile(r"(^[ \t>]*(?:```|~~~).*?^[ \t>]*(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_MATH = re.compile(r"(\$\$[^$]+\$\$|\$[^$\n]+\$)")
+_DATA = re.compile(r"!\[[^\[\]\n]{0,500}\]\((data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+)\)")
+_MARKUP = re.compile(r"<(?=[A-Za-z/!?])")
+_AUTOLINK = re.compile(r"<(https?://[^\s<>`]+)>")
+_INFO = re.compile(r"(?<![`~])([`~]{3,}+[^\w\n`~{.]*+)(?=([\w{.][^\s`~]*+))")
+"""A fence and its language, between which renderers skip more than blanks: U+00A0, U+FEFF, U+2028. Nothing is read
+twice: from each place within a fence that leads nowhere, a million of its characters would take hours."""
+_ENTITY = re.compile(r"&(?=#|(?!(?:amp|lt|gt|quot|apos|nbsp|ndash|mdash|hellip|times|middot|deg|copy);)[A-Za-z]\w*;)")
+"""Entities, which could become tokens of Markdown or TeX after cleaning."""
+_LANGUAGES = frozenset(
+    """python py python3 ipython pycon sql bash sh shell console json jsonl yaml toml ini text txt plain csv html css
+    javascript js typescript ts r diff markdown md xml c cpp rust go java julia latex tex stata matlab none""".split()
+)
+_DIRECTIVE = re.compile(r":::|\{(?=[\w:.-]+\}`)")
+_TARGET = re.compile(r"\](?=\(|:)(?![(:]\s*<?(?:https?://|mailto:|#))")
+_LINK = re.compile(
+    r"\[([^\[\]]{0,500})\][(:]\s*<?((?:https?://|mailto:)[^\s<>()`\\]+)|\][(:]\s*<?(https?://[^\s<>()`\\]+)"
+)
+
+
+def clean_markdown(text: str) -> str:
+    """Clean Markdown: it loads nothing and has no HTML. The addresses of its links are listed below it."""
+    text = _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    parts = _CODE.split(text)
+    for index, part in enumerate(parts):
+        parts[index] = _code(part) if index % 2 else _prose(part)
+    written = break_commands(_INFO.sub(_fence, _ENTITY.sub(f"&{JOINER}", "".join(parts))))
+    # In nbconvert's page, a heading could get the id of a cell.
+    written = re.sub("(?<!#)cell-id=", f"cell-id{JOINER}=", written)
+    # Once more for the whole text, also where two parts meet: the guarantee doesn't depend on what was taken for code.
+    written = _MARKUP.sub(f"<{JOINER}", written)
+    written = re.sub(r"!\[(?!\]\(data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+\))", f"!{JOINER}[", written)
+    return written + _where(parts)
+
+
+def clean_latex(text: str) -> str:
+    """Clean LaTeX: it loads nothing and has no HTML."""
+    return break_commands(_CONTROLS.sub("", text).replace("<", r"\lt "))
+
+
+def _code(part: str) -> str:
+    return _MARKUP.sub(f"<{JOINER}", part).replace("![", f"!{JOINER}[")
+
+
+def _prose(part: str) -> str:
+    part = _AUTOLINK.sub(r" \1 ", part)
+    pieces = _DATA.split(part)
+    for index in range(0, len(pieces), 2):  # odd pieces are pictures with `data:` URLs
+        mixed = _MATH.split(pieces[index])
+        for at, piece in enumerate(mixed):
+            mixed[at] = _MARKUP.sub("< " if at % 2 else "&lt;", piece)
+        piece = "".join(mixed).replace("![", "*picture left out:* [")
+        piece = _DIRECTIVE.sub(lambda sign: f"{sign[0][0]}{JOINER}{sign[0][1:]}", piece)
+        pieces[index] = _TARGET.sub(f"]{JOINER}", piece)
+    for index in range(1, len(pieces), 2):
+        # Without an alternative text: `![name]` could be another picture, by a definition elsewhere.
+        pieces[index] = f"![]({pieces[index]})"
+    return "".join(pieces)
+
+
+def _fence(found: re.Match[str]) -> str:
+    """A fence with a known language or none, so that no extension draws the block."""
+    return found[1] if found[2].lower() in _LANGUAGES else f"{found[1]}{JOINER}"
+
+
+def _where(parts: list[str]) -> str:
+    """The list of links' addresses, without those that the text shows already."""
+    found: dict[str, None] = {}
+    for part in parts[::2]:
+        for link in _LINK.finditer(part):
+            address = (link[2] or link[3]).removeprefix("mailto:")
+            if link[1] != address:
+                found[address] = None
+    if not found:
+        return ""
+    named = [f"`{address[:ADDRESS]}{'…' if len(address) > ADDRESS else ''}`" for address in found]
+    more = f" and {len(named) - LINKS:,} more" if len(named) > LINKS else ""
+    return f"\n\n*Links here lead to* {', '.join(named[:LINKS])}{more}"

@@ -1,0 +1,212 @@
+"""Counts what a sandbox takes that no control group limits: locks of files, open files, terminals, sockets.
+
+Linux charges a group for most of the memory that it uses on the group's behalf, but not for locks of files, nor for
+all that belongs to open files, nor for connections that nobody has accepted; and the whole machine has one supply of
+terminals, of open files and of memory for connections. Where the inner filter (`seccomp.py`) can forbid such a thing,
+it does; the rest process 1 counts here, a few times a second, by what Linux tells of this sandbox's own processes,
+mounts and network. So a sandbox ends only for what it has itself.
+
+Standard library only, of whatever version the sandbox has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+LOOK_SECONDS = 0.25
+"""Between two looks: in that time code takes some 50 MB of locks a core."""
+BOUNDS = {
+    "terminals": 64,
+    "locks of files": 10_000,
+    "open files": 100_000,
+    "Internet sockets": 10_000,
+    "MB in Internet sockets": 256,
+}
+"""What a sandbox may have at a time; of open files also no more than an eighth of the machine's."""
+PRESSURE = 512 * 1024
+"""Where Linux's own memory has grown by so many kB since the sandbox's start, a quarter of that is too much."""
+LOCKS = 4 * 1024 * 1024
+"""Bytes that are read of the list of locks, at about 60 a lock."""
+SOCKETS = 4 * 1024 * 1024
+"""Bytes that are read of each list of Internet sockets, at 150 a socket."""
+MAPS = 16 * 1024 * 1024
+"""Bytes that are read of a process's mappings, of which there are 65,530 at most, at about 100 each."""
+
+
+class OveruseWatch:
+    """Finds out whether a sandbox has too much of something.
+
+    Attributes:
+        bounds: How many of each thing the sandbox may have.
+    """
+
+    def __init__(self) -> None:
+        self.bounds = dict(BOUNDS)
+        with contextlib.suppress(OSError, ValueError), open("/proc/sys/fs/file-max") as file:
+            self.bounds["open files"] = min(BOUNDS["open files"], int(file.read()) // 8)
+        self.before = memory_of_linux()
+        self.open_before = open_on_machine()
+
+    def overuse(self) -> str:
+        """What the sandbox has too much of, as part of a sentence; empty if it is within its bounds."""
+        for name, count in (
+            ("terminals", terminals),
+            ("locks of files", locks),
+            ("open files", open_files),
+            ("Internet sockets", internet_sockets),
+            ("MB in Internet sockets", lambda: megabytes_in_sockets(self.bounds["MB in Internet sockets"])),
+        ):
+            most = self.bounds[name]
+            with contextlib.suppress(OSError, ValueError):
+                has = count()
+                # A file that is mapped stays open when it is closed. Most are shared libraries, a few for thousands of
+                # mappings, so they count only where somebody has opened as many.
+                if name == "open files" and open_on_machine() - self.open_before > most:
+                    has += mapped_files()
+                if has > most or (has > most // 4 and memory_of_linux() - self.before > PRESSURE):
+                    return f"it had {has:,} {name}, of which a sandbox may have {most:,}"
+        return ""
+
+
+def terminals() -> int:
+    """Open pseudo-terminals; each mount of their file system shows its own."""
+    return sum(name.isdecimal() for name in os.listdir("/dev/pts"))
+
+
+def locks() -> int:
+    """Locks of files that processes of this sandbox hold or wait for; inside, Linux shows no others."""
+    with open("/proc/locks", "rb", buffering=0) as file:
+        listed = read(file.fileno(), LOCKS)
+    # Except for locks that belong to an open file: it shows everybody's. The inner filter forbids those.
+    return listed.count(b"\n") - listed.count(b" OFDLCK ")
+
+
+def internet_sockets() -> int:
+    """Internet sockets of this sandbox, with those that nobody has accepted or that wait to be closed."""
+    if not own_network():
+        return 0
+    return sum(
+        int(words[2])
+        for name in ("sockstat", "sockstat6")
+        for words in socket_counts(name)
+        if words[0] in ("TCP:", "TCP6:", "UDP:", "UDP6:")
+    )
+
+
+def megabytes_in_sockets(least: int) -> int:
+    """Megabytes that wait in Internet sockets of this sandbox; 0 if all of the machine have less than `least`."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    counted = [words for words in socket_counts("sockstat") if "mem" in words]
+    if sum(int(words[-1]) for words in counted) * page < least << 20 or not internet_sockets():
+        return 0
+    return sum(map(waiting_in, ("tcp", "tcp6", "udp", "udp6"))) >> 20
+
+
+def waiting_in(name: str) -> int:
+    """Bytes that the sockets of a protocol have not sent yet, or that nobody has read."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}", "rb", buffering=0) as file:
+        for line in read(file.fileno(), SOCKETS).splitlines()[1:]:
+            words = line.split(None, 5)
+            # For a socket that listens, this is a number of connections.
+            if len(words) > 4 and words[3] != b"0A":
+                total += sum(int(each, 16) for each in words[4].split(b":"))
+    return total
+
+
+def socket_counts(name: str) -> list[list[str]]:
+    """What Linux tells of sockets: their number in this network, and the memory of all on the machine."""
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}") as file:
+        return [line.split() for line in file]
+    return []
+
+
+def own_network() -> bool:
+    """Whether the sandbox has a network of its own; otherwise the sockets that it sees are the host's too."""
+    with open("/proc/net/dev") as file:
+        return [line.split(":")[0].strip() for line in file][2:] == ["lo"]
+
+
+def read(descriptor: int, most: int) -> bytes:
+    """What a list of Linux's has, piece by piece; at most about so many bytes."""
+    pieces, taken = [], 0
+    while taken < most and (piece := os.read(descriptor, 65536)):
+        pieces.append(piece)
+        taken += len(piece)
+    return b"".join(pieces)
+
+
+def open_files() -> int:
+    """Open files of all processes; one that two of them share counts twice."""
+    return sum(map(open_files_of, filter(str.isdecimal, os.listdir("/proc"))))
+
+
+def open_files_of(process: str) -> int:
+    """Open files of a process; if it lets nobody look, as many as it has room for; 0 if it is gone."""
+    try:
+        # Linux tells their number as the folder's size since 6.2.
+        return os.stat(f"/proc/{process}/fd").st_size or len(os.listdir(f"/proc/{process}/fd"))
+    except PermissionError:
+        with open(f"/proc/{process}/status") as status:
+            return next((int(line.split()[1]) for line in status if line.startswith("FDSize:")), 0)
+    except OSError:
+        return 0
+
+
+def mapped_files() -> int:
+    """Mappings of files, in all processes."""
+    return sum(map(mapped_files_of, filter(str.isdecimal, os.listdir("/proc"))))
+
+
+def mapped_files_of(process: str) -> int:
+    """Mappings of files of a process; if it lets nobody look, as many as fit into its memory; 0 if it is gone."""
+    try:
+        with open(f"/proc/{process}/maps", "rb", buffering=0) as file:
+            listed = read(file.fileno(), MAPS)
+        return listed.count(b"\n") - listed.count(b" 00:00 0 ")
+    except PermissionError:
+        with open(f"/proc/{process}/status") as status:
+            return next((int(line.split()[1]) // 4 for line in status if line.startswith("VmSize:")), 0)
+    except OSError:
+        return 0
+
+
+def open_on_machine() -> int:
+    """Files that are open on this machine; 0 where Linux doesn't say."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/sys/fs/file-nr") as file:
+        return int(file.read().split()[0])
+    return 0
+
+
+def memory_of_linux() -> int:
+    """Memory on this machine that Linux uses itself and can't give back, in kB."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith(("SUnreclaim:", "KernelStack:")))
+    return 0
+
+
+def is_dying(process: int) -> bool:
+    """Whether a process has ended, or a signal that kills it is on its way, which may take long on a busy machine."""
+    exiting, sigkill = 0x4, 1 << 8
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            state, *fields = file.read().rpartition(")")[2].split()
+        with open(f"/proc/{process}/status") as file:
+            pending = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except (OSError, ValueError, IndexError):
+        return True
+    return state in "ZX" or bool(int(fields[5]) & exiting) or any(each & sigkill for each in pending)
+
+
+def counted() -> dict[str, int]:
+    """What Linux counted for this sandbox, as far as its control group can be seen from inside."""
+    found = {}
+    for name, path in (("memory_peak", "memory/memory.max_usage_in_bytes"), ("memory_peak", "memory.peak")):
+        with contextlib.suppress(OSError, ValueError), open(f"/sys/fs/cgroup/{path}") as file:
+            found[name] = int(file.read())
+    for path in ("memory/memory.oom_control", "memory.events"):
+        with contextlib.suppress(OSError, ValueError, KeyError), open(f"/sys/fs/cgroup/{path}") as file:
+            counts = dict(line.split() for line in file)
+            found["oom_kills"] = int(counts["oom_kill"])
+    return found

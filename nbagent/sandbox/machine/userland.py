@@ -1,0 +1,127 @@
+"""What code finds in a sandbox, whatever the engine: environment variables, users and hosts in /etc, shells."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from nbagent.core.policy import Network, Trust
+from nbagent.sandbox import paths
+from nbagent.sandbox.limits import seccomp
+from nbagent.sandbox.paths import HOME
+from nbagent.sandbox.spec import has_egress
+
+PROXY = ("127.0.0.1", 3128)
+"""Where programs in a sandbox find the egress proxy; `forward.py` listens there."""
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+SHELLS = (
+    *("sh", "bash", "rbash", "dash", "ash", "zsh", "rzsh", "ksh", "ksh93", "mksh", "lksh", "pdksh", "yash", "posh"),
+    *("csh", "tcsh", "bsd-csh", "fish", "elvish", "nu", "pwsh", "busybox", "tmux", "screen"),
+)
+"""Programs that are shells, or that start a shell whatever their arguments."""
+HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+"""/etc/hosts of a sandbox without the host's network."""
+START = (f"{paths.KERNEL}/bin/python", "-s", "-P", f"{paths.RUN}/inside.py")
+"""The command of process 1. No folder of the code's can put other modules in place of ours.
+
+Not with -I, which would ignore `PYTHONHASHSEED` too; `environment_variables` says all that Python reads of the rest.
+"""
+HASH_SEED = "0"
+"""The seed of Python's hashes of text: with a random one, sets would print in another order each time."""
+
+
+def environment_variables(
+    *, shared_library: bool, trust: Trust, variables: Iterable[tuple[str, str]] = ()
+) -> dict[str, str]:
+    """All environment variables of a kernel: an allow-list, with nothing of the host's but its proxies.
+
+    Args:
+        shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
+        trust: What is permitted; it decides about proxies, and how many threads libraries start.
+        variables: What shall be different in this sandbox.
+    """
+    cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
+    found = {
+        "HOME": HOME,
+        "USER": "sandbox",
+        "LOGNAME": "sandbox",
+        "LANG": "C.UTF-8",
+        "TZ": time_zone(),
+        "PATH": f"{paths.KERNEL}/bin:{paths.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
+        "TMPDIR": "/tmp",  # noqa: S108 - inside
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": HASH_SEED,
+        # Empty is unset: an image may have them.
+        "PYTHONHOME": "",
+        "PYTHONPATH": "",
+        # Frozen modules' frames and the debugger's warning about them help nobody here.
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "IPYTHONDIR": f"{HOME}/.ipython",
+        "NBAGENT": "1",
+        # Polars folds the names of columns at 80 characters, and whoever reads them as text takes them for broken.
+        "POLARS_TABLE_WIDTH": "120",
+        # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
+        "LOKY_MAX_CPU_COUNT": str(cores),
+    }
+    if trust.limits.cpus:
+        # A thread for each core of the machine would be slow, and too many for the limit on processes.
+        found |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
+    if shared_library:
+        found["LD_LIBRARY_PATH"] = f"{paths.PYTHON}/lib"
+    if trust.network is Network.FULL:
+        for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)):
+            if name in os.environ:
+                found[name] = os.environ[name]
+    elif has_egress(trust):
+        for name in PROXY_VARIABLES:
+            value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
+            found |= {name: value, name.upper(): value}
+    return found | dict(variables)
+
+
+@functools.cache
+def time_zone() -> str:
+    """The machine's time zone by its name, such as `Europe/Rome`; UTC if it has none."""
+    try:
+        _, _, name = str(Path("/etc/localtime").resolve(strict=True)).partition("/zoneinfo/")
+    except OSError:
+        return "UTC"
+    return name or "UTC"
+
+
+def accounts(uid: int, gid: int) -> dict[str, str]:
+    """The files of /etc that give the user and the group that code runs as a name, by the files' names."""
+    return {
+        "passwd": f"root:x:0:0::/:/bin/false\nsandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n",
+        "group": f"root:x:0:\nsandbox:x:{gid}:\n",
+    }
+
+
+def config_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str) -> dict[str, Any]:
+    """The configuration that `inside.py` gets beside the kernel's connection; an engine replaces some of it.
+
+    Args:
+        trust: What is permitted.
+        uid: The user that it becomes if it starts as root.
+        watched: Whether it reports each program that is executed.
+        notice: A text that the first cell prints; empty for none.
+    """
+    return {
+        "uid": uid,
+        "folders": [paths.OUTPUT],
+        "cwd": paths.WORKSPACE,
+        "fonts": paths.FONTS,
+        "path": [paths.SITE],
+        "bounds": {},
+        "shell": trust.allow_shell,
+        "ask": seccomp.asking_program().hex() if watched else "",
+        "proxy": PROXY if has_egress(trust) else None,
+        "notice": notice,
+        "filter": seccomp.inner_program(
+            subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools, forwarder=has_egress(trust)
+        ).hex(),
+    }

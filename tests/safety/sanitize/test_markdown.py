@@ -1,0 +1,75 @@
+"""Markdown and LaTeX without pictures, HTML and commands that load."""
+
+from __future__ import annotations
+
+import re
+
+import mistune
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from safety.sanitize import cases
+
+from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
+
+PICTURE = "![](data:image/png;base64,AAAA)"
+SIGNS = st.sampled_from(
+    [
+        *("![", "x", "](", ")", "http://h/", "<img src=x>", "<", "`", "```", "~~~", "\n", "$", "$$", "\\", "]: ", "["),
+        *("]", "- ", "> ", "    ", "|", "!", "data:image/png;base64,AAAA", "a", "&lt;", "\x00", "\r", "*", ":::"),
+        *("{image}", "\\href"),
+    ]
+)
+
+
+@given(text=st.lists(SIGNS, max_size=30).map("".join))
+def test_no_sign_of_a_picture_or_of_html_is_left(text: str) -> None:
+    """Whatever was said: neither `![` nor `<` before what makes it a tag, but for pictures that are whole."""
+    written = re.sub(r"!\[\]\(data:image/png;base64,A+\)", "", clean_markdown(text))
+    assert "![" not in written
+    assert not re.search(r"<[A-Za-z/!?]", written)
+
+
+@pytest.mark.parametrize("case", [*cases.MARKDOWN, *cases.HTML.strip().split("\n")])
+def test_no_parser_makes_a_load_of_it(case: str) -> None:
+    """Two parsers, with HTML on, find paragraphs, code and links."""
+    written = clean_markdown(cases.fill(case, h="h.invalid", n="x1x"))
+    parsers = (MarkdownIt("gfm-like", {"html": True, "linkify": False}).render, mistune.create_markdown(escape=False))
+    for parse in parsers:
+        found = set(re.findall(r"<(\w+)", str(parse(written))))
+        assert found <= set(
+            "p a code pre em strong ul ol li table thead tbody tr th td h1 blockquote br hr del".split()
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Two.",
+        "# A\n\n**b** *c* `d` ~~e~~\n\n- f\n- g\n\n> h\n\n| a | b |\n|---|--:|\n| 1 | 2 |",
+        "```python\nif a < 3 and b[1]:\n    print('!')\n```",
+        "$a < b$ and $$\\frac{1}{2}$$, 3 < 4, a -> b, x <= y",
+        PICTURE,
+        "[cell 1](#cell-id=cell-1) https://example.org/a?b=c",
+    ],
+)
+def test_ordinary_markdown_stays_as_it_is(text: str) -> None:
+    """Formatting, tables, code, mathematics, and pictures that are in it."""
+    assert clean_markdown(text) == text
+
+
+def test_a_link_says_where_it_leads() -> None:
+    """Below the text, whatever kind of link; one whose text is its address says it already."""
+    written = clean_markdown(
+        "[a](https://one.example/?d=1) [b][r] [https://x.example](https://x.example)\n\n[r]: https://two.example"
+    )
+    assert "[a](https://one.example/?d=1)" in written
+    assert written.endswith("*Links here lead to* `https://one.example/?d=1`, `https://two.example`")
+    assert "](/api" not in clean_markdown("[a](/api/shutdown) [b](javascript:x) [c](file:///x)")
+
+
+def test_latex_has_no_html() -> None:
+    """`<` is TeX's own sign for it."""
+    assert clean_latex("$a<b$ <img src=x>") == r"$a\lt b$ \lt img src=x>"
+    assert r"\href" not in clean_latex(r"$\href{http://h}{x}$")
