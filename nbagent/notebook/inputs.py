@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nbagent.core.errors import DataError
 from nbagent.sandbox.data import mounts, needs
+from nbagent.sandbox.data.locate import locate
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
 
@@ -41,7 +42,7 @@ def inputs(notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool) 
         raise DataError(f"There is no file or folder {str(missing[0])!r}.", mend="Check the name and where you are.")
     if foreign:
         return Inputs(_of_others(notebook, given))
-    found, wanted = needs.find(notebook.absolute(), root), needs.needed(notebook)
+    found, wanted = locate(notebook.absolute(), root), needs.needed(notebook)
     inputs = Inputs()
     for each in wanted:
         name = each.path.removeprefix(f"{DATA}/")

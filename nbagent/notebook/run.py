@@ -19,7 +19,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.events import Cell, CellStatus
 from nbagent.notebook import document
 from nbagent.notebook.document import MAY_FAIL
-from nbagent.sandbox.data import needs
+from nbagent.sandbox.data.locate import locate
 
 MAX_SOURCE: Final = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
@@ -138,7 +138,7 @@ def with_needed(
         The data for a session; names of what is there but isn't what it was when the notebook was made; names of what
         isn't there.
     """
-    found = needs.find(notebook.absolute(), root)
+    found = locate(notebook.absolute(), root)
     named = {Path(each).expanduser().resolve().name: each for each in data}
     changed = [name for name in found.changed if name not in named]
     missing = [name for name in found.missing if name not in named]

@@ -190,7 +190,7 @@ def _reasons(engine: Engine, report: EngineReport) -> dict[str, str]:
 
 
 class _Run:
-    """One run: the sandbox under attack, a second one beside it, and what was recorded of the first."""
+    """One run: a sandbox under attack, a second one beside it, and the recording of the first."""
 
     def __init__(self, engine: Engine, trust: Trust, report: EngineReport, made: aims.Aims, state: Path) -> None:
         self._engine = engine
@@ -210,7 +210,7 @@ class _Run:
             kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(journal, event), spill=journal.spill)
             neighbour = Kernel(self._engine, replace(self._spec, data=()))
             async with _together(kernel, neighbour):
-                self._host = self._told(kernel)
+                self._host = self._host_facts(kernel)
                 with self._aims.add_later():
                     for probe in probes:
                         if probe.attack is not None:
@@ -220,8 +220,8 @@ class _Run:
             if probe.attack is None:
                 yield self._look(probe, before)
 
-    def _told(self, kernel: Kernel) -> dict[str, Any]:
-        """What the attacks get as `host`, with paths as the sandbox sees them."""
+    def _host_facts(self, kernel: Kernel) -> dict[str, Any]:
+        """The values that attacks get as `host`, with paths as the sandbox sees them."""
         about = kernel.about
         outer, folder = (about.data_path(mount) for mount in self._aims.data[:2])
         limits = self._spec.trust.limits

@@ -1,8 +1,8 @@
 """A probe: one attack, as data, and how its result is judged.
 
 The attacks are in the modules `*_inside.py`, by what they attack. Each is a function whose source runs in the sandbox,
-so it imports what it needs itself, from the standard library only. It gets what was prepared on the host (`aims.Aims`)
-and returns what it obtained; it has failed if it obtained nothing or Linux refused it. An attack that succeeds does no
+so it imports what it needs itself, from the standard library only. It gets facts about the host (`aims.Aims`) and
+returns what it obtained; it has failed if it obtained nothing or Linux refused it. An attack that succeeds does no
 harm: it reads a canary, writes to a folder made for it, exceeds a limit by little, and ends by itself.
 """
 
@@ -20,7 +20,7 @@ from nbagent.core.policy import TrustLevel
 from nbagent.sandbox.untrusted import parse
 
 Host = Mapping[str, Any]
-"""What was prepared on the host, by name, as values that JSON has."""
+"""Facts about what was prepared on the host, by name, as values that JSON has."""
 Attack = Callable[[Any], object]
 A = TypeVar("A", bound=Attack)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbagent.core import folders
 from nbagent.core.errors import DataError
-from nbagent.sandbox.data import needs
+from nbagent.sandbox.data.locate import packaged_for
 from nbagent.sandbox.paths import DATA
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def for_client(folder: Path) -> list[Mount]:
     from nbagent.core import settings
 
     known = folders.recall_exports(folders.state_root(settings.load().state_dir), folder)
-    known = {path: str(source) for path, source in needs.packaged_for(folder).items()} | known
+    known = {path: str(source) for path, source in packaged_for(folder).items()} | known
     exported = [Mount(Path(source), path) for path, source in known.items() if _is_still_there(Path(source))]
     if _is_private(folder):
         return exported
