@@ -357,7 +357,7 @@ class Verification:
             for pair in found.pictures:
                 seen = await pictures.compare(pair.stored, pair.fresh, exact=self._is_exact(fresh))
                 if not seen.same:
-                    cause = EVERY_RUN if pair.differs_again else ""
+                    cause = NO_SEED if pair.differs_again and pair.random else EVERY_RUN if pair.differs_again else ""
                     proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", cause))
                     proof.pictures += [seen.shown] if seen.shown else []
                 elif not self._is_exact(fresh):

@@ -68,6 +68,7 @@ def test_what_is_never_a_result_is_not_compared(stored: str, fresh: str) -> None
     [
         "%Y-%m-%d", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S+00:00", "%d.%m.%Y", "%m/%d/%y", "%d %B %Y",
         "%A, %d %B %Y at %H:%M", "%b %d, %Y", "%a %b %d %H:%M:%S %Y", "%Y%m%d_%H%M%S", "%Y/%m/%d %H:%M",
+        "%a %b %d %H:%M:%S UTC %Y",
         "datetime.datetime(%Y, %m, %d, %H, %M)", "Timestamp('%Y-%m-%d %H:%M:%S')", "[%Y-%m-%d %H:%M:%S,123] INFO: x",
     ],
 )  # fmt: skip
@@ -99,6 +100,18 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
     assert compared("mean trip: 0.12 s", "mean trip: 0.31 s").differences
     assert compared("mean trip: 12.5 min", "mean trip: 12.7 min", code=TIMED).differences
     assert compared("rows: 12", "rows: 13", code=TIMED).differences
+
+
+def test_libraries_time_themselves() -> None:
+    """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
+    assert (
+        compared("[Parallel]: Done 4 tasks | elapsed: 0.1s", "[Parallel]: Done 4 tasks | elapsed: 0.2s").differences
+        == []
+    )
+    assert compared("fit 0.123 s", "fit 0.456 s", "fit 0.789 s").differences == []
+    assert compared("14:03:22,1 INFO x", "14:03:29,5 INFO x", "14:03:31,2 INFO x").differences == []
+    assert compared("opens 08:30", "opens 09:30", "opens 09:30").differences
+    assert compared("fit 0.123 s", "fit 0.456 s", "fit 0.456 s").differences
 
 
 def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:

@@ -180,7 +180,7 @@ async def test_another_package_than_the_locks_is_not_installed(
 async def test_a_package_of_the_kernel_is_had_in_the_locks_version(tmp_path: Path) -> None:
     """Of a notebook that was made with another environment: what its code imports is what the lock says."""
     async with Session(engine="bubblewrap") as session:
-        await session.run("import cycler\nfrom importlib.metadata import version\nversion('cycler')")
+        await session.run("__import__('cycler').cycler\nfrom importlib.metadata import version\nversion('cycler')")
         path = session.export(tmp_path / "n.ipynb")
     notebook = nbformat.read(path, as_version=4)
     facts = notebook.metadata.nbagent

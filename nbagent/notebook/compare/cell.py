@@ -26,7 +26,7 @@ MOST = 20
 LONGEST = 80
 """Characters of a text in a finding."""
 EVERY_RUN = "it changes with every run"
-NO_SEED = "it changes with every run: random numbers without a seed"
+NO_SEED = "it changes with every run, as random numbers without a seed do"
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 
@@ -54,13 +54,18 @@ class Difference(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two pictures whose files differ, in base64, and whether a second fresh run drew the same as the first."""
+    """Two pictures whose files differ, in base64.
+
+    `differs_again` says whether a second fresh run drew another one than the first, `random` whether code so far draws
+    random numbers.
+    """
 
     what: str
     mime: str
     stored: str
     fresh: str
     differs_again: bool | None
+    random: bool = False
 
 
 @dataclass
@@ -125,7 +130,7 @@ def compare(
             found.differences.append(Difference(_label(*key), lost or new, "", "", cause))
         elif mime in IMAGES:
             differs = None if third is None else third != other[key]
-            found.pictures.append(Pair(what, mime, one[key], other[key], differs))
+            found.pictures.append(Pair(what, mime, one[key], other[key], differs, context.reads.random))
         else:
             _compare_text(key, one[key], other[key], third, context, found)
     found.differences = found.differences[:MOST]
@@ -243,14 +248,15 @@ def _judge(change: Change, differs_again: bool | None, context: Context, *, mark
         return str(excuse), ""
     if not again:
         return "", ""
-    return "", NO_SEED if reads.random else EVERY_RUN
+    numbers = any(each.kind == "number" for each in (*change.stored, *change.fresh))
+    return "", NO_SEED if reads.random and numbers else EVERY_RUN
 
 
 def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, markup: bool) -> str:
     reads, moments = context.reads, context.moments
     if is_clock(stored, fresh, moments):
         return "date"
-    if reads.clock and is_duration(stored, fresh, moments, differs_again=again):
+    if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"
     if reads.clock and is_now(fresh, moments.fresh) and (moments.stored is None or is_now(stored, moments.stored)):
         return "date"

@@ -17,6 +17,7 @@ _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AP]M)?"
 _ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})\b)?"
 _TH = r"(?:st|nd|rd|th)?"
+_AT = rf"(?:,? {_CLOCK}(?: [A-Z]{{2,5}})?)?"
 _THEN = rf"(?:,? (?:at )?{_CLOCK}{_ZONE})?"
 _UNITS = (
     r"(?:ns|nsec|nanoseconds?|µs|us|μs|usec|microseconds?|ms|msec|milliseconds?|s|secs?|seconds?|mins?|minutes?|"
@@ -32,7 +33,7 @@ _TOKENS = re.compile(
             ("date", rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_CLOCK}{_ZONE})?"),
             ("date2", rf"\b\d{{1,4}}(?P<sep>[./])\d{{1,2}}(?P=sep)\d{{2,4}}\b(?:,? {_CLOCK}{_ZONE})?"),
             ("date3", rf"\b(?:{_DAY},? )?\d{{1,2}}{_TH} {_MONTH},? \d{{4}}\b{_THEN}"),
-            ("date4", rf"\b(?:{_DAY},? )?{_MONTH} +\d{{1,2}}{_TH}(?:,? {_CLOCK})?,? \d{{4}}\b{_THEN}"),
+            ("date4", rf"\b(?:{_DAY},? )?{_MONTH} +\d{{1,2}}{_TH}{_AT},? \d{{4}}\b{_THEN}"),
             ("date5", r"\b20\d{6}[T_-]?\d{4,6}\b"),
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
             ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{1,12}}/(?:s|sec|second|min|minute)\b"),

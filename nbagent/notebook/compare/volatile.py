@@ -35,6 +35,11 @@ _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
     r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
+_MAGICS = re.compile(
+    r"^\s*(?:%%?(?:time|timeit|prun|memit)\b|!.*\b(?:date|time|uptime|ls\s+-l|ps|top|df|free)\b)", re.M
+)
+_STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in)\W*$", re.IGNORECASE)
+"""What stands before a duration whatever the code reads: libraries time themselves."""
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
 )
@@ -58,8 +63,7 @@ class Code:
         """Take in the next cell; returns what it reads."""
         self.randoms |= _RANDOM.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
-        if "%" in code:
-            clock |= re.search(r"^\s*%%?(?:time|timeit|prun|memit)\b", code, re.MULTILINE) is not None
+        clock |= _MAGICS.search(code) is not None
         return Reads(clock=clock, ident=ident, random=self.randoms)
 
     @staticmethod
@@ -165,18 +169,23 @@ def is_now(token: Token, moment: float) -> bool:
     return value is not None and any(value in (day.year, day.month, day.day) for day in around)
 
 
-def is_duration(stored: Token, fresh: Token, moments: Moments, *, differs_again: bool) -> bool:
-    """Whether both show how long something took, in a cell that reads a clock.
+def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: bool, differs_again: bool) -> bool:
+    """Whether both show how long something took.
 
     Args:
         stored: What was shown before.
         fresh: What is shown now.
         moments: When the runs were; nothing in a run took longer than the run.
+        reads_clock: Whether the cell reads a clock; else it has to differ again, or say what it is.
         differs_again: Whether a second fresh run shows something else.
     """
-    if stored.kind == fresh.kind in ("time", "rate") or (_is_tiny(stored) and _is_tiny(fresh)):
+    if (reads_clock or differs_again) and stored.kind == fresh.kind in ("time", "rate"):
+        return True
+    if reads_clock and _is_tiny(stored) and _is_tiny(fresh):
         return True
     taken = _taken(fresh)
+    if not reads_clock and not (differs_again or (_STRONG.search(stored.before) and _STRONG.search(fresh.before))):
+        return False
     if taken is None or _taken(stored) is None:
         return False
     return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
