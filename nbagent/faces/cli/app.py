@@ -148,6 +148,24 @@ def verify(
     raise typer.Exit(finish(work(files, wanted, **given)))
 
 
+@app.command(short_help="Write the notebook of a session.")
+def export(
+    session: flags.SessionName,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="A notebook (.ipynb), a script (.py) or Markdown (.md).")
+    ],
+    keep_attempts: Annotated[bool, typer.Option("--keep-attempts", help="Keep what the model tried in vain.")] = False,
+    force: flags.Force = False,
+) -> None:
+    """Write the notebook of a session, also of one that has ended, as a person would have written it.
+
+    What the model tried in vain is left out, if a run of the rest shows the same without it.
+    """
+    from nbagent.faces.cli.export import export as work
+
+    raise typer.Exit(finish(work(session, out, keep_attempts=keep_attempts, force=force)))
+
+
 @app.command(short_help="Tell how a notebook came about.")
 def log(file: Annotated[Path, typer.Argument(metavar="FILE", help="A notebook.")]) -> None:
     """Tell who asked what, which cell ran when and by whom, and what was edited since."""
