@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel.shared import junk
 
-from nbagent.agent import answer_text, claims, generated, mistaken, prompts, view
+from nbagent.agent import cell_view, claims, prompts
+from nbagent.agent.messages import answer_text, generated, mistaken
 from nbagent.agent.tools import script_cells, scripts
 from nbagent.core.events import (
     Answered,
@@ -75,7 +76,7 @@ def failed(text: str) -> list[Output]:
 
 def rendered(outputs: list[Output]) -> object:
     """What the model sees of a cell."""
-    return view.render(Cell(cell=1, code="1", status="ok", outputs=outputs), images=True)
+    return cell_view.render(Cell(cell=1, code="1", status="ok", outputs=outputs), images=True)
 
 
 def generate(text: str) -> None:

@@ -16,8 +16,7 @@ from langgraph.types import Command, Interrupt
 
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.answer_text import clean_answer
-from nbagent.agent.messages.compact import compact
-from nbagent.agent.messages.history import mend
+from nbagent.agent.messages.history import compact, mend
 from nbagent.agent.messages.reply import ANSWERED_BY, text_of
 from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.outgoing import untraced

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
@@ -11,15 +10,13 @@ from nbagent.core.options import Options
 from nbagent.mcp.constraints import Constraints
 from nbagent.safety.redaction import Redactor
 
-ReplyForm = Literal["tools", "structured"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions:
     """How an agent works.
 
     Attributes:
-        replies: The form of the model's replies: calls of tools, or objects in text.
+        replies: The form of the model's replies: `tools` for calls, `structured` for objects in text.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer with numbers that stand in no output is sent back.
         budget: What one question may use.
@@ -28,7 +25,7 @@ class AgentOptions:
         constraints: What each offered tool of an MCP server must meet.
     """
 
-    replies: ReplyForm = "tools"
+    replies: str = "tools"
     max_attempts: int = 1
     max_iterations: int = 0
     budget: Budget = field(default_factory=Budget)
@@ -45,8 +42,12 @@ class AgentOptions:
         """
         if chosen.max_attempts < 1:
             raise UsageError(f"max_attempts must be at least 1, not {chosen.max_attempts}.")
+        if chosen.replies not in (forms := ("tools", "structured")):
+            raise UsageError(
+                f"There is no form of replies {chosen.replies!r}.", mend=f"Use one of: {', '.join(forms)}."
+            )
         return cls(
-            replies=known_replies(chosen.replies),
+            replies=chosen.replies,
             max_attempts=chosen.max_attempts,
             max_iterations=chosen.max_iterations,
             budget=chosen.budget,
@@ -54,16 +55,3 @@ class AgentOptions:
             forge=chosen.forge,
             constraints=Constraints.of(chosen.mcp_constraints),
         )
-
-
-def known_replies(form: str) -> ReplyForm:
-    """The form of a model's replies.
-
-    Raises:
-        UsageError: There is no such form.
-    """
-    forms: tuple[ReplyForm, ...] = get_args(ReplyForm)
-    for each in forms:
-        if each == form:
-            return each
-    raise UsageError(f"There is no form of replies {form!r}.", mend=f"Use one of: {', '.join(forms)}.")

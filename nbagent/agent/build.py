@@ -15,7 +15,7 @@ from nbagent.agent.messages.history import remember, with_note
 from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.attempts import Attempts
 from nbagent.agent.middleware.evaluate import Check, Evaluation
-from nbagent.agent.middleware.exchange import Exchange
+from nbagent.agent.middleware.exchange import ProviderExchange
 from nbagent.agent.middleware.in_order import InOrder
 from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.middleware.reflexion import Reflexion
@@ -24,12 +24,12 @@ from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.middleware.stack import Stack
 from nbagent.agent.middleware.types import Middleware
 from nbagent.agent.ports import KernelPort, SessionPort
-from nbagent.agent.prompts import data_section, prompt_of
+from nbagent.agent.prompts import data_section, system_prompt
 from nbagent.agent.providers.models import Model
 from nbagent.agent.tools.python import make_tools
 from nbagent.core.errors import ModelError
 from nbagent.core.events import Claim, DataSeen
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 if TYPE_CHECKING:
     from nbagent.agent.providers.opener import ModelOpener
@@ -77,7 +77,7 @@ async def build(
     agent = build_agent(
         model,
         session,
-        system_prompt=prompt_of(
+        system_prompt=system_prompt(
             seen, images=images, outside=tools is not None and not model.structured, structured=model.structured
         ),
         programs=seen.programs,
@@ -167,7 +167,8 @@ def build_agent(
     models = (model, *fallback)
     if fallback and any(each.is_replay for each in models):
         raise ModelError("A recorded model neither has nor is a fallback.", mend="Leave the fallback out.")
-    in_order, exchange, memory, spending = InOrder(), Exchange(models), memory or InProcess(), spending or Spending()
+    memory, spending = memory or InProcess(), spending or Spending()
+    in_order, exchange = InOrder(), ProviderExchange(models)
     # From the outside to the inside, as `wrap_model_call` runs: each request for another reply is within the budget, a
     # model is tried again before the next one is asked, and what leaves is redacted and reported each time.
     stack: list[AgentMiddleware[Any, Any, Any]] = [

@@ -93,12 +93,7 @@ def quantities(text: str) -> list[list[Numeral]]:
 
 
 def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
-    """The readings of a number: `1.234` is another number in German, and 5.1 kg are 5,100 g.
-
-    Args:
-        match: The number.
-        unit: Its unit, or that of the number with which it is joined.
-    """
+    """The readings of a number: `1.234` is another number in German, and 5.1 kg are 5,100 g."""
     found = [_number(match)]
     if unit and not match["unit"]:
         found.append(_number(match, unit=unit))

@@ -23,12 +23,7 @@ NAMED = 8
 
 
 class Phases:
-    """The phases of one question.
-
-    Args:
-        turn: The question's number.
-        emit: Called with the events.
-    """
+    """The phases of one question."""
 
     def __init__(self, turn: int, emit: Callable[[Event], object]) -> None:
         self._turn = turn
@@ -58,12 +53,7 @@ class Phases:
             self._enter("reasoning", f"by {tool}")
 
     def evaluate(self, claims: Sequence[Claim], *, again: bool) -> None:
-        """Enter evaluation, when an answer was checked.
-
-        Args:
-            claims: The numbers of the answer.
-            again: Whether it is sent back.
-        """
+        """Enter evaluation, when an answer was checked."""
         missing = [each.text for each in claims if not each.supported]
         facts = f"{len(claims)} numbers, shown by no cell: {_some(missing)}" if missing else f"{len(claims)} numbers"
         self._enter("evaluation", f"{facts}; sent back" if again else facts)

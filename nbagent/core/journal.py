@@ -133,14 +133,14 @@ class Journal:
             StoreError: The event can't be written; no reader got it.
         """
         record = Record(self.last + 1, time.time(), event)
-        record, line = self._encoded(record)
+        record, line = self._encode(record)
         if not isinstance(event, BULK):
             self.quota.add(len(line))
         elif not self.quota.take(len(line)):
             record = self._leave_out(record)
             if not self.quota.spare(len(line)):
                 return record
-            record, line = self._encoded(record)
+            record, line = self._encode(record)
         if isinstance(event, CellFinished):
             self.quota.add(len(line))  # counted twice, since the notebook will have it too
         self._write(line)
@@ -153,7 +153,7 @@ class Journal:
                 reader(record)
         return record
 
-    def _encoded(self, record: Record) -> tuple[Record, bytes | bytearray]:
+    def _encode(self, record: Record) -> tuple[Record, bytes | bytearray]:
         """A record as a line of the log, with its line end; lone surrogates are replaced."""
         try:
             return record, self._encoder.encode_lines([record])

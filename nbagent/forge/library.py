@@ -61,11 +61,7 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Library:
-    """The tools of one person, by name. A lock keeps processes apart.
-
-    Args:
-        root: The folder of all state, see `folders.state_root`.
-    """
+    """The tools of one person, by name. A lock keeps processes apart."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "tools"

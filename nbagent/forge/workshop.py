@@ -42,13 +42,7 @@ _HERE = Path(__file__).parent
 
 @dataclass
 class Progress:
-    """The stage of a tool that is being made; each new stage is an event.
-
-    Args:
-        draft: The tool's draft.
-        version: The version that it is to have.
-        notify: Called with the events.
-    """
+    """The stage of a tool that is being made; each new stage is an event."""
 
     draft: Draft
     version: int
@@ -59,12 +53,7 @@ class Progress:
         self._started = time.monotonic()
 
     def enter(self, stage: Stage, **what: Any) -> None:
-        """Go on to the next stage.
-
-        Args:
-            stage: The next stage.
-            what: Further fields of the event.
-        """
+        """Go on to the next stage."""
         self.stage = advance(self.stage, stage)
         seconds = round(time.monotonic() - self._started, 3)
         name = self.draft.name
@@ -116,9 +105,6 @@ class Workshop:
 
     async def make(self, progress: Progress) -> Tool:
         """Make the tool. It becomes active once the caller has put it into the library.
-
-        Args:
-            progress: What `begin` returned.
 
         Raises:
             ForgeError: The tool can't be loaded, a dependency can't be installed, or a test failed.

@@ -46,7 +46,7 @@ async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]
     found = list(described.by_path.values())
     if ended is None:
         # It did not end in time, but published descriptions until then.
-        found += [Described(path=path, note="could not be read in time") for path in described.missing(paths)]
+        found += [Description(path=path, note="could not be read in time") for path in described.missing(paths)]
     return [msgspec.to_builtins(each) for each in found]
 
 
@@ -61,7 +61,7 @@ class Column(msgspec.Struct):
     sample: list[Sample] = []
 
 
-class Described(msgspec.Struct, omit_defaults=True):
+class Description(msgspec.Struct, omit_defaults=True):
     """The description of one file."""
 
     path: str
@@ -75,7 +75,7 @@ class _Descriptions:
     """The published descriptions by path, within bounds; a later one of the same file replaces an earlier one."""
 
     def __init__(self) -> None:
-        self.by_path: dict[str, Described] = {}
+        self.by_path: dict[str, Description] = {}
         self._left = MAX_ALL
 
     def take(self, published: bytes) -> None:
@@ -84,7 +84,7 @@ class _Descriptions:
         if self._left < 0:
             return
         with contextlib.suppress(UnreadableError):
-            described = parse(published, Described, limit=MAX_DESCRIPTION)
+            described = parse(published, Description, limit=MAX_DESCRIPTION)
             described.columns = described.columns[:MAX_COLUMNS]
             for column in described.columns:
                 column.sample = column.sample[:MAX_SAMPLE]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import wait
 from typing import Any
 
@@ -17,6 +17,7 @@ from nbagent.core.events import IndexAsked, InstallFailed, Package, PackagesInst
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify
+from nbagent.kernel.waits import Waits
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.packages.requirements import read_pins
@@ -41,6 +42,8 @@ class Installs:
         process: The kernel's process, whose sandbox gets the packages.
         queries: Sends the kernel requests.
         notify: Gets the events.
+        busy: Held by whatever uses the kernel.
+        waits: Counts the time in which a person is asked.
         cell: Returns the number of the latest cell.
         confirm: Called with packages before they are installed; raises `InstallRefused` to keep them out.
         exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
@@ -53,6 +56,8 @@ class Installs:
         queries: Queries,
         notify: Notify,
         *,
+        busy: asyncio.Lock,
+        waits: Waits,
         cell: Callable[[], int],
         confirm: Confirm | None = None,
         exceed: Exceed | None = None,
@@ -61,13 +66,13 @@ class Installs:
         self._process = process
         self._queries = queries
         self._notify = notify
+        self._busy = busy
+        self._waits = waits
         self._cell = cell
         self._confirm = confirm
         self._exceed = exceed
         self._allowance = allowance
         self._installer: Installer | None = None
-        self._waits: list[tuple[float, float]] = []
-        self._waiting_since: float | None = None
 
     @property
     def installer(self) -> Installer:
@@ -103,57 +108,52 @@ class Installs:
         self._notify(IndexAsked(cell=self._cell(), names=names, unknown=unknown))
 
     async def _wait_for_person(self, asking: Awaitable[None]) -> None:
-        """Await a person's answer, and remember how long that took."""
-        # The installer holds its lock, so that there is one question at a time.
-        since = self._waiting_since = time.monotonic()
+        """Await a person's answer, and count the time."""
+        self._waits.begin()
         try:
             await asking
         finally:
-            self._waits.append((since, time.monotonic()))
-            self._waiting_since = None
-
-    def waited(self, since: float) -> float:
-        """Seconds since a moment of the monotonic clock in which installs waited for a person; on any thread."""
-        begun = self._waiting_since
-        waits = [*self._waits, *([(begun, time.monotonic())] if begun is not None else [])]
-        return sum(end - max(start, since) for start, end in waits if end > since)
+            self._waits.end()
 
     async def install(self, requirements: list[str], *, reason: str, by_person: bool = False) -> list[Package]:
-        """Install distributions, importable after `make_importable`. With `by_person` they use up no allowance.
-
-        Raises:
-            InstallRefused: Policy or the form of the request forbids it.
-            InstallError: It failed; the environment is as it was.
-        """
+        """See `Kernel.install`."""
         work = self.installer.install(requirements, by_person=by_person)
-        return await self._add(0, requirements, work, reason=reason)
+        return await self._importable(self._add(0, requirements, work, reason=reason))
 
-    async def provide(self, module: str, *, cell: int = 0) -> list[Package]:
-        """Install the distribution that has a module, importable after `make_importable`.
+    async def install_module(self, module: str) -> list[Package]:
+        """See `Kernel.install_module`."""
+        return await self._importable(self._add_module(module))
 
-        Raises:
-            InstallRefused: Policy forbids it, or no distribution is known to have the module.
-            InstallError: It failed; the environment is as it was.
-        """
-        work = self.installer.install_module(module)
-        return await self._add(cell, [module], work, reason=f"No module named {module!r}")
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """See `Kernel.restore`."""
+        await self.installer.restore(packages)
+        async with self._busy:
+            await self._find_modules()
 
     async def install_missing(self, cell: int, module: str) -> tuple[list[Package], str]:
-        """Install the module that a cell missed, so that its code can be run again.
+        """Install the module that a running cell missed, so that its code can be run again.
 
         Returns:
             The packages that were added, and a sentence on why there are none.
         """
         try:
-            added = await self.provide(module, cell=cell)
+            added = await self._add_module(module, cell=cell)
         except InstallError as error:
             return [], f"Not installed: {error}"
-        await self.make_importable()
+        await self._find_modules()
         # The code gets the same execution count again, as in a notebook that runs where the package is there.
         await self._queries.ask({"count": _UNCOUNT}, seconds=SECONDS)
         return added, ""
 
-    async def make_importable(self) -> None:
+    async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
+        """Await an install between two cells, and have the kernel find its modules."""
+        added = await work
+        async with self._busy:
+            if self._process.is_connected:
+                await self._find_modules()
+        return added
+
+    async def _find_modules(self) -> None:
         """Have the running kernel look for new modules."""
         await self._queries.ask({"seen": _INVALIDATE}, seconds=SECONDS)
 
@@ -164,12 +164,16 @@ class Installs:
             work = self._add(self._cell(), wanted, self.installer.install(wanted), reason="%pip install")
             installing, started = asyncio.run_coroutine_threadsafe(work, loop), time.monotonic()
             while not wait([installing], timeout=TICK).done:
-                if time.monotonic() - started - self.waited(started) > SERVE_SECONDS:
+                if time.monotonic() - started - self._waits.seconds(started) > SERVE_SECONDS:
                     installing.cancel()
             added = installing.result()
             return [{"name": each.name, "version": each.version} for each in added]
 
         return install
+
+    async def _add_module(self, module: str, *, cell: int = 0) -> list[Package]:
+        work = self.installer.install_module(module)
+        return await self._add(cell, [module], work, reason=f"No module named {module!r}")
 
     async def _add(self, cell: int, asked: list[str], work: Awaitable[list[Package]], *, reason: str) -> list[Package]:
         """Await an install, and emit how it ended."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from nbagent.kernel.queries import Chunks, Queries
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
+from nbagent.kernel.waits import Waits
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.packages.wheel_list import kernel_packages
@@ -97,6 +98,7 @@ class Kernel:
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
         self._host_questions: HostQuestions | None = None
         self._busy = asyncio.Lock()
+        self._waits = Waits()
         self._quota = quota
         self._router = Router(notify, limits=limits, spill=spill)
         self._replay = CellReplay() if restore == "replay" else None
@@ -106,12 +108,20 @@ class Kernel:
         """Put together the parts that work on a process."""
         self._process = process
         self._queries = Queries(process, self._router)
-        self._installs = Installs(process, self._queries, self._notify, cell=lambda: self.cells, **self._consent)
+        self._installs = Installs(
+            process,
+            self._queries,
+            self._notify,
+            busy=self._busy,
+            waits=self._waits,
+            cell=lambda: self.cells,
+            **self._consent,
+        )
         self._recovery = Recovery(process, self._queries, self._router, self._notify, replay=self._replay)
         self._runner = Runner(
             process,
             self._router,
-            follower=Follower(process, self._router, waited=self._waited),
+            follower=Follower(process, self._router, waited=self._waits.seconds),
             installs=self._installs,
             recovery=self._recovery,
             notify=self._notify,
@@ -218,7 +228,7 @@ class Kernel:
     def _hooks(self) -> Hooks:
         """What the sandbox calls, on threads of its own: for packages, hosts, and to tell of programs and data."""
         loop = asyncio.get_running_loop()
-        hosts = self._host_questions = HostQuestions(loop, self._notify, asking=self._ask_hosts)
+        hosts = self._host_questions = HostQuestions(loop, self._notify, asking=self._ask_hosts, waits=self._waits)
 
         def emit(event: Event) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody follows the events
@@ -374,11 +384,6 @@ class Kernel:
         """Stop the running cell: interrupt, grace, kill. Returns whether one was running."""
         return self._runner.interrupt()
 
-    def _waited(self, since: float) -> float:
-        """Seconds since a moment of the monotonic clock in which code waited for a person."""
-        for_hosts = self._host_questions.waited(since) if self._host_questions is not None else 0.0
-        return for_hosts + self._installs.waited(since)
-
     async def evaluate(
         self,
         source: str,
@@ -442,7 +447,7 @@ class Kernel:
             InstallRefused: Policy or the form of the request forbids it.
             InstallError: It failed; the environment is as it was.
         """
-        return await self._importable(self._installs.install(requirements, reason=reason, by_person=by_person))
+        return await self._installs.install(requirements, reason=reason, by_person=by_person)
 
     async def install_module(self, module: str) -> list[Package]:
         """Install the distribution that has a module, which is importable at once.
@@ -451,7 +456,7 @@ class Kernel:
             InstallRefused: Policy forbids it, or no distribution is known to have the module.
             InstallError: It failed; the environment is as it was.
         """
-        return await self._importable(self._installs.provide(module))
+        return await self._installs.install_module(module)
 
     async def restore(self, packages: Sequence[Package]) -> None:
         """Install exactly the wheels of a lock, before the first cell; they are found before what the kernel has.
@@ -460,17 +465,7 @@ class Kernel:
             InstallRefused: Policy forbids one, or the index has another wheel.
             InstallError: They can't be had.
         """
-        await self._installs.installer.restore(packages)
+        await self._installs.restore(packages)
         if any(each.name in self.pins for each in packages):
             source = "def main(folder):\n    import sys\n    sys.path.remove(folder)\n    sys.path.insert(1, folder)"
             await self.evaluate(source, [SITE])
-        elif packages:
-            async with self._busy:
-                await self._installs.make_importable()
-
-    async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
-        added = await work
-        async with self._busy:
-            if self.is_alive:
-                await self._installs.make_importable()
-        return added

@@ -85,11 +85,6 @@ class UnusableError(Exception):
 def describe(server: str, listed: Tool, *, capabilities: frozenset[str] = frozenset()) -> McpTool:
     """Make a tool fit for a model.
 
-    Args:
-        server: The person's name for the server.
-        listed: The tool as the server lists it.
-        capabilities: The capabilities that the person gave it.
-
     Raises:
         UnusableError: A provider would refuse its name or schema, or it can only be called as a task.
     """

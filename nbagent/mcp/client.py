@@ -16,8 +16,6 @@ from nbagent.mcp.catalog import McpTool, UnusableError, describe
 from nbagent.mcp.seen import Seen
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from nbagent.core.events import Event
     from nbagent.mcp.server_connection import ServerConnection
     from nbagent.mcp.servers import ServerEntry
@@ -48,7 +46,7 @@ class McpClient:
 
     Args:
         servers: The servers that `servers.load` read.
-        notify: CallOutcome with events, from the event loop.
+        notify: Called with events, from the event loop.
         seen: The file that keeps digests of tools, to notice changes between runs; None keeps them in memory.
 
     Raises:
@@ -73,14 +71,6 @@ class McpClient:
         self._latency: dict[tuple[str, str], float] = {}
         self._arrived = 0
         self._closed = False
-
-    async def __aenter__(self) -> McpClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def revision(self) -> int:

@@ -59,12 +59,7 @@ def _client(server: ServerEntry, meter: Meter) -> httpx2.AsyncClient:
 
 @asynccontextmanager
 async def remote(server: ServerEntry, *, meter: Meter) -> AsyncIterator[TransportStreams]:
-    """A transport to a server with a URL.
-
-    Args:
-        server: The server's entry.
-        meter: Counts what the server sends.
-    """
+    """A transport to a server with a URL."""
     if server.transport == "sse":
 
         def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:  # noqa: ARG001

@@ -62,11 +62,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, seconds: float) -> bool:
-        """Connect; returns whether the server is ready. If not, all that was started has ended.
-
-        Args:
-            seconds: How long it may take.
-        """
+        """Connect; returns whether the server is ready. If not, all that was started has ended."""
         self._task = asyncio.create_task(self._hold(), name=f"mcp {self._server.name}")
         ready = asyncio.create_task(self._ready.wait())
         try:

@@ -213,11 +213,7 @@ def _reason(each: _Scored) -> str:
 
 
 class DynamicToolSelector:
-    """The selector over a catalogue that changes, such as `McpClient.catalog`.
-
-    Args:
-        catalog: Returns the tools that there are now.
-    """
+    """The selector over a catalogue that changes, such as `McpClient.catalog`."""
 
     def __init__(self, catalog: Callable[[], Awaitable[Sequence[McpTool]]]) -> None:
         self._catalog = catalog

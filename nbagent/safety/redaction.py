@@ -256,23 +256,23 @@ class Redactor:
             return Redacted(text)
         count: Counter[str] = Counter()
         # Columns first: other replacements would move the columns of aligned tables.
-        hidden = _replaced(text, "column of secrets", secret_columns(text), count)
-        hidden = _own(hidden, self._secrets, count)
-        hidden = _replaced(hidden, "private key", _private_keys(hidden), count)
-        hidden = _by_rules(hidden, self._rules, count)
+        hidden = _replace(text, "column of secrets", secret_columns(text), count)
+        hidden = _replace_own(hidden, self._secrets, count)
+        hidden = _replace(hidden, "private key", _private_keys(hidden), count)
+        hidden = _replace_forms(hidden, self._rules, count)
         return Redacted(hidden, tuple(sorted(count.elements())))
 
 
-def _own(text: str, secrets: Mapping[str, str], count: Counter[str]) -> str:
+def _replace_own(text: str, secrets: Mapping[str, str], count: Counter[str]) -> str:
     for value, name in secrets.items():
-        for written in _written(value):
+        for written in _spellings(value):
             if (times := text.count(written)) > 0:
                 count[f"${name}"] += times
                 text = text.replace(written, label(f"${name}"))
     return text
 
 
-def _written(value: str) -> Iterable[str]:
+def _spellings(value: str) -> Iterable[str]:
     """The forms of a value in text: as it is, in JSON, and as Python's `repr` shows it."""
     if value.isalnum() and value.isascii():
         return (value,)
@@ -281,12 +281,12 @@ def _written(value: str) -> Iterable[str]:
     )
 
 
-def _by_rules(text: str, rules: Iterable[SecretForm], count: Counter[str]) -> str:
+def _replace_forms(text: str, rules: Iterable[SecretForm], count: Counter[str]) -> str:
     lower = text.lower()
     for rule in rules:
         where = lower if rule.pattern.flags & re.IGNORECASE else text
         if not rule.signs or any(sign in where for sign in rule.signs):
-            text = _replaced(text, rule.kind, _spans(rule, text), count)
+            text = _replace(text, rule.kind, _spans(rule, text), count)
     return text
 
 
@@ -313,7 +313,7 @@ def _private_keys(text: str) -> Iterator[tuple[int, int]]:
         yield begun.start(), at
 
 
-def _replaced(text: str, kind: str, spans: Iterable[tuple[int, int]], count: Counter[str]) -> str:
+def _replace(text: str, kind: str, spans: Iterable[tuple[int, int]], count: Counter[str]) -> str:
     parts: list[str] = []
     at = 0
     for start, end in spans:

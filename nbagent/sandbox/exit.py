@@ -97,7 +97,7 @@ class KillCount:
         """
         said = {name: value for name, value in words.items() if isinstance(value, int)}
         kills = said.get("oom_kills", usage.oom_kills() if usage else 0)
-        killed = kills > self._survived(words.get("alive_at")) or ("oom_kills" not in said and killed)
+        killed = kills > self._count_survived(words.get("alive_at")) or ("oom_kills" not in said and killed)
         ended = Exit.of_status(
             status, killed=killed, memory_peak=said.get("memory_peak", usage.memory_peak() if usage else None)
         )
@@ -105,7 +105,7 @@ class KillCount:
             return replace(ended, code=code, out_of_memory=False, overuse=str(words.get("overuse", "")))
         return ended
 
-    def _survived(self, alive_at: object) -> int:
+    def _count_survived(self, alive_at: object) -> int:
         """How many of them the kernel survived.
 
         Args:

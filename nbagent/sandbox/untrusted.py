@@ -69,13 +69,13 @@ def parse(said: bytes | str, type: Any = Any, *, limit: int, heft: int = MAX_HEF
     if digits <= MAX_RECKONED and _has_long_number(data):
         raise UnreadableError(f"a number of more than {MAX_RECKONED} digits")
     try:
-        return _decoded(data, type)
+        return _decode(data, type)
     except RecursionError:
         raise UnreadableError("nested too deeply") from None
     except msgspec.MsgspecError as error:
         if len(data) > MAX_ODD:
             raise UnreadableError(str(error)[:200]) from None
-        return _odd(data, type)
+        return _decode_odd(data, type)
 
 
 def _has_long_number(data: bytes) -> bool:
@@ -83,7 +83,7 @@ def _has_long_number(data: bytes) -> bool:
     return _DIGITS.search(data) is not None and any(token[1] for token in _TOKENS.finditer(data))
 
 
-def _decoded(data: bytes, type: Any) -> Any:
+def _decode(data: bytes, type: Any) -> Any:
     try:
         return msgspec.json.decode(data, type=type)
     except UnicodeError:
@@ -93,7 +93,7 @@ def _decoded(data: bytes, type: Any) -> Any:
         return msgspec.json.decode(b"".join([*pieces, decoder.decode(b"", final=True).encode()]), type=type)
 
 
-def _odd(data: bytes, type: Any) -> Any:
+def _decode_odd(data: bytes, type: Any) -> Any:
     """The value of a text that msgspec refuses and honest code may send: names of files with lone surrogates."""
     try:
         text = data.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Runs a session's cells, one after the other, and collects what each of them left: for a person, and for an agent."""
+"""Runs a session's cells one after the other, and collects the files of each: for a person, and for an agent."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Cells:
         recording: The session so far.
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
-        hosts: What of the network the model is told of: rules, or None for all of it.
+        hosts: What of the network the code may reach: rules, or None for all of it.
 
     Attributes:
-        turn: The question that is being answered, to which what the agent runs is added; None between two.
+        turn: The question that is being answered, to which the agent's cells are added; None between two questions.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Cells:
             code: Python, as IPython takes it.
             timeout: Seconds; None for the session's limit.
             turn: The question that it runs for, to which it is added.
-            who: Which tool ran it, and who approved of that, for the log.
+            who: Which tool ran it, and who approved it, for the log.
 
         Raises:
             UsageError: The code can't be run at all.
@@ -81,7 +81,7 @@ class Cells:
         except BaseException:
             last = self._recording.cells[-1:]
             if turn and last and last[0].turn == number:
-                # What it did before it was given up belongs to the turn too.
+                # A cell that was given up belongs to the turn too.
                 turn.cells.append(last[0])
             raise
         if self._kernel.is_alive:
@@ -149,7 +149,7 @@ class Cells:
         )
 
     def evidence(self) -> Evidence:
-        """What the session has come to so far."""
+        """What the numbers of an answer may come from: outputs, questions and code so far."""
         known = self._recording
         cells = known.cells
         return Evidence(

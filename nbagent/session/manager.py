@@ -1,10 +1,10 @@
-"""The sessions of this person: listed, found, made, named and removed.
+"""Lists, finds, creates, renames, searches and deletes the sessions of this person.
 
     manager = SessionManager()
     for each in await manager.list():
         print(each.id, each.title, each.state)
 
-It imports neither kernels nor models, so that a server can show sessions whose owners are other processes.
+It imports neither kernels nor models, so that a server can show sessions that other processes own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         session: The session.
         turn: The question's number; 0 for the title.
         where: `title`, `question` or `answer`.
-        text: What stands around it, in one line.
+        text: The text around it, in one line.
     """
 
     session: SessionInfo
@@ -59,11 +59,11 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
         hits: The latest session first, at most one of each kind for a session.
-        is_whole: Whether all was looked through; if not, older sessions may have more.
+        is_whole: Whether all sessions were searched; if not, older ones may have more.
     """
 
     hits: list[Hit]
@@ -85,10 +85,10 @@ class SessionManager:
         return await asyncio.to_thread(index.listed, self._root)
 
     async def find(self, session: str) -> SessionInfo:
-        """The session of that name, or of the only one that begins so.
+        """What is known of one session, given by its name or enough of its beginning.
 
         Raises:
-            UsageError: There is none, or several.
+            UsageError: There is none, or several begin so.
         """
         return await asyncio.to_thread(index.look_up, self._root, session)
 
@@ -108,7 +108,7 @@ class SessionManager:
         """Attach to a running session.
 
         Raises:
-            UsageError: There is none of that name, or no process owns it.
+            UsageError: There is no such session, or no process owns it.
         """
         attached = Attached(session, state_dir=self._root)
         await attached.start()
@@ -118,7 +118,7 @@ class SessionManager:
         """Give a session another title; an empty one stands for its first question.
 
         Raises:
-            UsageError: There is none of that name.
+            UsageError: There is no such session.
             StoreError: Its log can't be written.
         """
         folder = lookup.find(self._root, session)
@@ -137,7 +137,7 @@ class SessionManager:
             journal.close()
 
     async def search(self, text: str, *, most: int = MOST_HITS) -> Hits:
-        """Sessions whose title, questions or answers have a text, in any case of letters; the latest ones first.
+        """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.
 
         Args:
             text: What is looked for.
@@ -155,20 +155,20 @@ class SessionManager:
                 hits.append(Hit(session=each, turn=0, where="title", text=each.title))
             with contextlib.suppress(OSError):
                 left -= (each.folder / lookup.LOG).stat().st_size
-                hits += _said(each, wanted)
+                hits += _matches(each, wanted)
         return Hits(hits=hits[:most], is_whole=len(hits) <= most)
 
     async def delete(self, session: str, *, force: bool = False) -> None:
-        """Remove a session: its folder whole, its kernel if it waits, and what models were told in it.
+        """Remove a session: its whole folder, its kernel if that waits, and its conversation with models.
 
         What was exported stays, and so does the head of its audit log, which proves that there was one.
 
         Args:
             session: Its whole name.
-            force: End it first if a process owns it.
+            force: Stop it first if a process owns it.
 
         Raises:
-            UsageError: There is none of that name, or a process owns it.
+            UsageError: There is no such session, or a process owns it.
             StoreError: Something of it can't be removed.
         """
         base = self._root / "sessions" / session
@@ -192,13 +192,13 @@ class SessionManager:
             await asyncio.sleep(0.05)
 
     async def delete_ended(self, *, unused: float) -> builtins.list[SessionInfo]:
-        """Remove the sessions that have ended and were not used for so long; `delete` says what goes and what stays.
+        """Remove the sessions that have ended and were not used for so long; see `delete` for what goes and stays.
 
         Args:
             unused: Seconds since anything was written into its log.
 
         Returns:
-            Those that were removed.
+            The sessions that were removed.
 
         Raises:
             StoreError: A folder or a conversation can't be removed.
@@ -263,8 +263,8 @@ def _remove_folder(folder: Path) -> None:
         raise fileio.cannot_write(folder, error, mend="Check its permissions.") from error
 
 
-def _said(session: SessionInfo, wanted: str) -> Iterator[Hit]:
-    """The first question and the first answer of a session that have a text."""
+def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
+    """The first question and the first answer of a session that have a text in them."""
     missing = {"question", "answer"}
     decoder = msgspec.json.Decoder(Record)
     with (session.folder / lookup.LOG).open("rb") as log:
@@ -275,7 +275,7 @@ def _said(session: SessionInfo, wanted: str) -> Iterator[Hit]:
             with contextlib.suppress(msgspec.DecodeError):
                 event = decoder.decode(line).event
                 if not isinstance(event, Asked | Answered):
-                    continue  # a cell has shown it, as JSON
+                    continue  # a cell has printed such a line
                 where, text = ("question", event.question) if isinstance(event, Asked) else ("answer", event.text)
                 at = text.casefold().find(wanted)
                 if at >= 0 and where in missing:
@@ -284,7 +284,7 @@ def _said(session: SessionInfo, wanted: str) -> Iterator[Hit]:
 
 
 def _around(text: str, at: int) -> str:
-    """What of a text stands around a place, in one line."""
+    """An excerpt of a text around a place, in one line."""
     start = max(0, at - EXCERPT // 3)
     found = " ".join(text[start : start + EXCERPT].split())
     return f"{'…' if start else ''}{found}{'…' if start + EXCERPT < len(text) else ''}"

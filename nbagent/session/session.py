@@ -333,10 +333,10 @@ class Session(AnySession):
         return self._ready(self._running().cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
-        from nbagent.agent.prompts import prompt_of
+        from nbagent.agent.prompts import system_prompt
 
         work = self._running()
-        return prompt_of(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
+        return system_prompt(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
@@ -382,8 +382,8 @@ class Session(AnySession):
         journal = self._started().journal
         path = journal.folder / "figures" / name
         with contextlib.suppress(OSError):
-            if journal.quota.take(len(content)):
-                path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            if not path.parent.is_symlink() and journal.quota.take(len(content)):
                 fileio.write(path, content)
                 return path
         return None

@@ -18,7 +18,7 @@ from nbagent.agent.providers.models import open_model
 from nbagent.agent.turn import approver
 from nbagent.core.budget import Budget
 from nbagent.core.events import ApprovalAsked
-from nbagent.safety.consent import Consent, Mode
+from nbagent.safety.approvals import Consent, Mode
 
 Decide = Callable[[Consent, ApprovalAsked], object]
 

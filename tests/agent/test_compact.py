@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.messages.tool import tool_call
 
 from nbagent.agent.messages.asides import aside, is_aside
-from nbagent.agent.messages.compact import LISTED, SHORT, TEXT, WHOLE, compact
+from nbagent.agent.messages.history import LISTED, SHORT, TEXT, WHOLE, compact
 
 
 def turn(number: int, *, text: str = "") -> list[AnyMessage]:

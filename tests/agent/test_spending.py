@@ -18,7 +18,7 @@ from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import open_model
 from nbagent.core.budget import Budget
 from nbagent.core.events import Answer, ApprovalAsked, ModelFailed, ModelReplied, Usage
-from nbagent.safety.consent import Consent, Mode
+from nbagent.safety.approvals import Consent, Mode
 
 
 @pytest.fixture(autouse=True)

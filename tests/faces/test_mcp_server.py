@@ -187,7 +187,7 @@ async def test_a_running_session_is_served_and_goes_on(tmp_path: Path) -> None:
         server = Server(guest, out=tmp_path / "n.ipynb")
         assert "no network" in server.instructions()
         (shown,) = await server.run_cell("x + 1")
-        assert shown.text == "42"
+        assert shown.text.endswith("42")
         assert await server.stop() == tmp_path / "n.ipynb"
         assert (owner.is_running, (await owner.run("x")).text) == (True, "41")
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.file_watch import CHANGED, FileWatch
-from nbagent.kernel.transfer.paths import file_at
+from nbagent.kernel.transfer.sandbox_paths import file_at
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -26,7 +26,7 @@ def read(
     packed = content if isinstance(content, bytes) else json.dumps(content).encode()
     parts = [b"", json.dumps(HEADER | {"msg_type": kind}).encode(), b"{}", metadata, packed]
     messages.check(channel, parts)
-    found = messages.parsed(channel, parts)["content"]
+    found = messages.parse_message(channel, parts)["content"]
     assert isinstance(found, dict)
     return found
 
@@ -157,7 +157,7 @@ MESSAGES = {
 
 def read(router, channel, parts):
     messages.check(channel, parts)
-    found = messages.parsed(channel, parts)
+    found = messages.parse_message(channel, parts)
     if channel == "shell":
         inside_calls.result(found["content"])
     elif not router.widgets.add(found):
@@ -217,7 +217,7 @@ with open(sys.argv[1], "rb") as wire:
         decoder.feed(chunk)
         for parts in decoder.messages():
             messages.check("iopub", parts)
-            print(len(messages.parsed("iopub", parts)["content"]["data"]["text/html"]))
+            print(len(messages.parse_message("iopub", parts)["content"]["data"]["text/html"]))
 print(memory("VmHWM") - before)
 """
 

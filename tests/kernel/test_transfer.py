@@ -23,7 +23,7 @@ from nbagent.core.errors import TransferError, TransferLimit
 from nbagent.core.policy import MIB, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import transfer
-from nbagent.kernel.transfer.paths import file_at, folder_at
+from nbagent.kernel.transfer.sandbox_paths import file_at, folder_at
 from nbagent.kernel.transfer.transfer import PIECE, Carried, Transfer
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -36,7 +36,7 @@ FEW = range(99_000, 99_040)
 
 
 @pytest.fixture
-def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def read_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which users are noted, of this test's own."""
     monkeypatch.setattr(users, "SHARED", tmp_path / "noted")
     return tmp_path / "noted"
@@ -197,7 +197,7 @@ def test_a_sweep_frees_whose_lease_is_gone(noted: Path, lease: Path) -> None:
     (noted / str(half)).touch()
     sleeper = subprocess.Popen(["setpriv", "--reuid", str(busy), "--regid", str(busy), "--clear-groups", "sleep", "60"])
     try:
-        while busy not in users._running():
+        while busy not in users._users_of_processes():
             pass
         assert users.sweep(lease.parent) == [gone, half]
     finally:

@@ -30,12 +30,7 @@ def is_aside(message: AnyMessage, kind: AsideKind | None = None) -> bool:
 
 
 def results(content: str | list[str | dict[str, Any]], *, source: str) -> HumanMessage:
-    """The results of calls in one message, for a model that knows no calls.
-
-    Args:
-        content: The results, as the model reads them.
-        source: Where they are from, such as `cell 3`.
-    """
+    """The results of calls in one message, for a model that knows no calls."""
     return HumanMessage(content, id=f"{_RESULTS}{source}")
 
 

@@ -103,9 +103,6 @@ class UnreadableReplyError(ValueError):
 def parse(text: str) -> GeneratedCode | FinalAnswer:
     """The first object in a model's reply that fits.
 
-    Args:
-        text: The whole reply.
-
     Raises:
         UnreadableReplyError: There is none.
     """

@@ -28,12 +28,7 @@ def is_blank(text: str) -> bool:
 
 
 def is_call(text: str, tools: Collection[str]) -> bool:
-    """Whether a text is a call that the model wrote instead of making it.
-
-    Args:
-        text: The words of a reply that calls nothing.
-        tools: The names of the tools that it could have called.
-    """
+    """Whether a text is a call that the model wrote instead of making it."""
     text = text[:LOOKED_AT]
     if _CALL.search(text):
         return True

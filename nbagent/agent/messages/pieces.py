@@ -56,12 +56,7 @@ class Pieces:
         self.found: list[Piece] = []
 
     def system(self, message: SystemMessage, *, described: str) -> SystemMessage:
-        """The system prompt as it may leave.
-
-        Args:
-            message: The prompt.
-            described: The part of it that describes the person's data.
-        """
+        """The system prompt as it may leave."""
         text = str(message.text)
         start, data, end = text.partition(described) if described else (text, "", "")
         named = [("system prompt", start), ("data description", data), ("system prompt", end)]

@@ -23,7 +23,7 @@ from nbagent.agent.tools.scripts import words_of
 from nbagent.agent.turn import NOBODY, Turn, approved_by, turn_of
 from nbagent.core.events import Approval
 from nbagent.safety.actions import Action, of_cell
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
 """Tools whose calls are asked about before they run."""
@@ -51,11 +51,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
 
 
 class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
-    """LangChain's middleware, with the rules and the person of the session's consent.
-
-    Args:
-        consent: Decides which calls are asked about, and asks.
-    """
+    """LangChain's middleware, with the rules and the person of the session's consent."""
 
     def __init__(self, consent: Consent) -> None:
         self._consent = consent

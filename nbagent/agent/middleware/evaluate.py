@@ -41,12 +41,7 @@ UNCHECKED: Final = Claim(text="the numbers, which could not be looked for")
 
 
 class Check:
-    """Looks for the numbers of an answer in the outputs of the session.
-
-    Args:
-        session: The session.
-        described: The description of the data; its numbers are no claims of the model.
-    """
+    """Looks for the numbers of an answer in the outputs of the session."""
 
     def __init__(self, session: SessionPort, described: str) -> None:
         self._session = session

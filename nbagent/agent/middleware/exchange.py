@@ -20,7 +20,7 @@ from nbagent.agent.providers.known import PROVIDERS
 from nbagent.agent.providers.models import Model, model_of
 
 
-class Exchange(Middleware):
+class ProviderExchange(Middleware):
     """Fits requests to the provider, and refuses what of a reply is broken or incomplete.
 
     Args:

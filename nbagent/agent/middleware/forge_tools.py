@@ -17,21 +17,14 @@ from nbagent.agent.turn import Turn, turn_of
 from nbagent.core.errors import ForgeError, StoreError
 from nbagent.core.events import ToolRefused
 from nbagent.forge import Listed, Tool, ToolForge
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 OFFERED = 20
 """Tools of the library that are offered, those that were used last: each is paid for with every request."""
 
 
 class ForgeTools(Middleware):
-    """Offers the model `create_tool`, `wrap_package`, and the tools of the library.
-
-    Args:
-        forge: Makes and keeps tools.
-        kernel: Runs their cells.
-        consent: Asked before a tool is made, defined or called.
-        images: Whether the model is shown figures.
-    """
+    """Offers the model `create_tool`, `wrap_package`, and the tools of the library."""
 
     def __init__(self, forge: ToolForge, kernel: KernelPort, *, consent: Consent, images: bool = False) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ from nbagent.mcp.catalog import DIVIDER, McpTool
 from nbagent.mcp.constraints import Constraints
 from nbagent.mcp.select import Selection, select
 from nbagent.safety.actions import Action
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ToolCallRequest

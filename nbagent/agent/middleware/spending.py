@@ -24,7 +24,7 @@ from nbagent.agent.turn import Turn
 from nbagent.core.budget import Budget, Kind, Spent, amount, dollars
 from nbagent.core.events import NO_USAGE, Usage
 from nbagent.safety.actions import Action
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 ENDED = (
     "Stopped without an answer: this question has used {told}. "
@@ -157,12 +157,7 @@ class Spending(Middleware):
 
 
 def usage_of(message: AIMessage, models: Sequence[Model] = ()) -> Usage:
-    """The usage of a reply, with its cost if the price is known.
-
-    Args:
-        message: The reply.
-        models: The agent's models, one of which gave the reply.
-    """
+    """The usage of a reply, with its cost if the price is known."""
     given: Any = message.usage_metadata or {}
     return Usage(
         input_tokens=given.get("input_tokens", 0),

@@ -42,9 +42,6 @@ class Stack(Middleware):
 
     Two things differ from giving them one by one: `before_model` can't jump, and what it adds to the state is written
     together with the reply, so it is lost if there is no reply.
-
-    Args:
-        parts: The middleware; their tools are left out.
     """
 
     def __init__(self, parts: Sequence[AgentMiddleware[Any, Any, Any]]) -> None:

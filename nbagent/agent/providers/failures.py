@@ -6,7 +6,7 @@ import contextlib
 import email.utils
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from langchain_core.exceptions import ContextOverflowError, ModelConnectionError, ModelTimeoutError
@@ -216,19 +216,36 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _is_connection(error: BaseException) -> bool:
-    """Whether the connection failed, or broke in the middle of a reply."""
-    kinds = (ModelConnectionError, ModelTimeoutError, ConnectionError, TimeoutError)
-    # httpx is not imported by name: the providers' clients bring it, in more than one major version.
+def _is_caused_by(error: BaseException, kinds: tuple[type[BaseException], ...] = (), *, named: Collection[str]) -> bool:
+    """Whether one of the causes of an error is of these kinds, or of a class that has or inherits such a name.
+
+    httpx and the clients' own errors are known by name: the clients bring httpx in more than one major version.
+    """
     return any(
-        isinstance(cause, kinds) or any(base.__name__ == "TransportError" for base in type(cause).__mro__)
+        isinstance(cause, kinds) or any(base.__name__ in named for base in type(cause).__mro__)
         for cause in _causes(error)
     )
 
 
+def _is_connection(error: BaseException) -> bool:
+    """Whether the connection failed, or broke in the middle of a reply."""
+    kinds = (ModelConnectionError, ModelTimeoutError, ConnectionError, TimeoutError)
+    return _is_caused_by(error, kinds, named=("TransportError",))
+
+
 def _is_garbled(error: BaseException) -> bool:
     """Whether the answer can't be read, for which each client has its own error, or JSON's."""
-    return any(base.__name__ in _GARBLED for cause in _causes(error) for base in type(cause).__mro__)
+    return _is_caused_by(error, named=_GARBLED)
+
+
+def _is_silent(error: BaseException) -> bool:
+    """Whether the provider did not answer in time."""
+    return _is_caused_by(error, (ModelTimeoutError, TimeoutError), named=("TimeoutException",))
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    """Whether no connection was made."""
+    return _is_caused_by(error, named=("ConnectError", "ConnectTimeout"))
 
 
 def _is_streamed(error: BaseException) -> bool:
@@ -238,19 +255,6 @@ def _is_streamed(error: BaseException) -> bool:
         bool({"APIStatusError", "APIError", "ResponseError"} & kinds and not _is_connection(error))
         or (isinstance(error, ValueError) and bool(_STREAMED.search(str(error))) and not _is_garbled(error))
     )
-
-
-def _is_silent(error: BaseException) -> bool:
-    kinds = (ModelTimeoutError, TimeoutError)
-    return any(
-        isinstance(cause, kinds) or any(base.__name__ == "TimeoutException" for base in type(cause).__mro__)
-        for cause in _causes(error)
-    )
-
-
-def _is_unreachable(error: BaseException) -> bool:
-    """Whether no connection was made."""
-    return any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in _causes(error))
 
 
 def _where(error: BaseException, provider: str) -> str:

@@ -120,11 +120,7 @@ PROVIDERS = {
 
 
 def options(name: str) -> dict[str, Any]:
-    """Settings of a provider's chat models. The client doesn't retry: `Attempts` does, in one way for all providers.
-
-    Args:
-        name: A provider of `PROVIDERS`; for any other there are no settings.
-    """
+    """Settings of a provider's chat models. The client doesn't retry: `Attempts` does, in one way for all providers."""
     if name not in PROVIDERS:
         return {}
     known = PROVIDERS[name]
@@ -186,12 +182,7 @@ _SPECIAL = {
 
 
 def settle(name: str, chat: Any) -> None:
-    """Set up what a chat model has no option for: OpenRouter's client would silently retry for an hour.
-
-    Args:
-        name: The provider.
-        chat: Its chat model, just opened.
-    """
+    """Set up what a chat model has no option for: OpenRouter's client would silently retry for an hour."""
     if name == "openrouter":
         from openrouter.utils import BackoffStrategy, RetryConfig
 

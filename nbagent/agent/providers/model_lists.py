@@ -67,9 +67,6 @@ def models_of(name: str) -> list[ListedModel]:
 
     Blocks for up to `SECONDS`.
 
-    Args:
-        name: A provider of `PROVIDERS`.
-
     Raises:
         UnlistedError: The provider can't be asked, or answers with something else.
     """

@@ -142,9 +142,6 @@ def find_model(*, structured: bool = False) -> str:
 
     The provider is asked for its models, since a name in the code would age. Blocks for some seconds at most.
 
-    Args:
-        structured: Whether the model need not call tools.
-
     Raises:
         ModelError: None was found; the message says the three ways out.
     """

@@ -95,12 +95,7 @@ def _in_short_pieces(stream: Any, kind: type[Any]) -> Any:
 
 
 def _split_line(line: bytes, name: bytes) -> bytes:
-    """A line of a stream of events, with a call's long piece as several events.
-
-    Args:
-        line: Without its end.
-        name: The event's own line with its name, if it has one.
-    """
+    """A line of a stream of events, with a call's long piece as several events."""
     begins = b'"message_start"' in line
     if not line.startswith(b"data:") or not (begins or len(line) > LONG):
         return line

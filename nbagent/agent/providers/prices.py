@@ -32,10 +32,6 @@ def is_free(model: Model) -> bool:
 def cost(model: Model, usage: Mapping[str, Any] | None) -> float | None:
     """What a reply has cost.
 
-    Args:
-        model: The model that gave it.
-        usage: LangChain's `UsageMetadata` of it; None if the provider told none.
-
     Returns:
         US dollars; None if the cost isn't known.
     """

@@ -27,7 +27,7 @@ from nbagent.core.text import plain
 from nbagent.forge import Draft, Tool, ToolForge, source
 from nbagent.forge.adapter import drafts_of
 from nbagent.safety.actions import Action, of_cell
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 MAKERS = ("create_tool", "wrap_package")
 PERSON = "person"
@@ -40,14 +40,7 @@ ToolResult = tuple[Any, dict[str, Any]]
 
 
 class ForgedTools:
-    """The forge's tools in one notebook.
-
-    Args:
-        forge: Makes and keeps tools.
-        kernel: Runs the cells.
-        consent: Asked before a tool is made, defined or called.
-        images: Whether the model is shown figures.
-    """
+    """The forge's tools in one notebook."""
 
     def __init__(self, forge: ToolForge, kernel: KernelPort, *, consent: Consent, images: bool) -> None:
         self._forge = forge

@@ -18,11 +18,7 @@ SandboxPath = Annotated[str, "An absolute path below /tmp or /workspace."]
 
 
 def make_sandbox_tools(kernel: KernelPort) -> list[BaseTool]:
-    """The three tools.
-
-    Args:
-        kernel: Where they run.
-    """
+    """The three tools."""
 
     @tool(response_format="content_and_artifact")
     async def sandbox_exec(

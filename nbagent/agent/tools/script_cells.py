@@ -23,12 +23,7 @@ _PIP = re.compile(r"^[^\S\n]*!.*pip", re.MULTILINE)
 
 
 def run_program(command: Sequence[str], *, why: str = "") -> str:
-    """The cell that runs a program; its value is the exit code.
-
-    Args:
-        command: The program and its words, as no shell would read them.
-        why: Its purpose, for a comment.
-    """
+    """The cell that runs a program; its value is the exit code."""
     words = [repr(word) for word in command]
     line = f"[{', '.join(words)}]"
     if len(line) > WIDTH:
@@ -37,13 +32,7 @@ def run_program(command: Sequence[str], *, why: str = "") -> str:
 
 
 def write_file(path: str, content: str, *, why: str = "") -> str:
-    """The cell that makes a file's folder, and writes exactly these bytes to the file.
-
-    Args:
-        path: Absolute.
-        content: Its text.
-        why: Its purpose, for a comment; `%%writefile` has no room for one.
-    """
+    """The cell that makes a file's folder, and writes exactly these bytes to the file."""
     if _PLAIN_PATH.fullmatch(path) and _is_plain(content) and not _PROMPT.search(content) and not _PIP.search(content):
         return f"%%writefile {path}\n{content}"
     file = f"Path({path!r})"

@@ -17,7 +17,7 @@ from nbagent.agent.tools import script_cells
 from nbagent.core.errors import InstallError, TransferError, TransferLimit
 from nbagent.core.events import Cell, Output
 from nbagent.core.text import plain
-from nbagent.kernel.transfer import paths
+from nbagent.kernel.transfer import sandbox_paths
 from nbagent.sandbox.untrusted import parse
 
 if TYPE_CHECKING:
@@ -101,14 +101,14 @@ async def execute(kernel: KernelPort, command: Sequence[str], *, timeout: int = 
 async def write_file(kernel: KernelPort, file_path: str, content: str, *, why: str = "") -> Response:
     """Create or overwrite a file below /tmp or /workspace."""
     try:
-        path = paths.clean_path(file_path)
+        path = sandbox_paths.clean_path(file_path)
         size = len(content.encode())
     except TransferLimit as error:
         return _refusal(file_path, str(error), INVALID_PATH)
     except UnicodeEncodeError:
         return _refusal(file_path, "The content has half of a surrogate pair, which no file holds as text.")
-    if path in paths.ROOTS:
-        return _refusal(file_path, paths.INVALID, INVALID_PATH)
+    if path in sandbox_paths.ROOTS:
+        return _refusal(file_path, sandbox_paths.INVALID, INVALID_PATH)
     if size > MAX_CONTENT:
         return _refusal(file_path, f"Content too large: {size:,} bytes, at most {MAX_CONTENT:,} (5 MB).")
     cell = await kernel.run_cell(script_cells.write_file(path, content, why=why), tool="sandbox_write_file")
@@ -120,7 +120,7 @@ async def write_file(kernel: KernelPort, file_path: str, content: str, *, why: s
 async def edit_file(kernel: KernelPort, file_path: str, old_string: str, new_string: str, *, why: str = "") -> Response:
     """Replace a text that stands exactly once in a file."""
     try:
-        path = paths.clean_path(file_path)
+        path = sandbox_paths.clean_path(file_path)
         if not old_string:
             return _refusal(file_path, "old_string is empty.", NOT_THERE)
         found = await kernel.count_in_file(path, old_string)

@@ -35,10 +35,6 @@ def define(tool: Tool) -> str:
 def call(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The cell that calls a tool; its value is the result.
 
-    Args:
-        tool: The tool.
-        arguments: Values of JSON, by the names of the tool's parameters.
-
     Raises:
         ForgeError: An argument has no parameter or another type, or the arguments are too long.
     """

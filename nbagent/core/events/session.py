@@ -120,7 +120,7 @@ class HostDecided(Fact, frozen=True, kw_only=True):
     id: str = ""
     """The id of the `HostAsked` that this ends; empty if nobody was asked."""
     host: str
-    """The host's name; if the request names none, what it says instead, quoted."""
+    """The host's name; if the request has no valid name, its words, quoted."""
     port: int
     allowed: bool
     by: Literal["list", "person", "policy"]
@@ -190,7 +190,7 @@ class ApprovalsSet(Fact, frozen=True, kw_only=True):
     """The approval mode was set. Before the first of these events it is `never-ask`."""
 
     mode: str
-    """A `consent.Mode`."""
+    """A `approvals.Mode`."""
 
 
 class RedactionSet(Fact, frozen=True, kw_only=True):

@@ -152,13 +152,13 @@ def pictures(cell: int, outputs: Iterable[Output]) -> Iterator[Picture]:
         if mime is None:
             continue
         text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
-        content = text.encode() if mime.endswith("xml") else _decoded(text)
+        content = text.encode() if mime.endswith("xml") else _decode(text)
         if content:
             number += 1
             yield Picture(f"cell-{cell}-{number}.{PICTURES[mime]}", mime, content, cell)
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode(text: str) -> bytes | None:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):

@@ -14,7 +14,7 @@ import typer
 
 from nbagent import __version__
 from nbagent.core.errors import UsageError
-from nbagent.faces.cli import flags, groups, program
+from nbagent.faces.cli import flags, program, subcommands
 from nbagent.faces.cli.program import finish
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def attach(
 ) -> None:
     """Follow a session that another process runs, ask it, answer what it asks, and leave it running.
 
-    Ctrl-C stops the cell, then the question; where nothing runs it leaves, as Ctrl-D does.
+    Ctrl-C stops the cell, then the question; when nothing runs, it leaves the session, as Ctrl-D does.
     """
     from nbagent.faces.cli import attach
 
@@ -377,19 +377,22 @@ def shell(session: flags.SessionName) -> None:
 @app.command(short_help="Remove what killed processes left behind.")
 def clean(
     max_age: Annotated[
-        str | None, typer.Option("--max-age", metavar="AGE", help="Only what is older: 90, 30m, 12h, 2d.")
+        str | None,
+        typer.Option("--max-age", metavar="AGE", help="Only what is older than 90 (seconds), 30m, 12h or 2d."),
     ] = None,
     sessions: Annotated[
         str | None,
         typer.Option(
-            "--sessions", metavar="AGE", help="Also sessions that have ended and were not used for so long: 90d."
+            "--sessions",
+            metavar="AGE",
+            help="Also sessions that have ended and were not used for so long, such as 90d.",
         ),
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Remove the sandboxes, folders and containers that processes left behind which were killed.
+    """Remove the sandboxes, folders and containers that killed processes left behind, and kernels that wait.
 
-    With --sessions also old sessions: their logs, their files, and what the model was told in them.
+    With --sessions it also removes old sessions: their logs, their files, and their conversations with models.
     """
     from nbagent.faces.cli import manage
 
@@ -399,19 +402,24 @@ def clean(
 @app.command(short_help="What each engine enforces here; --self-check tries it.")
 def doctor(
     self_check: Annotated[
-        bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
+        bool,
+        typer.Option(
+            "--self-check", help="Attack a sandbox of each engine, or of --engine, and show what it withstood."
+        ),
     ] = False,
     engine: flags.Engine = None,
-    trust: Annotated[str | None, typer.Option("--trust", metavar="LEVEL", help="At this trust level.")] = None,
+    trust: Annotated[
+        str | None, typer.Option("--trust", metavar="LEVEL", help="A trust level; your settings' by default.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """What each engine can and cannot enforce on this machine."""
+    """Show what each engine can and cannot enforce on this machine, and which one starts by default."""
     if self_check:
         from nbagent.faces.cli import selfcheck
 
         raise typer.Exit(finish(selfcheck.self_check(engine=engine, trust=trust, as_json=as_json)))
     if engine:
-        raise UsageError("--engine is for the attacks.", mend="Add --self-check.")
+        raise UsageError("--engine chooses the engine to attack.", mend="Add --self-check.")
     from nbagent.faces.cli import doctor as work
 
     raise typer.Exit(work.doctor(trust=trust, as_json=as_json))
@@ -425,7 +433,7 @@ def build(
     force: flags.Rebuild = False,
 ) -> None:
     """Make what the kernels of an engine are made of, if it isn't there: Docker's image, bubblewrap's environment."""
-    groups.build(engine, base=base, tag=tag, force=force)
+    subcommands.build(engine, base=base, tag=tag, force=force)
 
 
 def _session(**options: Any) -> Session:
@@ -434,7 +442,7 @@ def _session(**options: Any) -> Session:
     return Session(**options)
 
 
-for name, group in groups.GROUPS.items():
+for name, group in subcommands.GROUPS.items():
     app.add_typer(group, name=name)
 
 

@@ -1,4 +1,4 @@
-"""What `nbagent tools` does: the library of tools, listed, shown, filled and tidied."""
+"""`nbagent tools`: lists, shows, adds, exports and removes the tools of the library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbagent.forge import Tool, ToolForge
 
 
 async def show_all(*, as_json: bool) -> int:
-    """Print the tools that there are, those that were used last first; returns the exit code."""
+    """Print the tools, the last used one first; returns the exit code."""
     found = await ToolForge().list()
     if as_json:
         print(json.dumps([{**msgspec.to_builtins(each), "version": each.version} for each in found]))
@@ -35,7 +35,7 @@ async def show(name: str, *, version: int | None, as_json: bool) -> int:
     """Print a tool; returns the exit code.
 
     Raises:
-        ForgeError: There is none, or it is not what was put into the library.
+        ForgeError: There is no such tool, or its files were changed since it was added.
     """
     tool = await ToolForge().get(name, version=version)
     if as_json:
@@ -52,11 +52,11 @@ async def add(path: Path, *, engine: str | None) -> int:
     """Make a tool from files; returns the exit code.
 
     Raises:
-        ForgeError: There is none in them, or it did not pass its tests; what these printed goes to standard error.
-        SandboxError: The sandbox can't be had.
+        ForgeError: The files hold no tool, or it failed its tests; what these printed goes to standard error.
+        SandboxError: The sandbox can't be started.
     """
     try:
-        tool = await ToolForge(engine=engine, notify=_told).add(path)
+        tool = await ToolForge(engine=engine, notify=_print_stage).add(path)
     except ForgeError as error:
         if error.output:
             print(safe(error.output), file=sys.stderr)
@@ -80,7 +80,7 @@ async def remove(name: str) -> int:
     """Remove a tool; returns the exit code.
 
     Raises:
-        ForgeError: There is none of that name.
+        ForgeError: There is no tool of that name.
     """
     await ToolForge().remove(name)
     print(f"removed {name}")
@@ -91,7 +91,7 @@ async def clean(*, max_age: str) -> int:
     """Remove the tools that were not used for long; returns the exit code.
 
     Raises:
-        UsageError: The age is none.
+        UsageError: The age is in another form.
     """
     gone = await ToolForge().cleanup(max_age=seconds(max_age))
     print("\n".join(f"removed {each}" for each in gone) or "Every tool was used since.")
@@ -107,11 +107,11 @@ def _about(tool: Tool) -> list[str]:
     return [each for each in found if each]
 
 
-def _told(event: Event) -> None:
+def _print_stage(event: Event) -> None:
     if isinstance(event, ToolStageEntered) and event.stage not in ("active", "dormant", "cleanup"):
         print(f"{event.stage} …", file=sys.stderr)
 
 
 def _line(text: str) -> str:
-    """One line, whatever a tool says of itself."""
+    """A tool's own text as one line."""
     return printable(" ".join(safe(text).split("\n")))

@@ -1,6 +1,6 @@
-"""What a face that shows text says of a session: events in, lines out. Pure: no clock, no width, nothing is written.
+"""Turns a session's events into lines of text, for a terminal, a notebook or a page. Pure: reads and writes nothing.
 
-A terminal gives each style its colour, a notebook or a page its class. All text is safe to show as it is.
+A terminal gives each style a colour, a page a class. All text is safe to show as it is.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MUST_BE_KNOWN: Final = (
     ApprovalAsked,
     ApprovalGiven,
 )
-"""What even a quiet face shows."""
+"""Events that even a quiet face shows."""
 STOPPED: Final = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 
 
@@ -85,7 +85,7 @@ class StyledLine(msgspec.Struct, frozen=True):
 
 
 def waits_for(event: Event) -> str:
-    """What the session does after an event, for a face that shows that something takes its time; empty if nothing."""
+    """What a session does after an event, for the status line of a face; empty if it waits for nothing."""
     match event:
         case Asked() | CellFinished():
             return "thinking"
@@ -120,23 +120,23 @@ class Lines:
         self._code = code
         self._coloured = coloured
         self._wanted: dict[str, str] = {}
-        self._told = ""
+        self._notes = ""
         self._pictures = 0
 
     def of(self, event: Event) -> list[StyledLine] | None:
-        """The lines of the next event; None for one of which a quiet face shows nothing."""
+        """The lines of the next event; None for an event that a quiet face doesn't show."""
         if self._quiet and not isinstance(event, MUST_BE_KNOWN):
             return None
         match event:
             case CellStarted(cell=cell, code=code):
-                self._told = ""
+                self._notes = ""
                 return [StyledLine("heading", f"── cell {cell}"), StyledLine("code", safe(code))] if self._code else []
             case OutputAdded(cell=cell, output=output) | LateOutputAdded(cell=cell, output=output):
                 return list(self._output(cell, output))
             case CellFinished():
                 return [StyledLine("end"), *self._finished(event)]
             case StateLost(reason=reason) | StateRestored(text=reason):
-                self._told = f"{self._told} {reason}".strip()
+                self._notes = f"{self._notes} {reason}".strip()
                 return [StyledLine("warning", safe(reason))]
             case ApprovalAsked(id=name, kind=kind, what=what):
                 if kind not in ("install", "names"):  # which tell of their failure themselves
@@ -148,7 +148,7 @@ class Lines:
         return [StyledLine(style, safe(text))] if text else []
 
     def _output(self, cell: int, output: Output) -> Iterator[StyledLine]:
-        """A stream as it comes, a result as text, a picture as a file; an error only when it is final."""
+        """A stream as it comes, a result as text, a picture as its file; an error is shown when the cell has ended."""
         kind = output["output_type"]
         if kind == "stream":
             yield self._kept("output", output["text"])
@@ -165,24 +165,24 @@ class Lines:
             try:
                 content = base64.b64decode(data)
             except (binascii.Error, ValueError):
-                return  # what code claims to be a picture may be anything
+                return  # code may call anything a picture
             if not content:
                 return
             yield StyledLine("picture", f"cell-{cell}-{self._pictures}.{ending}", content)
 
     def _finished(self, event: CellFinished) -> Iterator[StyledLine]:
         for output in event.outputs:
-            if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._told):
+            if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._notes):
                 yield self._kept(
                     "traceback", "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
                 )
-        if event.note and event.note not in self._told:
+        if event.note and event.note not in self._notes:
             yield StyledLine("warning" if event.status != "ok" else "told", safe(event.note))
         if event.status in STOPPED:
             yield StyledLine("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
 
     def _given(self, event: ApprovalGiven) -> Iterator[StyledLine]:
-        """The line of a rejection; what was approved is seen when it runs."""
+        """The line of a rejection; an approved action is seen when it runs."""
         what = self._wanted.pop(event.id, "")
         if what and event.decision == "reject":
             text = safe(f"{what}. {event.reason}" if event.reason else what)
@@ -224,7 +224,7 @@ def _of_tools(event: Event) -> tuple[Style, str] | None:
 
 
 def _of_surroundings(event: Event) -> tuple[Style, str] | None:
-    """Packages, hosts, files and the session itself."""
+    """The line of an event about packages, hosts, files or the session itself."""
     match event:
         case PackagesInstalled(packages=packages):
             return "good", "installed " + ", ".join(f"{each.name} {each.version}" for each in packages)

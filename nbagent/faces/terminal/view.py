@@ -1,4 +1,4 @@
-"""Writes what a session's lines say to a terminal or a file, with a spinner, a question below, and pictures."""
+"""Writes a session's lines to a terminal or a file, with a spinner, a question below them, and pictures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class View:
     Args:
         keep_figure: Writes a picture, given by a name and its bytes, into a file; returns None if it can't.
         quiet: Show no cells, only what must be known.
-        results: Where the cells' own output goes; where all else goes, by default, and that is standard error.
+        results: Where the cells' own output goes; to standard error by default, as all else.
         code: Show the cells' code.
     """
 
@@ -86,10 +86,10 @@ class View:
 
     @contextlib.contextmanager
     def prompt(self, text: str) -> Iterator[Callable[[], None]]:
-        """Show what a person is asked, and keep it below all else that is shown meanwhile.
+        """Show a question, and keep it below all else that is shown meanwhile.
 
         Yields:
-            To be called once it was answered: then the cursor is on a new line already.
+            A function to be called once it was answered: then the cursor is on a new line already.
         """
         outer, self._prompt = self._prompt, text
         self.idle()
@@ -114,7 +114,7 @@ class View:
 
     @contextlib.contextmanager
     def above(self) -> Iterator[Console]:
-        """The console, for what is to stand above a question."""
+        """Yield the console, to print above an open question."""
         self.idle()
         self._clear_line(self._prompt)
         self._end_line()

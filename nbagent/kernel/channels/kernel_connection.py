@@ -14,7 +14,7 @@ from typing import Any
 
 from jupyter_client.session import DELIM, Session
 
-from nbagent.kernel.channels.messages import MAX_SHELL, ReadChannel, check, parsed
+from nbagent.kernel.channels.messages import MAX_SHELL, ReadChannel, check, parse_message
 from nbagent.kernel.channels.reading_share import SLICE, ReadingShare
 from nbagent.sandbox.channels.endpoint import Channel, Endpoint
 from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, BreachError
@@ -216,7 +216,7 @@ class KernelConnection:
             parts = frames[frames.index(DELIM) + 1 :]
             check(channel, parts)
             self._authenticate(*parts[:5])
-            return parsed(channel, parts)
+            return parse_message(channel, parts)
         except ValueError:
             self.rejected += 1
             return None

@@ -90,8 +90,8 @@ def check(channel: ReadChannel, parts: list[bytes]) -> None:
         raise ValueError("the message's content is too large")
 
 
-def parsed(channel: ReadChannel, parts: list[bytes]) -> dict[str, Any]:
-    """A message as it is read: header, parent_header, content and buffers.
+def parse_message(channel: ReadChannel, parts: list[bytes]) -> dict[str, Any]:
+    """A message as the controller reads it: header, parent_header, content and buffers.
 
     Raises:
         ValueError: It has not the form of one.
@@ -101,12 +101,12 @@ def parsed(channel: ReadChannel, parts: list[bytes]) -> dict[str, Any]:
     return {
         "header": {"msg_type": head.msg_type, "msg_id": head.msg_id},
         "parent_header": {"msg_id": parse(parent, _Parent, limit=MAX_HEADER).msg_id},
-        "content": _reply(content, metadata) if channel == "shell" else _published(head.msg_type, content),
+        "content": _reply(content, metadata) if channel == "shell" else _published_content(head.msg_type, content),
         "buffers": [memoryview(each) for each in buffers],
     }
 
 
-def _published(kind: str, content: bytes) -> dict[str, Any]:
+def _published_content(kind: str, content: bytes) -> dict[str, Any]:
     if kind not in _PARSED:
         return {}
     found = parse(content, limit=MAX_CONTENT, heft=MAX_WEIGHT, digits=MAX_DIGITS)

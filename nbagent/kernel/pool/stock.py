@@ -109,9 +109,9 @@ class Stock:
         """End a kernel in the background."""
         task = asyncio.create_task(kernel.stop())
         self._ending.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._after_end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _after_end(self, task: asyncio.Task[None]) -> None:
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("A warm kernel could not be ended: %s", error)

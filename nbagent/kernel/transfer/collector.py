@@ -18,8 +18,8 @@ from nbagent.core.quota import Quota
 from nbagent.core.text import size_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.file_watch import FileWatch, FolderChanges
-from nbagent.kernel.transfer.paths import SandboxPath, display
 from nbagent.kernel.transfer.results import Landed, Results, inert_name, safe_name
+from nbagent.kernel.transfer.sandbox_paths import SandboxPath, display
 from nbagent.kernel.transfer.transfer import Transfer
 
 SECONDS = 60.0

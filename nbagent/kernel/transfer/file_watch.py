@@ -10,13 +10,13 @@ from nbagent.core.events import FileSeen
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.paths import MAX_SIZE, SandboxPath, clamp_time, display
+from nbagent.kernel.transfer.sandbox_paths import MAX_SIZE, SandboxPath, clamp_time, display
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 SECONDS = 20.0
-"""Seconds for a request of its own; `watch_inside.py` bounds how much of the folders that looks at."""
+"""Seconds for a request of its own; `file_watch_inside.py` bounds how much of the folders that looks at."""
 METADATA_KEY = "nbagent"
-"""The key of a cell request's metadata under which `watch_inside.py` finds what to report on."""
+"""The key of a cell request's metadata under which `file_watch_inside.py` finds what to report on."""
 MAX_LOOKS = 2**53
 """The number of a look, which a sandbox claims, must be below this."""
 MAX_REPORT = MIB
@@ -126,7 +126,7 @@ class FileWatch:
 
     async def _ask(self, seconds: float) -> Any:
         arguments = [self._token, self._roots, self._bounds, self._heard, seconds, self._known]
-        return await self._kernel.evaluate(inside_calls.source_of("watch_inside.py"), arguments, seconds=SECONDS)
+        return await self._kernel.evaluate(inside_calls.source_of("file_watch_inside.py"), arguments, seconds=SECONDS)
 
     def _trees(self, claimed: Any) -> list[FolderChanges] | None:
         """A sandbox's report on its folders; None if it makes no sense. Else the kernel won't report the same again."""

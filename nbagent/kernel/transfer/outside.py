@@ -13,7 +13,7 @@ from typing import IO, Any, Protocol
 from nbagent.core import fileio
 from nbagent.core.errors import DataError, TransferError, UsageError
 from nbagent.core.policy import MIB
-from nbagent.kernel.transfer.paths import display
+from nbagent.kernel.transfer.sandbox_paths import display
 from nbagent.sandbox.data.mounts import named
 
 PIECE = MIB
@@ -63,7 +63,7 @@ def open_plain(path: Path) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def opened(source: UploadSource) -> Iterator[tuple[AsyncIterator[bytes], int | None]]:
+def open_source(source: UploadSource) -> Iterator[tuple[AsyncIterator[bytes], int | None]]:
     """The contents of a source, piece by piece, and their size if it is known.
 
     Raises:
@@ -72,7 +72,7 @@ def opened(source: UploadSource) -> Iterator[tuple[AsyncIterator[bytes], int | N
     """
     if isinstance(source, str | Path):
         with open_plain(Path(source)) as file:
-            yield _unchanged(file, Path(source)), os.fstat(file.fileno()).st_size
+            yield _file_pieces(file, Path(source)), os.fstat(file.fileno()).st_size
     elif isinstance(source, bytes | bytearray | memoryview):
         content = bytes(source)
         yield _slices(content), len(content)
@@ -96,7 +96,7 @@ async def _pieces(file: Any) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _unchanged(file: IO[bytes], path: Path) -> AsyncIterator[bytes]:
+async def _file_pieces(file: IO[bytes], path: Path) -> AsyncIterator[bytes]:
     """The pieces of a file; an error at the end if it was written to meanwhile: the pieces may not fit together."""
     before = os.fstat(file.fileno())
     left = before.st_size

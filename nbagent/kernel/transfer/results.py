@@ -32,6 +32,7 @@ RUN_UNASKED = (
     *("head", "conftest.py", "test*.py", "*_test.py", "test*.txt", "*_test.go"),
     *(f"*.{kind}.{ending}" for kind in ("test", "spec", "config") for ending in ("[jt]s", "[jt]sx", "[cm][jt]s")),
     *("__init__.*", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs"),
+    *("*.gradle", "*.gradle.kts", "build.sbt", "mix.exs", "package.swift", "*.[cfv][sb]proj", "directory.build.*"),
     *("desktop.ini", "autorun.inf", "*.desktop", "*.lnk", "*.url", "*.scf", "*.library-ms"),
 )
 """Names of files that a person's own programs run, or act on, without being asked to.
@@ -130,7 +131,7 @@ class Results:
 
     def _remember(self, source: str, place: tuple[str, ...], sha256: str) -> None:
         self._files[source] = place, sha256
-        self._taken[_folded(place)] = source
+        self._taken[_casefold(place)] = source
 
     def _replace(self, staged: Path, place: tuple[str, ...], sha256: str) -> int | None:
         """Replace this session's own file; returns its bytes, or None if it is gone or was changed since."""
@@ -158,7 +159,7 @@ class Results:
         folder = self._open(where)
         try:
             for name in _names(last):
-                if self._taken.get(_folded((*where, name)), source) != source:
+                if self._taken.get(_casefold((*where, name)), source) != source:
                     continue
                 if (is_new := _link(staged, name, folder)) or _hash(name, folder) == sha256:
                     return (*where, name), is_new
@@ -175,8 +176,8 @@ class Results:
         try:
             for name in _names(parts[-1], dotted=False):
                 place = (*above, name)
-                if self._taken.get(_folded(place)) is None and _make_folder(name, at):
-                    self._folders[parts], self._taken[_folded(place)] = place, "/"
+                if self._taken.get(_casefold(place)) is None and _make_folder(name, at):
+                    self._folders[parts], self._taken[_casefold(place)] = place, "/"
                     return place
         finally:
             os.close(at)
@@ -194,7 +195,7 @@ class Results:
         return at
 
 
-def _folded(place: tuple[str, ...]) -> tuple[str, ...]:
+def _casefold(place: tuple[str, ...]) -> tuple[str, ...]:
     """A place as a file system compares it that ignores case."""
     return tuple(part.casefold() for part in place)
 

@@ -19,7 +19,7 @@ from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.paths import MAX_SIZE, SandboxPath, clamp_time, display
+from nbagent.kernel.transfer.sandbox_paths import MAX_SIZE, SandboxPath, clamp_time, display
 
 PIECE = 4 * MIB
 """Bytes that travel with one request, in either direction."""

@@ -110,7 +110,7 @@ class ModelClock:
         self.since = 0.0
 
     def on_event(self, record: Record) -> None:
-        """Take an event; those that may come at any time are none that the model waits for."""
+        """Take an event. The model never waits for those that may come at any time."""
         if not isinstance(record.event, LateOutputAdded | OutputUpdated | CommandRun):
             self.since = record.at
 

@@ -135,12 +135,12 @@ def clean_svg(markup: str, left_out: LeftOut) -> str:
     root = {"xmlns": "http://www.w3.org/2000/svg"} | {name: given[name] for name in _SIZING if name in given}
     root["style"] = "contain: paint; overflow: hidden"
     group = {name: value for name, value in given.items() if name not in (*_SIZING, "xmlns", "x", "y", "overflow")}
-    written = f"<svg{_spelled(root)}><g{_spelled(group)}>{style}{inside}</g></svg>"
+    written = f"<svg{_attribute_text(root)}><g{_attribute_text(group)}>{style}{inside}</g></svg>"
     # Outside of HTML, &nbsp; isn't defined.
     return written.replace("&nbsp;", "&#160;")
 
 
-def _spelled(attributes: dict[str, str]) -> str:
+def _attribute_text(attributes: dict[str, str]) -> str:
     return "".join(f' {name}="{value}"' for name, value in attributes.items())
 
 
@@ -162,7 +162,7 @@ def _clean(markup: str, left_out: LeftOut) -> str:
     written = _CLEANER.clean("".join(_Reader(left_out).read(_HIDDEN.sub("", markup))))
     judge.check()
     # `<wbr>` could divide a TeX command, which MathJax would join again.
-    return break_commands(_say_links(written).replace("<wbr>", "\u200b"))
+    return break_commands(_show_addresses(written).replace("<wbr>", "\u200b"))
 
 
 def _sheet(markup: str, left_out: LeftOut) -> str:
@@ -326,7 +326,7 @@ def _end_of(name: str, markup: str, at: int) -> int:
 _WRITTEN = re.compile(r'<a href="([^"]*)" rel="[^"]*">|<a\b[^<>]*>|</a>|<img(?![^<>]* src=)[^<>]*>')
 
 
-def _say_links(written: str) -> str:
+def _show_addresses(written: str) -> str:
     """Cleaned markup, with each link's address behind it, and a word in place of each removed picture."""
     parts: list[str] = []
     at = start = 0

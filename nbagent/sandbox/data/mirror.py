@@ -128,7 +128,7 @@ def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
     found = tree.read(mounts, opening=os.getuid() == 0)
     if found.missing:
         return f"{found.missing[0]} isn't there any more"
-    device, size = _linkable(_nearest(scratch)), 0
+    device, size = _link_device(_existing_folder(scratch)), 0
     for entry in found.entries.values():
         if entry.kind == "file" and entry.status is not None:
             linked = entry.status.st_dev == device and not _is_private(entry)
@@ -145,7 +145,7 @@ def known_failures(scratch: Path) -> dict[str, str]:
     known = {
         "lock_data": "what is shown is the file itself, so its locks are shared; give a copy of what a program locks"
     }
-    if _linkable(_nearest(scratch)) != Path(tempfile.gettempdir()).stat().st_dev:
+    if _link_device(_existing_folder(scratch)) != Path(tempfile.gettempdir()).stat().st_dev:
         known["see_paths_in_mounts"] = (
             "large files of another file system than the cache's are mounted, and Linux tells from which folder"
         )
@@ -161,7 +161,7 @@ class _Placing:
         self._tree = found
         self._mounting = mounting
         self._top = mirror._folder
-        self._device = _linkable(mirror._folder)
+        self._device = _link_device(mirror._folder)
         self._empty = mirror._empty.stat().st_ino
         self._copied = 0
 
@@ -334,12 +334,12 @@ def _is_copy(there: os.stat_result, entry: DataEntry) -> bool:
     return known == (entry.status.st_size, entry.status.st_mtime_ns, entry.mode)
 
 
-def _nearest(folder: Path) -> Path:
+def _existing_folder(folder: Path) -> Path:
     """The folder, or the nearest folder above it that exists."""
     return next(each for each in (folder, *folder.parents) if each.is_dir())
 
 
-def _linkable(folder: Path) -> int:
+def _link_device(folder: Path) -> int:
     """The device whose files can be linked into a folder; -1 if there is none.
 
     On an overlay, as in a container, Linux would copy the whole file first.

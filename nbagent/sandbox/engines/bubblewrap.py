@@ -72,7 +72,7 @@ class Bubblewrap(Engine):
             found = environment.find()
         except NbagentError as error:
             return EngineReport(available=False, reason=error.message, mend=error.mend)
-        if (refusal := _try(program)) is not None:
+        if (refusal := _try_sandbox(program)) is not None:
             return EngineReport(available=False, reason=refusal.message, mend=refusal.mend)
         return EngineReport(available=True, controls=_controls(), environment=found.digest if found else "")
 
@@ -107,7 +107,7 @@ class Bubblewrap(Engine):
             return []
         known = {folder.name for folder in all_folders()}
         found = []
-        for name, made in groups.made().items():
+        for name, made in groups.existing().items():
             if name in known or not name.startswith((PREFIX, cgroup.PROBE)):
                 continue
             group = groups.take(Path(name))
@@ -141,13 +141,13 @@ def _lease_is_gone(running: Iterable[int]) -> bool:
     return bool(leases) and not any(each.exists() for each in leases)
 
 
-def _closing(stack: contextlib.ExitStack, descriptor: int) -> int:
+def _close_later(stack: contextlib.ExitStack, descriptor: int) -> int:
     stack.callback(os.close, descriptor)
     return descriptor
 
 
 @functools.cache
-def _try(program: str) -> EngineUnavailable | None:
+def _try_sandbox(program: str) -> EngineUnavailable | None:
     """Start an empty sandbox once; None if that works, else why it doesn't."""
     command = [program, *namespaces(network=False), "--ro-bind", "/", "/", "--", "/bin/true"]
     try:
@@ -200,11 +200,11 @@ class Processes(Instance):
         trust = plan.spec.trust
         with contextlib.ExitStack() as stack:
 
-            def kept(name: str, content: bytes) -> int:
-                return _closing(stack, in_memory(name, content))
+            def in_file(name: str, content: bytes) -> int:
+                return _close_later(stack, in_memory(name, content))
 
-            filter_ = kept("seccomp", seccomp.outer_program())
-            files = {name: kept(name, text.encode()) for name, text in _etc(plan).items()}
+            filter_ = in_file("seccomp", seccomp.outer_program())
+            files = {name: in_file(name, text.encode()) for name, text in _etc(plan).items()}
             words = arguments(
                 trust,
                 made,
@@ -215,9 +215,9 @@ class Processes(Instance):
                 variables=plan.spec.variables,
             )
             # Not on the command line, where everybody on this machine could read the names of the data.
-            listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
-            status = _closing(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
-            output = _closing(stack, open_output(self._folder))
+            listed = in_file("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
+            status = _close_later(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+            output = _close_later(stack, open_output(self._folder))
             descriptors = ["--args", str(listed), "--seccomp", str(filter_), "--json-status-fd", str(status)]
             try:
                 self._process = subprocess.Popen(
@@ -250,7 +250,7 @@ class Processes(Instance):
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
         """What is enforced here."""
-        if (program := shutil.which("bwrap")) and (refusal := _try(program)) is not None:
+        if (program := shutil.which("bwrap")) and (refusal := _try_sandbox(program)) is not None:
             raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
         return _controls()
 

@@ -36,7 +36,7 @@ class Docker(Engine):
 
     @property
     def is_demanded(self) -> bool:
-        """Whether a runtime is set: who wants stronger isolation than the host's kernel gets no weaker engine."""
+        """Whether a runtime is set: a person who wants stronger isolation must not get a weaker engine."""
         return daemon.chosen_runtime() is not None
 
     def sandbox(self, hooks: Hooks) -> MachineSandbox:

@@ -127,7 +127,7 @@ class Lease:
             SandboxError: It can't be made.
         """
         root = runtime_root()
-        terms = Terms(engine=engine, spec=_kept(spec), key=key, created=time.time(), origin=Origin.here())
+        terms = Terms(engine=engine, spec=_spec_to_write(spec), key=key, created=time.time(), origin=Origin.here())
         try:
             staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
             (staged / "lock").touch(mode=0o600)
@@ -181,7 +181,7 @@ class Lease:
 
     def assign(self, spec: SandboxSpec) -> None:
         """Write the spec of the person to whom the sandbox was assigned."""
-        self.write(spec=_kept(spec))
+        self.write(spec=_spec_to_write(spec))
 
     def let_go(self) -> None:
         """Close the connection to process 1, which then ends the sandbox or waits, as the spec says."""
@@ -213,7 +213,7 @@ class Lease:
         self.release()
 
 
-def _kept(spec: SandboxSpec) -> SandboxSpec:
+def _spec_to_write(spec: SandboxSpec) -> SandboxSpec:
     """The spec as it is written: without its data, unless the kernel may be kept; names of data may be no text."""
     return spec if spec.keep else replace(spec, data=())
 

@@ -101,7 +101,7 @@ def reserve(lease: Path, *, among: range) -> int:
 
 def _take(file: Path, lease: Path) -> bool:
     """Write down that a user is reserved for a lease; returns False if it is reserved already."""
-    with _locked(file.parent):
+    with _hold_lock(file.parent):
         if file.exists():
             return False
         origin.note(lease, at=file)
@@ -111,8 +111,8 @@ def _take(file: Path, lease: Path) -> bool:
 def free(uid: int, lease: Path) -> None:
     """Free a user that was reserved for a lease; nothing happens if another lease has it."""
     for each in _folders(lease.parent):
-        with contextlib.suppress(OSError, SandboxError), _locked(each) as folder:
-            if origin.noted(folder / str(uid)) == lease:
+        with contextlib.suppress(OSError, SandboxError), _hold_lock(each) as folder:
+            if origin.read_note(folder / str(uid)) == lease:
                 (folder / str(uid)).unlink()
 
 
@@ -127,8 +127,8 @@ def sweep(runtime: Path) -> list[int]:
         # Most often there is nothing to do, and no need to lock.
         if not any(_is_nobodys(file) for file in _files(each)):
             continue
-        with contextlib.suppress(OSError, SandboxError), _locked(each) as folder:
-            running = _running()
+        with contextlib.suppress(OSError, SandboxError), _hold_lock(each) as folder:
+            running = _users_of_processes()
             for file in _files(folder):
                 if _is_nobodys(file) and int(file.name) not in running:
                     file.unlink()
@@ -157,11 +157,11 @@ def _files(folder: Path) -> list[Path]:
 
 def _is_nobodys(file: Path) -> bool:
     """Whether the lease that a file names is gone, or the file names none because its writer died."""
-    return origin.noted(file) is None or bool(origin.is_gone(file))
+    return origin.read_note(file) is None or bool(origin.is_gone(file))
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[Path]:
+def _hold_lock(folder: Path) -> Iterator[Path]:
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -186,7 +186,7 @@ def _is_somebody(uid: int) -> bool:
     return False
 
 
-def _running() -> set[int]:
+def _users_of_processes() -> set[int]:
     """The users of all processes: a lease's folder may have been removed while its sandbox lives."""
     found: set[int] = set()
     for status in Path("/proc").glob("[0-9]*/status"):

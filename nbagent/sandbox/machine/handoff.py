@@ -273,7 +273,7 @@ class Handoff:
         return []
 
     def _handle(self, caller: socket.socket) -> dict[str, Any]:
-        wanted = _wanted(caller)
+        wanted = _read_wanted(caller)
         if self.install is None:
             return {"error": "This sandbox takes no installs."}
         if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
@@ -315,7 +315,7 @@ def open_output(folder: Path) -> int:
     return os.open(folder / OUTPUT, os.O_RDWR | os.O_CLOEXEC)
 
 
-def _wanted(caller: socket.socket) -> Any:
+def _read_wanted(caller: socket.socket) -> Any:
     """Read what a caller wants to install; the caller may be hostile code, so this may be anything.
 
     Raises:

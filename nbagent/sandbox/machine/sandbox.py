@@ -1,7 +1,7 @@
 """A sandbox on this machine, whatever its engine: started, taken over by another process, detached, ended.
 
-The engine brings the `Instance`, which is the sandbox's processes. Here is all that goes with them: the lease and its
-folders, the hand-over, the mirror of the data, the way out, and the user that code runs as.
+The engine brings the `Instance`, which runs the sandbox's processes. `MachineSandbox` has the rest: the lease and its
+folders, the hand-over, the mirror of the data, the egress proxy, and the user that code runs as.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def environment_variables(
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "IPYTHONDIR": f"{HOME}/.ipython",
         "NBAGENT": "1",
-        # Polars folds the names of columns at 80 characters, and whoever reads them as text takes them for broken.
+        # At 80 characters, Polars folds the names of columns, which readers of text take for broken.
         "POLARS_TABLE_WIDTH": "120",
         # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
         "LOKY_MAX_CPU_COUNT": str(cores),

@@ -104,7 +104,7 @@ class Groups(abc.ABC):
         """The group of a sandbox that exists, or existed."""
 
     @abc.abstractmethod
-    def made(self) -> dict[str, float]:
+    def existing(self) -> dict[str, float]:
         """The names of all groups, each with its time of making in seconds since the epoch."""
 
 

@@ -63,7 +63,7 @@ class OwnGroups(Groups):
         """The group of that name."""
         return OwnGroup(self.version, {name: each / folder.name for name, each in self.folders.items()})
 
-    def made(self) -> dict[str, float]:
+    def existing(self) -> dict[str, float]:
         """The groups of sandboxes."""
         found: dict[str, float] = {}
         for folder in set(self.folders.values()):
@@ -80,18 +80,18 @@ def _mend(error: OSError, limits: Limits) -> str:
 def find() -> OwnGroups | None:
     """The folders in which this process can limit memory, CPU and processes; None if it can't limit all three."""
     if not is_unified():
-        return _usable(1, {name: _own(name) / OURS for name in CONTROLLERS})
-    own = _own("")
+        return _probe(1, {name: _current_group(name) / OURS for name in CONTROLLERS})
+    own = _current_group("")
     if own.name == LEAF:
         own = own.parent
     for parent in dict.fromkeys((own, counts.ROOT)):
         with contextlib.suppress(OSError):
-            if _gives(parent) and (found := _usable(2, dict.fromkeys(CONTROLLERS, parent / OURS))):
+            if _enable_controllers(parent) and (found := _probe(2, dict.fromkeys(CONTROLLERS, parent / OURS))):
                 return found
     return None
 
 
-def _own(controller: str) -> Path:
+def _current_group(controller: str) -> Path:
     """The group that this process is in."""
     base = counts.ROOT / controller
     own = base / groups_of("self").get(controller, "/").lstrip("/")
@@ -99,7 +99,7 @@ def _own(controller: str) -> Path:
     return own if own.is_dir() else base
 
 
-def _gives(parent: Path) -> bool:
+def _enable_controllers(parent: Path) -> bool:
     """Have a group of version 2 give its children all controllers, if it is ours; returns whether it does.
 
     Raises:
@@ -112,13 +112,13 @@ def _gives(parent: Path) -> bool:
     if not wanted <= set(words(parent / "cgroup.controllers")):
         return False
     # Only the root group of the whole machine may have both processes and children with controllers.
-    if (parent / "cgroup.type").exists() and not _empty(parent):
+    if (parent / "cgroup.type").exists() and not _move_out(parent):
         return False
     given.write_text(" ".join(f"+{name}" for name in CONTROLLERS))
     return wanted <= set(words(given))
 
 
-def _empty(group: Path) -> bool:
+def _move_out(group: Path) -> bool:
     """Move all processes of a group into a leaf, if it was delegated and all are ours; returns whether it is empty.
 
     Raises:
@@ -163,7 +163,7 @@ def _is_ours(pid: int) -> bool:
     return False
 
 
-def _usable(version: int, folders: dict[str, Path]) -> OwnGroups | None:
+def _probe(version: int, folders: dict[str, Path]) -> OwnGroups | None:
     """These folders, if groups with limits can be made in each; else None."""
     with contextlib.suppress(OSError):
         for controller, folder in folders.items():
@@ -203,7 +203,9 @@ class OwnGroup(Group):
         size = str(limits.memory_mb * MIB)
         # Linux may kill one child alone: that a group dies as a whole would have to be asked for.
         _write(memory / FILES[self._version]["memory"], size)
-        self._try(memory / {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}[self._version], {1: size, 2: "0"})
+        name, most = {1: ("memory.memsw.limit_in_bytes", size), 2: ("memory.swap.max", "0")}[self._version]
+        with contextlib.suppress(OSError):  # this Linux may not limit swap
+            (memory / name).write_text(most)
         if self._version == 1:
             self.usage.bound_connections(memory=limits.memory_mb * MIB)
         self._bound_cpu(self._folders["cpu"], cores(limits))
@@ -217,10 +219,6 @@ class OwnGroup(Group):
         most = min([wanted, *(share for each in folder.parents if (share := _share(each)) is not None)])
         _write(folder / "cpu.cfs_period_us", str(PERIOD))
         _write(folder / "cpu.cfs_quota_us", str(int(most * PERIOD)))
-
-    def _try(self, path: Path, by_version: dict[int, str]) -> None:
-        with contextlib.suppress(OSError):
-            path.write_text(by_version[self._version])
 
     def processes(self) -> list[int]:
         """The ids of what runs in it, by any of its controllers."""

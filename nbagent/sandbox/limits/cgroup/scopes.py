@@ -1,11 +1,11 @@
 """Control groups that systemd makes: for each sandbox, a scope of the person's own service manager.
 
-Most people may not make a control group with limits, but their service manager may, and does for whoever asks it:
+Most people may not make a control group with limits, but their service manager may, and makes them on request:
 
     user@UID.service/nbagent.slice/nbagent-kNAME.scope       the keeper, bwrap, and all of the sandbox
 
 The command becomes a part of the scope before it runs (`systemd-run --scope` executes it), so its parent, its files and
-its standard streams are ours as always. A scope goes with its last process; `systemctl --user` shows those there are.
+its standard streams are ours as always. A scope disappears with its last process; `systemctl --user` lists all.
 """
 
 from __future__ import annotations
@@ -77,21 +77,23 @@ class Scopes(Groups):
 
     def make(self, folder: Path, limits: Limits) -> Scope:
         """A scope that is made when the command starts."""
-        shutil.rmtree(_left(folder), ignore_errors=True)
-        _left(folder).mkdir(mode=0o700)
+        shutil.rmtree(_counts_folder(folder), ignore_errors=True)
+        _counts_folder(folder).mkdir(mode=0o700)
         return Scope(self, folder, limits)
 
     def take(self, folder: Path) -> Scope:
         """The scope of that name."""
         return Scope(self, folder, None)
 
-    def made(self) -> dict[str, float]:
+    def existing(self) -> dict[str, float]:
         """All scopes, with the start of their oldest process: the times of their folders are unreliable."""
         found = {}
         for name in children(self.folder):
             if name.startswith(BEFORE) and name.endswith(AFTER):
                 running = words(self.folder / name / "cgroup.procs")
-                found[name.removeprefix(BEFORE).removesuffix(AFTER)] = min(map(_started, running), default=time.time())
+                found[name.removeprefix(BEFORE).removesuffix(AFTER)] = min(
+                    map(_start_time, running), default=time.time()
+                )
         return found
 
 
@@ -102,10 +104,10 @@ class Scope(Group):
         self._unit = f"{BEFORE}{folder.name}{AFTER}"
         self._folder = scopes.folder / self._unit
         self._wanted = {} if limits is None else _files(limits, scopes.bounded)
-        self.usage = Usage(2, self._folder, cpu=self._folder, left=_left(folder))
+        self.usage = Usage(2, self._folder, cpu=self._folder, left=_counts_folder(folder))
         self.environment = _environment()
         bounds = [] if limits is None else _properties(limits, scopes.bounded)
-        self.prefix = [*_run(self._unit, *scopes.options, *bounds), "/bin/sh", str(KEEPER), str(_left(folder))]
+        self.prefix = [*_run(self._unit, *scopes.options, *bounds), "/bin/sh", str(KEEPER), str(_counts_folder(folder))]
 
     def settle(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until systemd has put the command into its scope, and check the limits."""
@@ -233,7 +235,7 @@ def _call(*command: str, text: str = "") -> str:
     return done.stdout
 
 
-def _started(pid: str) -> float:
+def _start_time(pid: str) -> float:
     """When a process was started, in seconds since the epoch; now if it has ended."""
     now = time.time()
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -247,6 +249,6 @@ def _folder_of(pid: int) -> Path:
     return counts.ROOT / groups_of(str(pid)).get("", "/").lstrip("/")
 
 
-def _left(folder: Path) -> Path:
+def _counts_folder(folder: Path) -> Path:
     """The folder to which the keeper writes what Linux has counted."""
     return folder / "counted"

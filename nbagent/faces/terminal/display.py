@@ -1,4 +1,4 @@
-"""A session on the terminal while it runs: its events, its questions, and what Ctrl-C does."""
+"""Shows a session on the terminal while it runs, asks its questions, and heeds Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
 PATIENCE = 1.0
-"""Seconds that a running cell has to stop once all is to end."""
+"""Seconds that a running cell has to heed the interrupt when the task is cancelled."""
 
 
 class CtrlC:
-    """What Ctrl-C does from now on: the first one stops the cell, another one cancels the current task.
+    """From now on the first Ctrl-C stops the running cell, and the next one cancels the current task.
 
     Args:
-        session: Whose cell it is.
-        asker: Asks its questions, which are then answered with no.
+        session: The session whose cell is stopped.
+        asker: Its open questions are answered with no.
     """
 
     def __init__(self, session: AnySession, asker: Asker) -> None:
@@ -37,7 +37,7 @@ class CtrlC:
         self._loop.add_signal_handler(signal.SIGINT, self._press)
 
     def ignore(self) -> None:
-        """Cancel nothing any more: whoever goes on pressing must not keep the sandbox from being put away."""
+        """Cancel nothing any more: pressing on must not keep the sandbox from being ended."""
         self._task = None
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class CtrlC:
         if self._asker.is_away:
             return
         self._pressed += 1
-        # Who stops the code doesn't allow it anything.
+        # Whoever stops the code doesn't allow it anything.
         self._asker.refuse()
         if self._pressed == 1 and self._session.interrupt_cell():
             return
@@ -70,14 +70,14 @@ async def shown(
     keep: bool = False,
     keyboard: Keyboard | None = None,
 ) -> AsyncIterator[View]:
-    """A session that is started, whose events are shown, whose questions are asked, and which Ctrl-C stops.
+    """Start a session, show its events, ask its questions and heed Ctrl-C; end it at the end.
 
     Args:
-        session: Not yet started.
+        session: Not started yet.
         quiet: Show only what must be known.
         results: Where the cells' own output goes.
-        keep: Whether its kernel is left running at the end, to be resumed.
-        keyboard: Where the person types, who also is asked what code may do.
+        keep: Whether its kernel is left running at the end, for `nbagent resume`.
+        keyboard: Where the person types and answers what code may do.
     """
     view = View(keep_figure=session.keep_figure, quiet=quiet, results=results, code=results is None)
     asker = Asker(session, view, keyboard or Keyboard())

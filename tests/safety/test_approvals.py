@@ -11,7 +11,7 @@ import pytest
 from nbagent.core.errors import InstallRefused, UsageError
 from nbagent.core.events import Approval, ApprovalAsked, ApprovalGiven, ApprovalsSet, Decision, Package
 from nbagent.safety.actions import Action, Kind, of_cell
-from nbagent.safety.consent import Consent, Mode, Unattended
+from nbagent.safety.approvals import Consent, Mode, Unattended
 
 KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget", "names")
 

@@ -36,7 +36,7 @@ def audit_verify(
     key_file: flags.KeyFile = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Check that an audit log is what was written: exit code 0 if so, 1 if not."""
+    """Check that nobody changed an audit log: the exit code is 0 if it is whole, 1 if not."""
     from nbagent.faces.cli import audit
 
     raise typer.Exit(audit.verify(session, key_file=key_file, as_json=as_json))
@@ -59,7 +59,7 @@ def audit_sent(
     key_file: flags.KeyFile = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Show what left for models: which bytes of which outputs, to whom."""
+    """Show what was sent to models: which bytes of which outputs, to whom."""
     from nbagent.faces.cli import audit
 
     raise typer.Exit(audit.sent(session, key_file=key_file, as_json=as_json))
@@ -67,7 +67,7 @@ def audit_sent(
 
 @tools_app.command("list")
 def tools_list(as_json: flags.Json = False) -> None:
-    """List the tools that there are."""
+    """List the tools, the last used one first."""
     from nbagent.faces.cli import tools
 
     raise typer.Exit(finish(tools.show_all(as_json=as_json)))
@@ -75,7 +75,7 @@ def tools_list(as_json: flags.Json = False) -> None:
 
 @tools_app.command("show")
 def tools_show(name: flags.ToolName, version: flags.ToolVersion = None, as_json: flags.Json = False) -> None:
-    """Show a tool: what is known of it, its code and its tests."""
+    """Show a tool: its description, its packages, its code and its tests."""
     from nbagent.faces.cli import tools
 
     raise typer.Exit(finish(tools.show(name, version=version, as_json=as_json)))
@@ -86,7 +86,7 @@ def tools_add(
     path: Annotated[Path, typer.Argument(help="An exported folder or zip, or NAME.py with test_NAME.py beside it.")],
     engine: flags.Engine = None,
 ) -> None:
-    """Make a tool from files: it is installed and tested in a sandbox of its own first."""
+    """Add a tool from files, once it has passed its tests in a sandbox of its own."""
     from nbagent.faces.cli import tools
 
     raise typer.Exit(finish(tools.add(path, engine=engine)))
@@ -98,7 +98,7 @@ def tools_export(
     to: Annotated[Path, typer.Argument(help="A new folder, or a zip archive if its name ends so.")],
     version: flags.ToolVersion = None,
 ) -> None:
-    """Write a tool into files that others can add."""
+    """Write a tool to files that others can add."""
     from nbagent.faces.cli import tools
 
     raise typer.Exit(finish(tools.export(name, to, version=version)))
@@ -106,7 +106,7 @@ def tools_export(
 
 @tools_app.command("remove")
 def tools_remove(name: flags.ToolName) -> None:
-    """Remove a tool, all its versions."""
+    """Remove all versions of a tool."""
     from nbagent.faces.cli import tools
 
     raise typer.Exit(finish(tools.remove(name)))
@@ -115,10 +115,10 @@ def tools_remove(name: flags.ToolName) -> None:
 @tools_app.command("clean")
 def tools_clean(
     max_age: Annotated[
-        str, typer.Option("--max-age", metavar="AGE", help="Only what was not used for so long: 12h, 90d.")
+        str, typer.Option("--max-age", metavar="AGE", help="How long they were not used, such as 12h or 90d.")
     ] = "90d",
 ) -> None:
-    """Remove the tools that were not used for long."""
+    """Remove the tools that nobody has used for long."""
     from nbagent.faces.cli import tools
 
     raise typer.Exit(finish(tools.clean(max_age=max_age)))

@@ -51,7 +51,7 @@ class Mode(enum.StrEnum):
         """The mode of that name.
 
         Raises:
-            UsageError: There is none.
+            UsageError: There is no such mode.
         """
         try:
             return cls(name)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.core.errors import TransferLimit
-from nbagent.kernel.transfer.paths import INVALID, SandboxPath, display, file_at, folder_at
+from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display, file_at, folder_at
 
 
 class Isolating:

@@ -1,10 +1,10 @@
-"""Notices new and changed files, inside the sandbox: `watch.py` sends this source there. Not for the host.
+"""Notices new and changed files inside the sandbox: `transfer/file_watch.py` sends this source there. Not for the host.
 
-Once it has been called, the kernel says what changed in the reply to each cell whose request asks for that.
+Once `main` was called, the kernel adds a report to the reply to each cell whose request asks for one.
 
-It remembers what each folder held. A folder whose own time has not changed has neither lost nor gained a file, so of
-thousands of files only those of changed folders are looked at each time; whether one was written to in its place is
-looked for as long as there is time, and where the last look stopped, the next one goes on.
+It remembers what each folder held. A folder whose own time has not changed has neither lost nor gained a file, so that
+of thousands of files only those in changed folders are looked at each time. Files that were overwritten in place are
+searched for as long as there is time; the next look goes on where this search stopped.
 """
 
 from __future__ import annotations
@@ -22,31 +22,29 @@ from datetime import UTC, datetime
 from typing import Any
 
 FOLLOWED = 20_000
-"""Files of one tree that are remembered; those beyond are counted only."""
+"""Files of one tree that are remembered; further ones are only counted."""
 CHECKED = 300
-"""Files of one tree that are all looked at each time for whether they were written to, if there are no more."""
+"""Files of one tree that are all checked for an overwriting at each look, if there are no more than these."""
 SOME = 200
-"""Else so many of them at least: each takes two microseconds, and more would be felt in a trivial cell."""
+"""If there are more, how many are checked at least: each takes two microseconds, which add up in a trivial cell."""
 COUNTED = 100_000
 """Entries of one tree that are read in one look."""
 TICK = 50_000_000
-"""Nanoseconds for which a folder that has just changed may change again and keep its time."""
+"""Nanoseconds within which a folder may change twice and have the same time."""
 NOISE = ("ipykernel", "pymp-", "joblib_memmapping_folder_", "matplotlib-", "pytest-of-")
-"""What libraries put into /tmp for themselves begins so; in a working folder a person may call files so."""
+"""Beginnings of the names that libraries give their own files in /tmp; in a working folder such files count."""
 CACHES = frozenset(("__pycache__", "node_modules", "site-packages"))
-CARRIED = "nbagent"
-"""Where the metadata of a request has what `report` is to be given, and that of its reply what it gave."""
+METADATA_KEY = "nbagent"
+"""The key in a request's metadata for the arguments of `report`, and in the reply's metadata for its result."""
 MAX_REPORT = 256 * 1024
-"""Characters of what a reply carries; for more somebody has to ask."""
-WATCHES: dict[str, Watch] = {}
-"""The trees of whoever looked last, by its token."""
+"""Characters of a report in a reply; a longer one is left out, and the host asks by a request of its own."""
+WATCHES: dict[str, TreeWatch] = {}
+"""The watch of the session that looked last, by its token."""
 
 Mark = tuple[int, int, int]
 """Bytes, time of change and inode of a file."""
-
-
 NAMED = 20
-"""What is no plain file is named up to so many."""
+"""Links, pipes and devices that are named at a time."""
 
 
 class Folder:
@@ -67,8 +65,8 @@ class Tree:
     Args:
         root: Its path.
         skip: Paths in it that are not looked at.
-        everything: Whether caches, hidden files and what libraries put there count too.
-        waits: Whether files that there was no room to tell of are told later.
+        everything: Whether caches, hidden files and libraries' own files count, too.
+        waits: Whether files beyond the bound of a look are reported by a later one; else they are dropped.
     """
 
     def __init__(self, root: str, skip: list[str], everything: bool, waits: bool) -> None:
@@ -80,12 +78,12 @@ class Tree:
         self.folders: dict[str, Folder] = {}
         self.fresh: dict[str, Mark] = {}
         self.late: deque[tuple[str, int, int]] = deque()
-        self.told: tuple[list[tuple[str, int, int]], dict[str, str]] = ([], {})
+        self.last_taken: tuple[list[tuple[str, int, int]], dict[str, str]] = ([], {})
         self.resume = ("", 0)
         self.whole = True
 
     def look(self, end: float) -> None:
-        """Add to `fresh` what is new or changed since the last look."""
+        """Add to `fresh` the files that are new or changed since the last look."""
         self.whole = True
         left = COUNTED
         alive: dict[str, Folder] = {}
@@ -106,7 +104,7 @@ class Tree:
                 else:
                     calm.append(path)
             except OSError:
-                # Code that runs meanwhile, in a thread, took it away or closed it.
+                # A thread of the session's code removed it meanwhile, or took its permissions away.
                 continue
             alive[path] = folder
             paths += folder.below
@@ -117,7 +115,7 @@ class Tree:
         self.check(calm, end)
 
     def read(self, path: str, changed: int, was: Folder, left: int, room: int) -> Folder:
-        """Read a folder, and note what in it was not there, or was another file, when it was read before."""
+        """Read a folder, and add to `fresh` what was not there, or was another file, at the last reading."""
         folder = Folder()
         folder.read_at, folder.changed = time.time_ns(), changed
         with os.scandir(path) as scan:
@@ -142,7 +140,7 @@ class Tree:
         return folder
 
     def counts(self, path: str, name: str) -> bool:
-        """Whether an entry is what a cell meant to leave there."""
+        """Whether an entry counts, as a result of a cell."""
         if name.startswith(".nbagent-") or f"{path}/{name}" in self.skip:
             return False
         if self.everything:
@@ -151,7 +149,7 @@ class Tree:
         return not (name.startswith(".") or name in CACHES or noise)
 
     def check(self, calm: list[str], end: float) -> None:
-        """Look for files that were written to in folders that have not changed: hundreds, more if there is time."""
+        """Check files in unchanged folders for an overwriting: at least `SOME`, and more if there is time."""
         path, skip = self.resume
         first = calm.index(path) if path in calm else 0
         self.resume = ("", 0)
@@ -177,13 +175,13 @@ class Tree:
             skip = 0
 
     def forget(self, path: str, changed: int) -> None:
-        """Don't tell of a file, or those below a folder, but for what was written after a time in nanoseconds."""
+        """Don't report a file, or those below a folder, unless written to after `changed`, in nanoseconds."""
         for each, mark in list(self.fresh.items()):
             if f"{each}/".startswith(f"{path}/") and mark[1] <= changed:
                 del self.fresh[each]
 
     def take(self, bound: int) -> dict[str, Any]:
-        """What the last look found, the oldest first, then what earlier ones found; each once, the others wait."""
+        """The report: what this look found, the oldest first, then what waits from earlier looks, up to the bound."""
         rows = [(path[len(self.root) + 1 :], mark[0], mark[1]) for path, mark in self.fresh.items()]
         rows = sorted(rows, key=lambda row: row[2])
         taken, late = rows[:bound], rows[bound:]
@@ -197,26 +195,26 @@ class Tree:
         odd = [(path[len(self.root) + 1 :], kind) for path, kind in self.odd.items()]
         fresh = len(taken) + len(self.late)
         if self.waits:
-            self.told = taken, self.odd
+            self.last_taken = taken, self.odd
         else:
             self.late.clear()
         self.odd = {}
         return {"files": taken, "fresh": fresh, "total": total, "whole": self.whole, "odd": odd}
 
     def tell_again(self) -> None:
-        """Nobody heard what was taken last: have it taken once more."""
-        (rows, odd), self.told = self.told, ([], {})
+        """Report once more what the last look reported, since that did not arrive."""
+        (rows, odd), self.last_taken = self.last_taken, ([], {})
         self.late.extendleft(reversed(rows))
         self.odd = odd | self.odd
 
     def is_there(self, name: str, size: int, changed: int) -> bool:
-        """Whether a file is still there as it was found."""
+        """Whether a file that waits is still there, unchanged."""
         above, _, own = f"{self.root}/{name}".rpartition("/")
         return above in self.folders and self.folders[above].files.get(own, ())[:2] == (size, changed)
 
 
 def mark_of(entry: os.DirEntry[str]) -> Mark | None:
-    """The mark of a plain file with one name; links, pipes and devices are not what a cell meant to give away."""
+    """The mark of a plain file with one name; None for links, pipes and devices, which are no results."""
     with contextlib.suppress(OSError):
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
@@ -225,19 +223,19 @@ def mark_of(entry: os.DirEntry[str]) -> Mark | None:
 
 
 def kind_of(entry: os.DirEntry[str]) -> str:
-    """What is no plain file with one name, in a word."""
+    """The kind of an entry that has no mark, in a word or two."""
     with contextlib.suppress(OSError):
         mode = entry.stat(follow_symlinks=False).st_mode
         return "link" if stat.S_ISLNK(mode) else "hard link" if stat.S_ISREG(mode) else "special file"
     return "special file"
 
 
-class Watch:
-    """What one asker has looked at.
+class TreeWatch:
+    """The trees that one session watches.
 
     Args:
-        roots: Path, paths to skip, whether everything counts, and whether files wait, of each tree.
-        bounds: How many files each gives at a time.
+        roots: The arguments of each `Tree`.
+        bounds: How many files of each tree one look reports.
     """
 
     def __init__(self, roots: list[list[Any]], bounds: list[int]) -> None:
@@ -266,22 +264,23 @@ def main(
     """Look at trees, and have the kernel do so after each cell from now on.
 
     Args:
-        token: Whose trees they are; another one begins anew.
-        roots: Path, paths to skip, whether everything counts, and whether files wait, of each.
-        bounds: How many files each gives at a time.
-        heard: The number of the last look whose findings arrived; those of a later one are given again.
-        seconds: For files that were written to in their place, in each tree.
-        known: Paths of files and folders that somebody else has put there, and until when they are as these were.
+        token: Names the session; another session begins anew.
+        roots: The arguments of each `Tree`.
+        bounds: How many files of each tree one look reports.
+        heard: The number of the last look whose report arrived; the report of a later one is repeated.
+        seconds: Time for finding files that were overwritten in place, in each tree.
+        known: Paths of files and folders that a person put there, and a time in nanoseconds up to which their changes
+            are the person's.
     """
     if token not in WATCHES:
         WATCHES.clear()
-        WATCHES[token] = Watch(roots, bounds)
+        WATCHES[token] = TreeWatch(roots, bounds)
         attend()
     return WATCHES[token].look(heard, seconds, known)
 
 
 def attend() -> None:
-    """Have the kernel's replies carry a report."""
+    """Have the kernel add a report to the replies to cells."""
     from IPython import get_ipython
 
     kernel = get_ipython().kernel
@@ -289,10 +288,10 @@ def attend() -> None:
 
     def finish_metadata(parent: dict[str, Any], metadata: dict[str, Any], reply: dict[str, Any]) -> dict[str, Any]:
         finished: dict[str, Any] = finish(kernel, parent, metadata, reply)
-        if asked := parent["metadata"].get(CARRIED):
-            # The reply must go out, whatever code has done to what this needs.
+        if asked := parent["metadata"].get(METADATA_KEY):
+            # The reply must go out, whatever the session's code has broken of what this needs.
             with contextlib.suppress(Exception), uninterrupted():
-                finished[CARRIED] = report(metadata["started"], **asked)
+                finished[METADATA_KEY] = report(metadata["started"], **asked)
         return finished
 
     kernel.finish_metadata = finish_metadata
@@ -300,7 +299,7 @@ def attend() -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ignore interrupts meanwhile: the cell they were meant for has ended, and they would cost its reply."""
+    """Ignore interrupts meanwhile: they are meant for the cell, which has ended, and would prevent its reply."""
     try:
         was = signal.signal(signal.SIGINT, signal.SIG_IGN)
     except ValueError:  # not on the main thread, which is the one that is interrupted
@@ -315,14 +314,14 @@ def uninterrupted() -> Iterator[None]:
 def report(
     started: datetime, token: str, heard: int, share: float, most: float, known: list[tuple[str, int]]
 ) -> str | None:
-    """What a look after a cell finds, as JSON in ASCII; None if there is too much of it, or nobody has looked before.
+    """Look after a cell; returns the report as JSON in ASCII, None if it is too long or `main` was not called before.
 
     Args:
         started: When the cell began.
-        token: Whose trees.
+        token: Names the session.
         heard: As for `main`.
-        share: Of the cell's own time, what may go into finding out which files were written to in their place.
-        most: Seconds that this share comes to at most.
+        share: The part of the cell's own time that may go into finding files that were overwritten in place.
+        most: The most seconds for that.
         known: As for `main`.
     """
     if token not in WATCHES:

@@ -20,8 +20,8 @@ from nbagent.core.limits import Limits
 from nbagent.core.quota import Quota
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.collector import NAME_BYTES, Collected, Collector
-from nbagent.kernel.transfer.paths import SandboxPath
 from nbagent.kernel.transfer.results import safe_name
+from nbagent.kernel.transfer.sandbox_paths import SandboxPath
 from nbagent.kernel.transfer.transfer import Carried
 
 MAX_FILES = Limits().result_files
