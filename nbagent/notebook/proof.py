@@ -25,7 +25,7 @@ from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
-from nbagent.packages.requirements import declared
+from nbagent.packages.requirements import script_requirements
 from nbagent.packages.wheels import KERNEL_MODULES
 from nbagent.safety.sanitize import clean_output
 from nbagent.sandbox.contract import Engine
@@ -181,7 +181,7 @@ class Verification:
         found = [] if lock.is_intact else ["The lock in the notebook's metadata was edited since nbagent wrote it."]
         versions = lock.versions
         for cell in self._document.cells:
-            for each in declared(cell.code + "\n") if cell.is_block else ():
+            for each in script_requirements(cell.code + "\n") if cell.is_block else ():
                 locked = versions.get(each.name.lower().replace("_", "-").replace(".", "-"))
                 if locked is None or not each.specifier.contains(locked, prereleases=True):
                     found.append(f"The script block asks for {each}, the lock has {locked or 'no such package'}.")
