@@ -24,7 +24,7 @@ IMAGE_HEAD = 512 * 1024
 
 # What looks like a tag ends at the next `<`, even in an attribute: else each of a million would be read to the end.
 _TAG = re.compile(
-    r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]*+)(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+>|<!--.*?(?:-->|\Z)|<[!?][^<>]*+>""",
+    r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]*+)(?>(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*)>|<!--.*?(?:-->|\Z)|<[!?][^<>]*+>""",
     re.DOTALL,
 )
 _LINES = frozenset({"br", "p", "div", "tr", "li", "table", "h1", "h2", "h3"})

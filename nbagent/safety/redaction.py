@@ -68,7 +68,7 @@ FORMS = (
     # OpenAI, Anthropic, OpenRouter, DeepSeek and others with keys of the same form.
     _form(
         "api key",
-        r"[spr]k-(?:(?:proj|svcacct|admin|service|ant|or|lf)-[\w-]{16,}+|(?:\w{1,12}-){0,3}+(?=\w{0,80}\d)\w{16,}+)",
+        r"[spr]k-(?:(?:proj|svcacct|admin|service|ant|or|lf)-[\w-]{16,}+|(?>(?:\w{1,12}-){0,3})(?=\w{0,80}\d)\w{16,}+)",
         *("sk-", "pk-", "rk-"),
     ),
     _form("api key", r"gsk_[A-Za-z0-9]{20,}+|xai-[A-Za-z0-9]{20,}+|pplx-[A-Za-z0-9]{20,}+", "gsk_", "xai-", "pplx-"),
@@ -105,7 +105,7 @@ NAMED = (
         "password",
         re.compile(
             rf"(?:password|passwd|passphrase|passwort|pwd)\d?{_IS}{_UNSAID}"
-            r"""(?:\\?"([^"\\\n]{3,200})\\?"|\\?'([^'\\\n]{3,200})\\?'|((?:[^\s"',;&()\[\]{}\\]|\\(?![nrt"'])){4,200}+)(?![(\[]))""",
+            r"""(?:\\?"([^"\\\n]{3,200})\\?"|\\?'([^'\\\n]{3,200})\\?'|((?>(?:[^\s"',;&()\[\]{}\\]|\\(?![nrt"'])){4,200}))(?![(\[]))""",
             re.IGNORECASE,
         ),
         ("passw", "passphrase", "pwd"),
@@ -166,7 +166,7 @@ PII = (
     SecretForm(
         "email address",
         # A full stop behind it ends a sentence.
-        re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,6}+"),
+        re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@[A-Za-z0-9-]{1,63}+(?>(?:\.[A-Za-z0-9-]{1,63}+){1,6})"),
         ("@",),
         _has_top_level,
     ),
@@ -192,7 +192,7 @@ PII = (
 
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_BODY = re.compile(r"(?:(?:\s|\\[nr]|[>|])*+[A-Za-z0-9+/=]{16,}+)*+")
+_KEY_BODY = re.compile(r"(?>(?:(?>(?:\s|\\[nr]|[>|])*)[A-Za-z0-9+/=]{16,}+)*)")
 _KEY_LENGTH = 20_000
 _SECRET_NAMES = re.compile(r"(?i)(?:key|token|secret|password|passwd|passphrase|credentials?)(?:_?\d)?$")
 _IN_ADDRESS = re.compile(r"\w://[^\s/:@]*:([^\s/]+)@")

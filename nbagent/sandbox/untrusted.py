@@ -36,7 +36,7 @@ MAX_ODD: Final = MIB
 """Bytes of a text for Python's own parser, which takes four bytes a character if one of them is wide."""
 _CHUNK: Final = 64 * 1024
 _DIGITS: Final = re.compile(rb"[0-9]{%d}" % (MAX_RECKONED + 1))
-_TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([0-9]{%d})' % (MAX_RECKONED + 1), re.DOTALL)
+_TOKENS: Final = re.compile(rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?|([0-9]{%d})' % (MAX_RECKONED + 1), re.DOTALL)
 T = TypeVar("T")
 
 

@@ -107,8 +107,8 @@ from nbagent.kernel.channels import messages
 from nbagent.kernel.router import Router
 from nbagent.sandbox.machine.handoff import MAX_LINE, MAX_REQUEST
 from nbagent.sandbox.untrusted import parse
-from nbagent.faces.selfcheck import machine_inside  # so that what only an import costs is no growth
-from nbagent.faces.selfcheck.probe import said
+from nbagent.faces.selfcheck import machine_wide_inside  # so that what only an import costs is no growth
+from nbagent.faces.selfcheck.probe import read_result
 
 VALUES = {
     "lists": b"[" + b"[]," * 700_000 + b"1]",
@@ -167,13 +167,13 @@ def cell(output):
     return Cell(cell=1, code="", status="ok", outputs=[output])
 
 OTHERS = {
-    "a description": lambda value: describe._Heard().take(b'{"path":"a","columns":' + value + b"}"),
+    "a description": lambda value: describe._Descriptions().take(b'{"path":"a","columns":' + value + b"}"),
     "process 1": lambda value: parse(value, limit=MAX_LINE),
     "a request": lambda value: parse(value, limit=2 * MAX_REQUEST),
     "a tool": lambda value: workshop._value(
         cell({"output_type": "execute_result", "data": {inside_calls.MIME: value.decode("utf-8", "replace")}})
     ),
-    "an attack": lambda value: said(
+    "an attack": lambda value: read_result(
         cell({"output_type": "stream", "name": "stdout", "text": value.decode("utf-8", "replace")})
     ),
 }
