@@ -206,7 +206,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
         assert list(journal.since())[-1].seq == len(seen)
     finally:
         journal.close()
-    notebook = build(record(seen), pins={})
+    notebook = build(record(seen))
     nbformat.validate(notebook)
     json.dumps(notebook, ensure_ascii=False, allow_nan=False).encode()
     assert list(entries(seen))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import wait
 from typing import Any
 
@@ -123,6 +123,12 @@ class Installs:
     async def install_module(self, module: str) -> list[Package]:
         """See `Kernel.install_module`."""
         return await self._importable(self._add_module(module))
+
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """See `Kernel.restore`."""
+        await self.installer.restore(packages)
+        async with self._busy:
+            await self._find_modules()
 
     async def install_missing(self, cell: int, module: str) -> tuple[list[Package], str]:
         """Install the module that a running cell missed, so that its code can be run again.

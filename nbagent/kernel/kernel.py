@@ -35,8 +35,11 @@ from nbagent.kernel.runner import Runner
 from nbagent.kernel.waits import Waits
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
+from nbagent.packages.wheel_list import kernel_packages
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.machine.traits import traits
+from nbagent.sandbox.paths import SITE
 from nbagent.sandbox.spec import SandboxSpec
 
 Restore = Literal["nothing", "replay"]
@@ -304,6 +307,21 @@ class Kernel:
         return self._process.target().python
 
     @property
+    def machine(self) -> dict[str, Any]:
+        """What of the machine can change its results, see `sandbox/machine/traits.py`."""
+        return traits(self.spec, self._process.target())
+
+    @property
+    def packages(self) -> list[Package]:
+        """The packages that it has from the start, each with the hash of its wheel."""
+        return kernel_packages(self._process.target())
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of all packages that it has now, by normalised name."""
+        return self.pins | {name: each.version for name, each in self._installs.installer.installed.items()}
+
+    @property
     def pins(self) -> dict[str, str]:
         """The versions of the packages that it has from the start, by normalised name."""
         return self._installs.pins
@@ -439,3 +457,15 @@ class Kernel:
             InstallError: It failed; the environment is as it was.
         """
         return await self._installs.install_module(module)
+
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """Install exactly the wheels of a lock, before the first cell; they are found before what the kernel has.
+
+        Raises:
+            InstallRefused: Policy forbids one, or the index has another wheel.
+            InstallError: They can't be had.
+        """
+        await self._installs.restore(packages)
+        if any(each.name in self.pins for each in packages):
+            source = "def main(folder):\n    import sys\n    sys.path.remove(folder)\n    sys.path.insert(1, folder)"
+            await self.evaluate(source, [SITE])

@@ -34,7 +34,7 @@ from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.modules import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
-from nbagent.packages.resolver import Wheel, fetch, old_enough, resolve, too_young
+from nbagent.packages.resolver import Wheel, fetch, fetch_locked, old_enough, resolve, too_young
 from nbagent.packages.uv import IndexUnreachableError
 from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
@@ -144,6 +144,27 @@ class Installer:
             raise
         self._answers[module] = InstallError(f"The module {module} was installed once in this session already.")
         return added
+
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """Install exactly these wheels, as a lock names them: nothing is resolved, and each is known by its hash.
+
+        They may be other versions of what the sandbox has: whoever wants these to be found first says so to Python.
+
+        Raises:
+            InstallRefused: Policy forbids one, one is no plain name, version and hash, or the index has another wheel.
+            InstallError: They can't be had.
+        """
+        wanted = [each for each in packages if self._version(each.name) != each.version]
+        for each in wanted:
+            self._permit([parse(each.name)])
+            if not re.fullmatch(r"[0-9a-f]{64}", each.sha256):
+                raise InstallRefused(f"The lock has no SHA-256 of {each.name} {each.version}.")
+        if not wanted:
+            return
+        async with self._lock, scratch_beside(self.site) as work:
+            lines = [f"{parse(f'{each.name}=={each.version}')} --hash=sha256:{each.sha256}" for each in wanted]
+            await fetch_locked(lines, target=self.target, min_age_days=self.policy.min_age_days, work=work)
+            await to_the_end(self._publish, work / "site", wanted, "")
 
     async def _install_for(self, module: str) -> list[Package]:
         asked = Requirement(distribution_for(module))

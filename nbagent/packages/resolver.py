@@ -134,8 +134,25 @@ async def fetch(wheels: list[Wheel], *, target: Target, work: Path) -> None:
         InstallError: A wheel can't be fetched or unpacked.
     """
     _write(work / "pylock.toml", render_lock(wheels))
+    await _unpack("pylock.toml", [], target=target, work=work)
+
+
+async def fetch_locked(lines: list[str], *, target: Target, min_age_days: float, work: Path) -> None:
+    """Unpack the wheels of lines with versions and hashes into `work/site`, from the cache if it has them all.
+
+    Raises:
+        InstallRefused: The index has no such wheel, or one with another hash.
+        InstallError: A wheel can't be fetched or unpacked.
+    """
+    _write(work / "locked.txt", lines)
+    await _unpack("locked.txt", _age_arguments((), min_age_days), target=target, work=work)
+
+
+async def _unpack(listed: str, options: list[str], *, target: Target, work: Path) -> None:
+    """Unpack the wheels of a file with hashes, from the cache if it has them all."""
     deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
-    arguments = uv.install_arguments(work / "site", "pylock.toml", await to_the_end(uv.target_arguments, target))
+    wanted = uv.install_arguments(work / "site", listed, await to_the_end(uv.target_arguments, target))
+    arguments = [*wanted, *options]
     code, _, error = await uv.run([*arguments, "--offline"], work=work, deadline=deadline)
     if code:
         await to_the_end(shutil.rmtree, work / "site", True)

@@ -34,6 +34,7 @@ class SandboxSpec:
         image: The Docker image, or None for nbagent's own.
         owner: The session's id, for labels; empty when another client starts the kernel.
         keep: Seconds that it lives on after its controller died, to be taken over; 0 ends it at once.
+        variables: Environment variables of the kernel that shall differ from those of every sandbox.
         late_data: Whether it starts before its data is known, with a mirror that is filled later (`data/mirror.py`).
     """
 
@@ -45,6 +46,7 @@ class SandboxSpec:
     owner: str = ""
     keep: float = 0.0
     late_data: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.accept - set(ACCEPTABLE)):

@@ -411,7 +411,7 @@ class Session(AnySession):
         from nbagent.notebook import export
 
         work = self._started()
-        written = export.export(work.recording, Path(path), pins=work.pins, force=force)
+        written = export.export(work.recording, Path(path), packages=work.packages, force=force)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
         folders.remember_export(folders.state_root(settings.load().state_dir), written, work.recording.needed)
         if self.status == "running":

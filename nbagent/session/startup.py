@@ -88,6 +88,7 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
         data=[DataSeen(about.data_path(each), str(each.source), size_of(each.source)) for each in spec.data],
         sandbox=about.name,
         limits=asdict(spec.trust.limits),
+        machine=kernel.machine,
         security=spec.trust.options(),
         accepted=sorted(spec.accept),
         seconds=seconds,

@@ -28,7 +28,8 @@ from nbagent.core.events import (
     Usage,
     WidgetsChanged,
 )
-from nbagent.notebook.export import build, export, imports
+from nbagent.notebook.export import build, export
+from nbagent.notebook.lock import imports
 from nbagent.notebook.record import Recording, record
 from nbagent.safety.sanitize import clean_markdown
 
@@ -42,6 +43,7 @@ STARTED = SessionStarted(
     data=[DataSeen("/tmp/data/a.csv", "/home/me/a.csv", 3)],
 )
 PINS = {"ipykernel": "7.2", "polars": "1.20", "matplotlib": "3.9", "scikit-learn": "1.6", "numpy": "2.1"}
+PACKAGES = [Package(name, version, "ab" * 32, requested=False) for name, version in PINS.items()]
 
 
 def told(*events: Event) -> Recording:
@@ -62,7 +64,7 @@ def answered(turn: int, text: str, *, success: bool = True) -> Answered:
 
 def notebook(*events: Event) -> Any:
     """The notebook of these events, valid."""
-    made = nbformat.from_dict(build(told(*events), pins=PINS))
+    made = nbformat.from_dict(build(told(*events), packages=PACKAGES))
     nbformat.validate(made)
     return made
 
@@ -204,7 +206,7 @@ def test_the_state_of_widgets_is_kept() -> None:
 
 def test_a_session_of_nothing_is_a_notebook() -> None:
     """Nothing having run, the notebook is valid and empty."""
-    made = build(Recording(), pins={})
+    made = build(Recording())
     nbformat.validate(made)
     assert made["cells"] == []
 
@@ -212,8 +214,8 @@ def test_a_session_of_nothing_is_a_notebook() -> None:
 def test_the_notebook_of_a_session_is_always_the_same(tmp_path: Path) -> None:
     """Two exports are equal to the byte, so a difference in version control is a difference."""
     events = [Asked(turn=1, question="é 🐧"), *ran(1, "import numpy, polars, sklearn"), answered(1, "!")]
-    export(told(*events), tmp_path / "a.ipynb", pins=PINS)
-    export(told(*events), tmp_path / "b.ipynb", pins=PINS)
+    export(told(*events), tmp_path / "a.ipynb", packages=PACKAGES)
+    export(told(*events), tmp_path / "b.ipynb", packages=PACKAGES)
     text = (tmp_path / "a.ipynb").read_text()
     assert text == (tmp_path / "b.ipynb").read_text()
     assert "é 🐧" in text
@@ -225,10 +227,10 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """A folder, a file in the way and a name too long are sentences; an old notebook stays."""
     (tmp_path / "old.ipynb").write_text("old")
     with pytest.raises(StoreError, match="is a folder"):
-        export(told(), tmp_path, pins={})
+        export(told(), tmp_path)
     for path in (tmp_path / "old.ipynb" / "x.ipynb", tmp_path / f"{'n' * 300}.ipynb"):
         with pytest.raises(StoreError, match="can't be written"):
-            export(told(), path, pins={})
+            export(told(), path)
     assert (tmp_path / "old.ipynb").read_text() == "old"
 
 
@@ -244,7 +246,7 @@ def test_whatever_was_said_makes_a_valid_notebook(
     """Any question, code, output and answer is kept, as text, in a notebook that nbformat accepts."""
     stream = {"output_type": "stream", "name": "stdout", "text": text}
     events = [Asked(turn=1, question=question), *ran(1, code, stream, status=status, note=text), answered(1, text)]
-    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb", pins=PINS)
+    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb", packages=PACKAGES)
     made: Any = nbformat.read(path, as_version=4)
     nbformat.validate(made)
     assert clean_markdown(question) in made.cells[1].source

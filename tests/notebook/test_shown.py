@@ -16,7 +16,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 def cells(*events: Event) -> list[Any]:
     """The code cells of a session's notebook, but the one of the requirements."""
     recording = record(Record(number, 0.0, event) for number, event in enumerate(events, start=1))
-    made = nbformat.from_dict(build(recording, pins={}))
+    made = nbformat.from_dict(build(recording))
     nbformat.validate(made)
     return [cell for cell in made.cells if cell.id.startswith("cell-")]
 

@@ -41,6 +41,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     """The engine's name of the sandbox: of a container or a control group."""
     limits: dict[str, float | None] = {}
     """Each field of `limits.Limits`; None for no limit."""
+    machine: dict[str, Any] = {}
+    """What of the machine can change a result, see `sandbox/machine/traits.py`; empty in an old log."""
     security: dict[str, Any] = {}
     """Each security option of `policy.Trust` by name."""
     accepted: list[str] = []

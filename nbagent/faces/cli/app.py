@@ -101,6 +101,79 @@ def execute(
     raise typer.Exit(finish(work.execute(source, code, make, how=how)))
 
 
+@app.command(short_help="Check that notebooks still give what they show.")
+@flags.takes(*SANDBOX, only=lambda option: "--data" not in option.flags)
+def verify(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks, nbagent's or any other.")],
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", "-d", metavar="DIR", help="Where their data is looked for, by name. Repeatable."),
+    ] = None,
+    sanitize: Annotated[
+        Path | None, typer.Option("--sanitize", metavar="FILE", help="What else is masked in text, in nbval's form.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", help="The relative difference up to which numbers are the same.", min=0)
+    ] = 1e-9,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Run on other terms too, to find what cells depend on.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Notebooks at a time.", min=1)] = None,
+    no_write: Annotated[bool, typer.Option("--no-write", help="Leave the notebooks as they are.")] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit's XML here.")] = None,
+    pictures: Annotated[
+        Path | None, typer.Option("--pictures", metavar="DIR", help="Save here how figures differ.")
+    ] = None,
+    as_json: flags.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only what differs.")] = False,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Run notebooks in fresh sandboxes and compare what they show: 0 the same, 1 it differs, 2 one could not be run."""
+    from nbagent.faces.cli.verify import Wanted
+    from nbagent.faces.cli.verify import verify as work
+
+    wanted = Wanted(
+        data=data or (),
+        sanitize=sanitize,
+        tolerance=tolerance,
+        sweep=sweep,
+        jobs=jobs,
+        write=not no_write,
+        junit=junit,
+        pictures=pictures,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    raise typer.Exit(finish(work(files, wanted, **given)))
+
+
+@app.command(short_help="Write the notebook of a session.")
+def export(
+    session: flags.SessionName,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="A notebook (.ipynb), a script (.py) or Markdown (.md).")
+    ],
+    keep_attempts: Annotated[bool, typer.Option("--keep-attempts", help="Keep what the model tried in vain.")] = False,
+    force: flags.Force = False,
+) -> None:
+    """Write the notebook of a session, also of one that has ended, as a person would have written it.
+
+    What the model tried in vain is left out, if a run of the rest shows the same without it.
+    """
+    from nbagent.faces.cli.export import export as work
+
+    raise typer.Exit(finish(work(session, out, keep_attempts=keep_attempts, force=force)))
+
+
+@app.command(short_help="Tell how a notebook came about.")
+def log(file: Annotated[Path, typer.Argument(metavar="FILE", help="A notebook.")]) -> None:
+    """Tell who asked what, which cell ran when and by whom, and what was edited since."""
+    from nbagent.faces.cli import log as work
+
+    raise typer.Exit(work.show(file))
+
+
 @app.command(short_help="See it work, without a key.")
 @flags.takes(*SANDBOX, "approvals", "agent", only=lambda option: option.flags not in DEMO_NAMES)
 def demo(

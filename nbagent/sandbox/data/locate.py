@@ -52,7 +52,8 @@ def locate(notebook: Path, root: Path) -> Located:
             found.places[each.path] = place
         elif known.is_dir() or known.is_file():
             found.places[each.path] = known
-            found.changed += [] if known.is_dir() or _is_same(known, each) else [name]
+            same = digest(known) == each.sha256 or not each.sha256 if known.is_dir() else _is_same(known, each)
+            found.changed += [] if same else [name]
         else:
             found.missing.append(name)
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ HASHED = 1024 * 1024 * 1024
 """Bytes of the largest file that is identified by its hash; larger ones by name and size."""
 MAX_SIZE = 64 * 1024 * 1024
 """Bytes of the largest notebook that is read."""
+MAX_FILES = 10_000
+"""Files of a folder that is identified by its hash."""
 MAX_NEEDED = 200
 
 
@@ -28,7 +31,7 @@ class Needed(msgspec.Struct, frozen=True):
     Attributes:
         path: The path at which its code reads it.
         size: Bytes.
-        sha256: In hexadecimal; empty for a folder, and for a file that is too large.
+        sha256: In hexadecimal; empty for what is too large.
         name: The name of an upload, if its path has another one.
     """
 
@@ -58,14 +61,35 @@ def described(seen: DataSeen) -> dict[str, Any]:
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file in hexadecimal; empty for a folder, and for a file that can't be read or is too large."""
+    """The SHA-256 of a file, or of a folder's files and names, in hexadecimal.
+
+    It is empty for what can't be read or is too large.
+    """
     try:
+        if path.is_dir():
+            return _digest_of_all(path)
         status = path.stat()
         if not path.is_file() or status.st_size > HASHED:
             return ""
         return _digest(path, status.st_size, status.st_mtime_ns, status.st_ino)
     except OSError:
         return ""
+
+
+def _digest_of_all(folder: Path) -> str:
+    """The SHA-256 of what a sandbox may see of a folder: its plain files without hidden ones and links."""
+    whole, size, count = hashlib.sha256(), 0, 0
+    for parent, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            path = Path(parent, name)
+            if path.is_symlink() or not path.is_file():
+                continue
+            size, count = size + path.stat().st_size, count + 1
+            if size > HASHED or count > MAX_FILES:
+                return ""
+            whole.update(f"{path.relative_to(folder)}\0{digest(path)}\n".encode(errors="surrogateescape"))
+    return whole.hexdigest()
 
 
 @functools.lru_cache(maxsize=256)

@@ -205,7 +205,15 @@ class Processes(Instance):
 
             filter_ = in_file("seccomp", seccomp.outer_program())
             files = {name: in_file(name, text.encode()) for name, text in _etc(plan).items()}
-            words = arguments(trust, made, site=plan.site, shared=plan.shared, data=plan.mounts, files=files)
+            words = arguments(
+                trust,
+                made,
+                site=plan.site,
+                shared=plan.shared,
+                data=plan.mounts,
+                files=files,
+                variables=plan.spec.variables,
+            )
             # Not on the command line, where everybody on this machine could read the names of the data.
             listed = in_file("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
             status = _close_later(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))

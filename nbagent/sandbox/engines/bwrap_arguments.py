@@ -45,6 +45,7 @@ def arguments(
     shared: Path,
     data: Iterable[Mount],
     files: Mapping[str, int],
+    variables: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
     """All arguments for a sandbox.
 
@@ -55,13 +56,15 @@ def arguments(
         shared: The folder of the hand-over.
         data: The data.
         files: File descriptors of files of /etc that are made for the sandbox, by name.
+        variables: Environment variables that shall be different in this sandbox.
 
     Raises:
         DataError: They are more than bwrap takes.
     """
     full = trust.network is Network.FULL
     found = [*namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
-    for name, value in environment_variables(shared_library=made.shared_library, trust=trust).items():
+    all_of = environment_variables(shared_library=made.shared_library, trust=trust, variables=variables)
+    for name, value in all_of.items():
         found += ["--setenv", name, value]
     # Folders that bwrap makes on the way to a mount are closed to all but their owner, who isn't the sandbox's user.
     for folder in ("/etc", "/opt", "/run", "/home"):

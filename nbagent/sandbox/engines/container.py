@@ -103,7 +103,9 @@ class Container(Instance):
                 command=list(START),
                 user=f"{plan.uid}:{plan.gid}",
                 working_dir=WORKSPACE,
-                environment=environment_variables(shared_library=False, trust=plan.spec.trust),
+                environment=environment_variables(
+                    shared_library=False, trust=plan.spec.trust, variables=plan.spec.variables
+                ),
                 hostname="sandbox",
                 labels={
                     LABEL: plan.lease.name,
