@@ -30,10 +30,12 @@ async def finished(work: Awaitable[T]) -> T:
     done = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(done)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancelled:
         while not done.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([done])
+        if not done.cancelled():
+            raise cancelled from done.exception()
         raise
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbagent.core.errors import SandboxError, UsageError
+from nbagent.core.errors import EngineUnavailable, SandboxError, UsageError
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.paths import OUTPUT, WORKSPACE
@@ -338,3 +338,33 @@ class Engine(abc.ABC):
     def strays(self) -> list[Stray]:
         """What is left of sandboxes whose lease is gone, such as after a restart of the machine."""
         return []
+
+
+class UnloadableEngine(Engine):
+    """An engine whose module can't be imported.
+
+    Args:
+        name: As the installed package names it.
+        reason: Why it can't be imported, one sentence.
+    """
+
+    title = "Python (not available)"
+    MEND = "Install the package that brings it again, or remove it."
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name  # type: ignore[misc]  # each of these stands for another engine
+        self._reason = reason
+
+    def check(self, *, image: str | None = None) -> EngineReport:
+        """Say that it isn't available."""
+        del image
+        return EngineReport(available=False, reason=self._reason, mend=UnloadableEngine.MEND)
+
+    def sandbox(self, hooks: Hooks) -> Sandbox:
+        """Refuse.
+
+        Raises:
+            EngineUnavailable: Always.
+        """
+        del hooks
+        raise EngineUnavailable(self._reason, mend=UnloadableEngine.MEND)

@@ -14,16 +14,31 @@ from nbagent.core.policy import TrustLevel
 from nbagent.sandbox.spec import has_egress
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from nbagent.sandbox.contract import Control, Engine, EngineReport
     from nbagent.sandbox.spec import SandboxSpec
 
 
 @functools.cache
 def engines() -> dict[str, Engine]:
-    """All installed engines by name, from the entry points `nbagent.engines`; looked up once."""
+    """All installed engines by name, from the entry points `nbagent.engines`; looked up once.
+
+    One that can't be imported, which may be another package's, is there as an engine that isn't available.
+    """
     from importlib.metadata import entry_points
 
-    return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
+    return {point.name: _load(point) for point in entry_points(group="nbagent.engines")}
+
+
+def _load(point: EntryPoint) -> Engine:
+    from nbagent.sandbox.contract import UnloadableEngine
+
+    try:
+        found: Engine = point.load()
+    except Exception as error:
+        return UnloadableEngine(point.name, f"{point.value} can't be imported: {error}.")
+    return found
 
 
 def find(name: str) -> Engine:

@@ -12,6 +12,7 @@ import logging
 import operator
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -83,7 +84,9 @@ class Door:
             log.info("Nobody can attach to this session: %s", error)
             return
         # In two steps: after a cancellation in the second one, there is a server that `shut` closes.
-        self._server = await asyncio.start_unix_server(self._serve, sock=listening, start_serving=False)
+        # Python would look for the socket by its name, which leads through a descriptor that is closed by then.
+        keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, start_serving=False, **keep)
         await self._server.start_serving()
 
     def shut(self) -> None:

@@ -213,3 +213,11 @@ os.waitpid(pid, 0);
     cell = await isolated.run(code)
     assert cell.text.count("parent 299") == 1
     assert cell.text.count("fork") == 1
+
+
+async def test_what_was_flushed_before_a_crash_is_seen(isolated: Kernel) -> None:
+    """Of hundreds of lines at most the last few may be missing, as with ipykernel itself."""
+    crash = "import ctypes\nfor n in range(300): print('line', n, flush=True)\nctypes.string_at(0)"
+    cell = await isolated.run(crash)
+    assert cell.status == "died"
+    assert "line 290\n" in cell.text

@@ -54,8 +54,8 @@ SANDBOX: tuple[FlagGroup, ...] = ("sandbox", "hosts")
 """Groups of options about what the code sees, where it runs and what it reaches."""
 MODEL: tuple[FlagGroup, ...] = ("model", "agent", "approvals")
 """Those about how questions are answered."""
-DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
-"""Flags of options that are the demo's own."""
+DEMO_NAMES = frozenset(["data", "record", "fallback", "critic", "replies"])
+"""Options that the demo sets itself, or that its recorded replies make useless."""
 
 
 @app.command()
@@ -102,7 +102,7 @@ def execute(
 
 
 @app.command(short_help="Check that notebooks still give what they show.")
-@flags.takes(*SANDBOX, only=lambda option: "--data" not in option.flags)
+@flags.takes(*SANDBOX, only=lambda name, _: name != "data")
 def verify(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks, nbagent's or any other.")],
     data: Annotated[
@@ -175,7 +175,7 @@ def log(file: Annotated[Path, typer.Argument(metavar="FILE", help="A notebook.")
 
 
 @app.command(short_help="See it work, without a key.")
-@flags.takes(*SANDBOX, "approvals", "agent", only=lambda option: option.flags not in DEMO_NAMES)
+@flags.takes(*SANDBOX, "approvals", "agent", only=lambda name, _: name not in DEMO_NAMES)
 def demo(
     *,
     given: dict[str, Any],
@@ -232,7 +232,7 @@ def files(
 
 
 @app.command(short_help="Resume a session whose process has ended.")
-@flags.takes(*SANDBOX, *MODEL, only=lambda option: option.resumed)
+@flags.takes(*SANDBOX, *MODEL, only=lambda _, option: option.resumed)
 def resume(
     session: flags.SessionName,
     question: flags.Question = None,
@@ -323,7 +323,7 @@ def host(
 
 
 @app.command(short_help="Serve the sandboxed kernel to any MCP client.")
-@flags.takes(*SANDBOX, only=lambda option: option.flags != "--ask-hosts")
+@flags.takes(*SANDBOX, only=lambda name, _: name != "ask_hosts")
 def mcp(
     session: Annotated[
         str | None, typer.Argument(help="A running session whose kernel is served; a new one by default.")

@@ -76,16 +76,18 @@ class How:
     quiet: Quiet = False
 
 
-def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
+def takes(
+    *groups: FlagGroup, only: Callable[[str, Option], bool] = lambda _name, _option: True
+) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets the given ones as its keyword `given`.
 
     A command with a keyword `how` has the flags of `How` too.
 
     Args:
         groups: Of which groups the options are (`nbagent.core.options.Option.group`).
-        only: Of these, which.
+        only: Keeps an option of these groups, given its name and itself, if it returns True.
     """
-    named = {name: each for name, each in fields().items() if each[1].group in groups and only(each[1])}
+    named = {name: each for name, each in fields().items() if each[1].group in groups and only(name, each[1])}
 
     def decorate(command: Command) -> Command:
         flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}

@@ -44,6 +44,10 @@ def run(app: typer.Typer) -> NoReturn:
         _complain(arguments, wrong_use.in_a_sentence(error))
     except KeyboardInterrupt:
         sys.exit(130)
+    except SystemExit:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # so Click says that the reader went away
+            sys.exit(0)
+        raise
     except BrokenPipeError:
         # The reader went away, as `| head` does; there is nobody left to tell.
         _drop_output()

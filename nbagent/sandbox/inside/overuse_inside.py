@@ -69,6 +69,12 @@ class OveruseWatch:
         return ""
 
 
+OWN_DEVICES = frozenset(
+    "lo tunl0 sit0 gre0 gretap0 erspan0 ip_vti0 ip6tnl0 ip6gre0 ip6gretap0 ip6erspan0 ip6_vti0".split()
+)
+"""Devices of a network that has no way out: Linux adds the tunnels, all down, where their modules are loaded."""
+
+
 def terminals() -> int:
     """Open pseudo-terminals; each mount of their file system shows its own."""
     return sum(name.isdecimal() for name in os.listdir("/dev/pts"))
@@ -125,7 +131,7 @@ def socket_counts(name: str) -> list[list[str]]:
 def own_network() -> bool:
     """Whether the sandbox has a network of its own; otherwise the sockets that it sees are the host's too."""
     with open("/proc/net/dev") as file:
-        return [line.split(":")[0].strip() for line in file][2:] == ["lo"]
+        return {line.split(":")[0].strip() for line in file.readlines()[2:]} <= OWN_DEVICES
 
 
 def read(descriptor: int, most: int) -> bytes:

@@ -31,9 +31,9 @@ PIECE = 1024
 """Bytes that are read from the pipe at once; so few that reading takes no longer than sending."""
 PAUSE = 0.01
 """Seconds for which text may wait that was flushed while others of the same stream had only just been."""
-FLUSHES = 50
-"""Flushes of a stream that are carried out at once; a further one for each `PAUSE`. So what is printed before a crash
-is seen, as far as ipykernel itself would have sent it."""
+FLUSHES = 1000
+"""Flushes of a stream that are carried out at once, as ipykernel does; a further one for each `PAUSE`. Beyond them, text
+that waits is lost if the process crashes, and is late if C code keeps Python from running. Few cells flush so much."""
 
 
 def in_order(out_stream: Any) -> Any:
