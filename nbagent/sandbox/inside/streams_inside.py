@@ -32,7 +32,7 @@ PIECE = 1024
 PAUSE = 0.01
 """Seconds for which text may wait that was flushed while others of the same stream had only just been."""
 FLUSHES = 1000
-"""Flushes of a stream that are carried out at once, as ipykernel does; a further one for each `PAUSE`. Beyond them, text
+"""Flushes of a stream that are carried out at once, as ipykernel does; a further one for each `PAUSE`. Then text
 that waits is lost if the process crashes, and is late if C code keeps Python from running. Few cells flush so much."""
 
 
