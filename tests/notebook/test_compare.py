@@ -214,7 +214,7 @@ def test_long_texts_take_time_in_proportion() -> None:
     started, pace = time.thread_time(), machine.pace()
     one, other = ("\n".join(f"{word} {number}" for number in range(20 * MOST)) for word in ("left", "right of"))
     assert len(changes(tokens(one), tokens(other))) == 1
-    assert time.thread_time() - started < 60 * pace
+    assert time.thread_time() - started < 200 * pace
 
 
 HONEST = """
