@@ -36,7 +36,7 @@ FEW = range(99_000, 99_040)
 
 
 @pytest.fixture
-def read_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which users are noted, of this test's own."""
     monkeypatch.setattr(users, "SHARED", tmp_path / "noted")
     return tmp_path / "noted"
