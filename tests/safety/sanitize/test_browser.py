@@ -178,7 +178,7 @@ def exported() -> Any:
     nbformat.validate(made)
     written = json.dumps(made)
     assert all(f"leaky{number}y" in written for number in range(len(cases.MARKDOWN))), "a case is missing"
-    return made
+    return nbformat.from_dict(made)
 
 
 def control() -> Any:
