@@ -346,3 +346,13 @@ def test_the_version_is_the_packages(here: Path) -> None:
     """`--version` prints it and nothing else."""
     done = nbagent("--version", cwd=here)
     assert (done.code, done.out) == (0, f"{package.__version__}\n")
+
+
+def test_a_reader_that_goes_away_is_no_failure(here: Path) -> None:
+    """As `| head -1` does: nobody is left to be told of it."""
+    command = [str(PROGRAM), "exec", "-c", "for i in range(200_000): print(i)", *ENGINE]
+    with subprocess.Popen(command, cwd=here, env=environment(), stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "0\n"
+        program.stdout.close()
+        assert program.wait(timeout=60) == 0
