@@ -282,11 +282,11 @@ class Tail:
                     self._at += len(line)
                     if number > since:
                         yield self._decoder.decode(line)
-        except msgspec.ValidationError as error:
-            told = f"The log {self._path} has an event that this version of nbagent doesn't know: {error}."
-            raise StoreError(told, mend="Read it with the version that wrote it, or a newer one.") from error
         except (OSError, msgspec.DecodeError) as error:
-            raise StoreError(f"The log {self._path} can't be read: {error}") from error
+            told = f"The log {self._path} can't be read: {error}"
+            if not str(error).endswith("at `$.event.type`"):
+                raise StoreError(told) from error
+            raise StoreError(told, mend="A newer nbagent may have written it: read it with that one.") from error
 
 
 def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:

@@ -152,6 +152,28 @@ def test_a_last_line_that_was_cut_is_not_read(journal: Journal) -> None:
     assert list(read_log(journal.folder)) == [first]
 
 
+@pytest.mark.parametrize(
+    ("line", "newer"),
+    [
+        (b'{"seq":2,"at":1.0,"event":{"type":"CellPainted"}}\n', True),
+        (b'{"seq":2,"at":1.0,"event":{"type":"CellStarted","cell":"two"}}\n', False),
+        (b'{"seq":2,"at":1.0,"event":{}}\n', False),
+        (b"{}\n", False),
+        (b"{\n", False),
+    ],
+)
+def test_only_an_event_of_an_unknown_type_is_taken_for_a_newer_versions(
+    journal: Journal, line: bytes, newer: bool
+) -> None:
+    """A log that was damaged sends nobody to look for another version of nbagent."""
+    journal.emit(cell(1))
+    with (journal.folder / "log.jsonl").open("ab") as file:
+        file.write(line)
+    with pytest.raises(StoreError, match=r"log\.jsonl can't be read") as raised:
+        list(read_log(journal.folder))
+    assert ("newer" in str(raised.value)) is newer
+
+
 def test_whoever_comes_next_goes_on_behind_the_last_whole_record(tmp_path: Path) -> None:
     """A session that was killed in the middle of a line is continued without a gap and without the piece."""
     with contextlib.closing(Journal(tmp_path, "s")) as first:
