@@ -28,6 +28,7 @@ BOUNDS = {
     "locks of files": 10_000,
     "open files": 100_000,
     "Internet sockets": 10_000,
+    "Unix sockets": 20_000,
     "MB in Internet sockets": 256,
 }
 """What a sandbox may have at a time; of open files also no more than an eighth of the machine's."""
@@ -36,7 +37,7 @@ PRESSURE = 512 * 1024
 LOCKS = 4 * 1024 * 1024
 """Bytes that are read of the list of locks, at about 60 a lock."""
 SOCKETS = 4 * 1024 * 1024
-"""Bytes that are read of each list of Internet sockets, at 150 a socket."""
+"""Bytes that are read of each list of sockets, at 150 an Internet socket and 60 a Unix socket."""
 MAPS = 16 * 1024 * 1024
 """Bytes that are read of a process's mappings, of which there are 65,530 at most, at about 100 each."""
 
@@ -75,6 +76,7 @@ class OveruseWatch:
             ("locks of files", locks),
             ("open files", open_files),
             ("Internet sockets", internet_sockets),
+            ("Unix sockets", unix_sockets),
             ("MB in Internet sockets", lambda: megabytes_in_sockets(self.bounds["MB in Internet sockets"])),
         ):
             most = self.bounds[name]
@@ -143,6 +145,14 @@ def internet_sockets() -> int:
         for words in socket_counts(name)
         if words[0] in ("TCP:", "TCP6:", "UDP:", "UDP6:")
     )
+
+
+def unix_sockets() -> int:
+    """Unix sockets of this sandbox, with those that nobody has accepted, each of which hides a kilobyte."""
+    if not own_network():
+        return 0
+    with open("/proc/net/unix", "rb", buffering=0) as file:
+        return read(file.fileno(), SOCKETS).count(b"\n")
 
 
 def megabytes_in_sockets(least: int) -> int:
