@@ -257,6 +257,6 @@ async def test_an_engine_that_cannot_be_imported_is_one_that_is_not_available(mo
         assert "nbagent_gone" in report.why_not
         with pytest.raises(EngineUnavailable, match="nbagent_gone"):
             await choose("gone")
-        assert all(each.name != "gone" for each in registry.by_themselves())
+        assert all(each.name != "gone" for each in registry.automatic())
     finally:
         engines.cache_clear()

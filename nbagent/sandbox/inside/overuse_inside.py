@@ -15,7 +15,7 @@ import contextlib
 import os
 
 LOOK_SECONDS = 0.25
-"""Between two looks: in that time code takes some 50 MB of locks a core."""
+"""Seconds between two looks, in which code takes some 50 MB of locks a core."""
 BOUNDS = {
     "terminals": 64,
     "locks of files": 10_000,
@@ -23,9 +23,9 @@ BOUNDS = {
     "Internet sockets": 10_000,
     "MB in Internet sockets": 256,
 }
-"""What a sandbox may have at a time; of open files also no more than an eighth of the machine's."""
+"""The most that a sandbox may have at a time; also at most an eighth of the open files that the machine allows."""
 PRESSURE = 512 * 1024
-"""Where Linux's own memory has grown by so many kB since the sandbox's start, a quarter of that is too much."""
+"""Once Linux's own memory has grown by so many kB since the sandbox's start, a quarter of each bound holds."""
 LOCKS = 4 * 1024 * 1024
 """Bytes that are read of the list of locks, at about 60 a lock."""
 SOCKETS = 4 * 1024 * 1024
