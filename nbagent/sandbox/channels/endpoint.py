@@ -67,7 +67,7 @@ class Endpoint(Protocol):
 
     @property
     def connection_info(self) -> dict[str, Any] | None:
-        """Jupyter's connection info for other clients; None if only nbagent can connect."""
+        """Jupyter's connection info for other clients, its `key` as bytes; None if only nbagent can connect."""
 
     def open(self, name: ChannelName, *, limit: int) -> Channel:
         """Open a channel. The kernel may not be up yet; if it is gone, the channel is not open.
