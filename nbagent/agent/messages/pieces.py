@@ -21,7 +21,7 @@ from nbagent.safety.redaction import Redacted
 HIDDEN: Final = "[nbagent: {what} hidden here before this was sent to you.{where}]"
 """The note behind a text in which something was hidden."""
 RUN: Final = ("data description", "cell ", "tool sandbox_")
-"""How the names of sources begin whose whole text is in the sandbox."""
+"""Prefixes of the sources whose whole text is in the sandbox."""
 
 
 class _Checked(NamedTuple):

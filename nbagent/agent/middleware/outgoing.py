@@ -29,7 +29,7 @@ def untraced() -> AbstractContextManager[None]:
 
 
 class Outgoing(Middleware):
-    """Redacts each request, and emits an event with the parts that its host is sent for the first time.
+    """Redacts each request, and emits an event with the pieces that its host had not been sent before.
 
     It must be the innermost middleware: it doesn't see what a middleware inside of it adds.
 
@@ -65,7 +65,7 @@ class Outgoing(Middleware):
         return await handler(checked)
 
     def critique(self, model: Model, messages: Sequence[AnyMessage], turn: Turn) -> list[AnyMessage]:
-        """The messages that may be sent to a critic, which is no part of the agent."""
+        """The messages as they may be sent to a critic, whose requests don't pass through the agent's middleware."""
         pieces = Pieces(self._redact, before={})
         checked = [
             pieces.message(each, source="note" if isinstance(each, SystemMessage) else "attempts", figures={})
@@ -87,7 +87,7 @@ class Outgoing(Middleware):
                 host=model.host,
                 size=sum(each.size for each in pieces),
                 pieces=new,
-                again=len(pieces) - len(new),
+                resent=len(pieces) - len(new),
                 purpose=purpose,
             )
         )
