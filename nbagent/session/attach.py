@@ -42,6 +42,7 @@ from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, is
 
 if TYPE_CHECKING:
     from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.variables import Written
     from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
     from nbagent.state import Artifact
@@ -339,6 +340,13 @@ class Attached:
             place = str(folder / "file")
             found = await self._call("download", Path, path=path, to=place, bound=IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
+
+    async def pull(self, name: str, to: str | Path) -> Written:
+        """Fetch a variable of the kernel's as a file; see `Session.pull`."""
+        from nbagent.kernel.variables import Written
+
+        place = os.path.abspath(to)  # noqa: PTH100 - what is named may be a link
+        return await self._call("pull", Written, name=name, to=place)
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         """What there is in the sandbox's folders; see `Session.files`."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbagent")
 
 CALLS = frozenset(
-    "ask run install upload download files deliver export rename approve approve_host allow_host interrupt "
+    "ask run install upload download pull files deliver export rename approve approve_host allow_host interrupt "
     "interrupt_cell stop".split()
 )
 """The methods of a session that can be called through its door."""

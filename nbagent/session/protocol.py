@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 if TYPE_CHECKING:
     from nbagent.core.events import Answer, Cell, Package, Record
     from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.variables import Written
     from nbagent.safety.consent import Decision
     from nbagent.session.attachments import Given
     from nbagent.session.listing import Listing, Uploaded
@@ -115,6 +116,9 @@ class AnySession(Protocol):
 
     @overload
     async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
+
+    async def pull(self, name: str, to: str | Path) -> Written:
+        """Fetch a variable of the kernel's as a file."""
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         """What there is in the sandbox's folders."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nbagent.agent.runs import Runs
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.variables import Written
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.consent import Decision
     from nbagent.safety.ledger import Ledger
@@ -469,6 +470,26 @@ class Session:
             StoreError: The host's file can't be written.
         """
         return await self._ready(self._running().files).download(path, to, overwrite=overwrite, bound=bound)
+
+    async def pull(self, name: str, to: str | Path) -> Written:
+        """Fetch a variable of the kernel's as a file: a table as Arrow, an array as `.npy`, plain data as JSON.
+
+        Args:
+            name: The variable's name.
+            to: The file on the host, which may be there.
+
+        Returns:
+            What it is; the sandbox says so, and the file was written by code under suspicion.
+
+        Raises:
+            TransferError: There is no such variable, or it is nothing of the kind.
+        """
+        from nbagent.kernel.variables import write_variable
+
+        files = self._ready(self._running().files)
+        written = await write_variable(self._running().kernel, name)
+        await files.download(written.path, to, overwrite=True)
+        return written
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         """What there is under /workspace and /tmp, /tmp/data and /tmp/output included, or in one folder of them.
