@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nbagent.core.errors import NbagentError
     from nbagent.core.events import Answer, Cell, CodeBoxOutput, Event, Package, Record, Usage
-    from nbagent.core.policy import InstallPolicy, Limits, TrustLevel
+    from nbagent.core.limits import Limits
+    from nbagent.core.policy import InstallPolicy, TrustLevel
     from nbagent.faces.blocking import BlockingSession
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelConfig, KernelPool
@@ -36,7 +37,7 @@ _HOMES = {
     "Kernel": "nbagent.kernel.kernel",
     "KernelConfig": "nbagent.kernel.pool.pool",
     "KernelPool": "nbagent.kernel.pool.pool",
-    "Limits": "nbagent.core.policy",
+    "Limits": "nbagent.core.limits",
     "NbagentError": "nbagent.core.errors",
     "Package": "nbagent.core.events",
     "Record": "nbagent.core.events",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -163,3 +165,14 @@ def _leases(running: list[int]) -> list[str]:
 
 
 _BEFORE = groups()
+
+
+@contextlib.contextmanager
+def no_room(size: int) -> Iterator[None]:
+    """As on a disk that is full: no file of this process can grow beyond `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -26,7 +26,7 @@ from nbagent.core.events import (
     StateLost,
     Usage,
 )
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.observability.audit import Audit
 from nbagent.observability.audit.chain import FILE, HEADS
 

@@ -33,7 +33,7 @@ from nbagent.core.events import (
     Usage,
     text_of,
 )
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View

@@ -133,8 +133,8 @@ THREATS: dict[int, tuple[str, str]] = {
     31: (
         "a small reply that parses huge",
         "kernel/test_messages.py::test_a_thousand_hostile_replies_of_every_kind_cost_little_memory "
-        "kernel/test_probe.py::test_hostile_results_stall_nobody "
-        "kernel/test_probe.py::test_whatever_comes_back_is_a_value_or_none "
+        "kernel/test_inside_calls.py::test_hostile_results_stall_nobody "
+        "kernel/test_inside_calls.py::test_whatever_comes_back_is_a_value_or_none "
         "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
     ),
     32: (

@@ -1,32 +1,39 @@
-"""Files that are written whole or not at all: beside their place first, and moved there when they are complete."""
+"""Files that are written whole or not at all, locks on files, and checks of a path before it is written.
+
+A file is written beside its place and moved there when it is complete.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
+from nbagent.core.errors import StoreError, UsageError
+
 PREFIX: Final = ".nbagent-"
-"""How names of unfinished files begin, which no listing shows."""
+"""The beginning of names of unfinished files, which no listing shows."""
 PRIVATE: Final = 0o600
-"""The mode of a file that is its owner's alone."""
+"""The mode of a file that only its owner reads and writes."""
 _PAUSE: Final = 0.02
 
 
 @contextlib.contextmanager
 def staged(folder: Path, *, mode: int = PRIVATE) -> Iterator[tuple[IO[bytes], Path]]:
-    """A new file in a folder; whoever has written it moves it to its place, and otherwise it goes.
+    """A new file in a folder, which the caller writes and moves to its place; otherwise it is removed.
 
     Args:
-        folder: Where it is to be in the end.
-        mode: Who may read and write it; less what the process's umask takes away.
+        folder: The folder in which the file will stay.
+        mode: The file's mode, less the process's umask.
 
     Raises:
-        OSError: It can't be made.
+        OSError: The file can't be made.
     """
     path = folder / f"{PREFIX}{os.urandom(8).hex()}"
 
@@ -41,16 +48,16 @@ def staged(folder: Path, *, mode: int = PRIVATE) -> Iterator[tuple[IO[bytes], Pa
 
 
 def write(path: Path, data: bytes, *, mode: int | None = None, sync: bool = False) -> None:
-    """Write a file whole or not at all: the old one stays until the new one is complete.
+    """Write a file whole or not at all, into a folder that exists.
 
     Args:
-        path: In a folder that is there.
-        data: What it is to hold.
-        mode: Of the file; by default that of the one that is there, or what the umask leaves of 0666.
-        sync: Whether it must outlast a loss of power.
+        path: The file's path.
+        data: The whole content.
+        mode: The file's mode; by default that of the file it replaces, else 0666 less the umask.
+        sync: Whether the file must outlast a loss of power.
 
     Raises:
-        OSError: It can't be written; the old file is intact.
+        OSError: The file can't be written; the old one is intact.
     """
     if mode is None and path.exists():
         mode = path.stat().st_mode & 0o777
@@ -64,15 +71,83 @@ def write(path: Path, data: bytes, *, mode: int | None = None, sync: bool = Fals
         beside.replace(path)
 
 
-def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
-    """Lock an open file for this process alone, until it is closed.
-
-    Args:
-        file: It.
-        patience: Seconds to wait for whoever has it locked.
+def save(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Write a file as `write` does, with its missing folders, so that it outlasts a loss of power.
 
     Raises:
-        BlockingIOError: Somebody else still has it locked then.
+        StoreError: The file can't be written; the old one is intact.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, data, mode=mode, sync=True)
+    except OSError as error:
+        raise cannot_write(path, error, mend="Choose another place.") from error
+
+
+def cannot_write(path: Path, error: Exception, *, mend: str = "") -> StoreError:
+    """The error for a file or folder that can't be written."""
+    reason = getattr(error, "strerror", None) or error
+    return StoreError(f"{path} can't be written: {reason}.", mend=mend)
+
+
+def check_file(path: Path) -> None:
+    """Check that a path can be a file.
+
+    Raises:
+        StoreError: It is a folder, or the file system refuses its name.
+    """
+    try:
+        os.fsencode(path).decode()
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise StoreError(f"{path} is a folder.", mend="Name a file, for example answer.ipynb.")
+    except FileNotFoundError:
+        pass
+    except UnicodeError:
+        raise StoreError(f"The name {str(path)!r} is not UTF-8 text.", mend="Choose another name.") from None
+    except OSError as error:
+        raise cannot_write(path, error, mend="Choose another place.") from error
+
+
+def check_not_data(path: Path, data: Iterable[Path]) -> None:
+    """Check that a file is not one of the data and not in a folder of data, also under another name or link.
+
+    Raises:
+        UsageError: It is.
+    """
+    try:
+        status, parents = path.stat(), [each.stat() for each in path.resolve().parents]
+    except OSError:
+        return  # There is no such file, so none can be lost.
+    for source in data:
+        with contextlib.suppress(OSError):
+            given = source.stat()
+            inside = stat.S_ISDIR(given.st_mode) and (
+                any(os.path.samestat(given, each) for each in parents)
+                or (status.st_nlink > 1 and _is_linked(status, source))
+            )
+            if inside or os.path.samestat(given, status):
+                raise UsageError(f"{path} is data, and is not written over.", mend="Choose another name.")
+
+
+def _is_linked(wanted: os.stat_result, folder: Path) -> bool:
+    """Whether a file has a name in a folder, or below it, among the first 100,000."""
+    names = itertools.islice(folder.rglob("*"), 100_000)
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(name.lstat(), wanted):
+                return True
+    return False
+
+
+def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
+    """Lock an open file for this process alone, until the file is closed.
+
+    Args:
+        file: The file.
+        patience: Seconds to wait for another process that has it locked.
+
+    Raises:
+        BlockingIOError: Another process still has it locked after that time.
     """
     end = time.monotonic() + patience
     while True:

@@ -1,7 +1,7 @@
 """Every option of a session, declared once: its type, default and description, and where it can be given.
 
-The fields of `Options` define the settings (`settings.py`), the flags of the command line (`faces/cli/options.py`), the
-keywords of `Session`, and JSON. The order of precedence:
+From the fields of `Options` follow the settings and the meaning of keywords (`settings.py`), the flags of the command
+line (`faces/cli/options.py`), and JSON. The order of precedence:
 
     a keyword or a flag  >  a variable NBAGENT_…  >  ~/.config/nbagent/config.toml  >  the default here
 """
@@ -10,58 +10,53 @@ from __future__ import annotations
 
 import difflib
 import functools
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, Unpack, get_type_hints
+from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
 import msgspec
 
 from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
-from nbagent.core.policy import InstallPolicy, Limits, TrustLevel
+from nbagent.core.limits import Limits
+from nbagent.core.policy import LIMIT_NAMES, InstallPolicy, TrustLevel
 
 Data = Iterable[str | Path] | Mapping[str, str | Path] | str | Path
 """Files and folders: one, several, or several with their names in the sandbox."""
-Group = Literal["", "sandbox", "background", "hosts", "approvals", "model", "agent"]
+FlagGroup = Literal["", "sandbox", "background", "hosts", "approvals", "model", "agent"]
 """Groups of flags on the command line; an option of the group "" has no flag."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """Where an option can be given, beside the keyword of its name.
+    """What an option is, and where it can be given beside the keyword of its name.
 
     Attributes:
-        flags: Its flags on the command line, such as `--model -m`; may be empty. A flag that begins with `--no-` turns
-            the option off.
-        metavar: The name of the flag's value in help texts.
+        description: A sentence for help texts.
+        flags: Its flags on the command line and the name of their value, such as `--model -m NAME`; may be empty. A
+            flag that begins with `--no-` turns the option off.
         group: The group of flags that it belongs to; commands take whole groups (`faces/cli/options.py`).
         setting: Whether it can be kept in the settings.
         value: The value that a flag without an argument stands for.
         resumed: Whether it can be given when a session is resumed.
+        secret: Whether its value is never shown.
     """
 
+    description: str
     flags: str = ""
-    metavar: str = ""
-    group: Group = ""
+    _: KW_ONLY
+    group: FlagGroup = ""
     setting: bool = True
     value: Any = None
     resumed: bool = False
+    secret: bool = False
 
-
-def _option(
-    description: str,
-    flags: str = "",
-    metavar: str = "",
-    *,
-    group: Group = "",
-    setting: bool = True,
-    value: Any = None,
-    resumed: bool = False,
-) -> msgspec.Meta:
-    where = Option(flags, metavar, group, setting, value, resumed)
-    return msgspec.Meta(description=description, extra={"option": where})
+    @property
+    def metavar(self) -> str:
+        """The name of the flags' value in help texts; empty if they take none."""
+        last = self.flags.rpartition(" ")[2]
+        return "" if last.startswith("-") else last
 
 
 _COUNT, _POSITIVE = msgspec.Meta(ge=0), msgspec.Meta(ge=1)
@@ -74,80 +69,74 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     # -- what its code sees and where it runs ---------------------------------------------------------------------
     data: Annotated[
         list[str] | dict[str, str],
-        _option(
+        Option(
             "A file or folder that the code sees read-only at /tmp/data/NAME; as a table, by names of your own.",
-            "--data -d",
-            "PATH",
+            "--data -d PATH",
             group="sandbox",
             setting=False,
         ),
     ] = []
     engine: Annotated[
         str | None,
-        _option(
+        Option(
             "The engine by its name, see `nbagent doctor`; the best that works here by default.",
-            "--engine -e",
-            "NAME",
+            "--engine -e NAME",
             group="sandbox",
         ),
     ] = None
     trust: Annotated[
-        str, _option("isolated (default), sandboxed, untrusted or trusted.", "--trust", "LEVEL", group="sandbox")
+        str, Option("isolated (default), sandboxed, untrusted or trusted.", "--trust LEVEL", group="sandbox")
     ] = "isolated"
-    timeout: Annotated[float | None, _option("Seconds a cell may run.", "--timeout", "SECONDS", group="sandbox")] = None
+    timeout: Annotated[float | None, Option("Seconds a cell may run.", "--timeout SECONDS", group="sandbox")] = None
     start_timeout: Annotated[
-        float | None, _option("Seconds from a sandbox's launch to its kernel's first answer; 60 by default.")
+        float | None, Option("Seconds from a sandbox's launch to its kernel's first answer; 60 by default.")
     ] = None
-    memory_mb: Annotated[int | None, _option("Memory of the sandbox in MB.", "--memory", "MB", group="sandbox")] = None
-    cpus: Annotated[float | None, _option("Cores of the sandbox.")] = None
+    memory_mb: Annotated[int | None, Option("Memory of the sandbox in MB.", "--memory MB", group="sandbox")] = None
+    cpus: Annotated[float | None, Option("Cores of the sandbox.")] = None
     accept: Annotated[
         list[str],
-        _option(
+        Option(
             "A limit that may stay unenforced: memory, cpu, pids, commands or egress.",
-            "--accept",
-            "LIMIT",
+            "--accept LIMIT",
             group="sandbox",
         ),
     ] = []
     docker_runtime: Annotated[
-        str | None,
-        _option("The Docker daemon's runtime for sandboxes, such as runsc or kata; its own by default."),
+        str | None, Option("The Docker daemon's runtime for sandboxes, such as runsc or kata; its own by default.")
     ] = None
-    image: Annotated[str | None, _option("The Docker image of the kernel.", "--image", "IMAGE", group="sandbox")] = None
+    image: Annotated[str | None, Option("The Docker image of the kernel.", "--image IMAGE", group="sandbox")] = None
     output_dir: Annotated[
         str | None,
-        _option(
+        Option(
             "Where files go that the code saves; nbagent-output in this folder, in Python the session's own.",
-            "--output-dir",
-            "DIR",
+            "--output-dir DIR",
             group="sandbox",
             resumed=True,
         ),
     ] = None
-    session_mb: Annotated[int | None, _option("MB that a session may keep on disk in all.")] = None
-    result_mb: Annotated[int | None, _option("MB of the largest file that is collected as a result.")] = None
-    limits: Annotated[Limits | None, _option("Bounds that replace the trust level's own, whole.", setting=False)] = None
+    session_mb: Annotated[int | None, Option("MB that a session may keep on disk in all.")] = None
+    result_mb: Annotated[int | None, Option("MB of the largest file that is collected as a result.")] = None
+    limits: Annotated[Limits | None, Option("Bounds that replace the trust level's own, whole.", setting=False)] = None
     security: Annotated[
         dict[str, Any],
-        _option("Security options that replace the trust level's own, see `nbagent.core.policy.OPTIONS`."),
+        Option("Security options that replace the trust level's own, see `nbagent.core.policy.OPTIONS`."),
     ] = {}
     restore: Annotated[
         Literal["replay", "nothing"],
-        _option(
+        Option(
             "When a kernel was lost: replay runs the cells that succeeded again, nothing (default) does not.",
-            "--restore",
-            "WAY",
+            "--restore WAY",
             group="sandbox",
             resumed=True,
         ),
     ] = "nothing"
     keep_minutes: Annotated[
-        float, _MINUTES, _option("Minutes a session's kernel waits to be taken over once its process is gone.")
+        float, _MINUTES, Option("Minutes a session's kernel waits to be taken over once its process is gone.")
     ] = 10.0
 
     background: Annotated[
         bool,
-        _option(
+        Option(
             "Have a process of its own own the session, which goes on when this command has ended.",
             "--background",
             group="background",
@@ -158,11 +147,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     # -- what it reaches ------------------------------------------------------------------------------------------
     allow_hosts: Annotated[
         list[str] | None,
-        _option("A host that the code may reach: HOST, HOST:PORT or *.DOMAIN.", "--allow-host", "HOST", group="hosts"),
+        Option("A host that the code may reach: HOST, HOST:PORT or *.DOMAIN.", "--allow-host HOST", group="hosts"),
     ] = None
     ask_hosts: Annotated[
         bool,
-        _option(
+        Option(
             "Ask for each host that isn't listed; in Python, `HostAsked` is answered with `approve_host`.",
             "--ask-hosts",
             group="hosts",
@@ -171,97 +160,88 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = False
     upload_mb: Annotated[
-        int | None, _option("MB that may go to hosts in all; 256 by default.", "--upload-mb", "MB", group="hosts")
+        int | None, Option("MB that may go to hosts in all; 256 by default.", "--upload-mb MB", group="hosts")
     ] = None
     download_mb: Annotated[
-        int | None,
-        _option("MB that may come from hosts in all; 4096 by default.", "--download-mb", "MB", group="hosts"),
+        int | None, Option("MB that may come from hosts in all; 4096 by default.", "--download-mb MB", group="hosts")
     ] = None
     unknown_names: Annotated[
         int | None,
-        _option(
+        Option(
             "Packages that few people use which the code may ask the index for; 10 by default.",
-            "--unknown-names",
-            "NUMBER",
+            "--unknown-names NUMBER",
             group="hosts",
         ),
     ] = None
     install_mb: Annotated[
         int | None,
-        _option(
+        Option(
             "MB that packages which the code asks for may have in all; 8192 by default.",
-            "--install-mb",
-            "MB",
+            "--install-mb MB",
             group="hosts",
         ),
     ] = None
-    install: Annotated[bool, _option("Whether packages may be installed.")] = True
-    install_allow: Annotated[list[str], _option("If not empty, only these distributions.")] = []
-    install_deny: Annotated[list[str], _option("Never these distributions.")] = []
-    install_min_age_days: Annotated[float, _COUNT, _option("Days that a release must be old.")] = 3.0
+    install: Annotated[bool, Option("Whether packages may be installed.")] = True
+    install_allow: Annotated[list[str], Option("If not empty, only these distributions.")] = []
+    install_deny: Annotated[list[str], Option("Never these distributions.")] = []
+    install_min_age_days: Annotated[float, _COUNT, Option("Days that a release must be old.")] = 3.0
 
     # -- who is asked ---------------------------------------------------------------------------------------------
     approvals: Annotated[
         str,
-        _option(
+        Option(
             "What you are asked about before the model does it: ask, auto-edit, allow-list or never-ask (default).",
-            "--approvals",
-            "MODE",
+            "--approvals MODE",
             group="approvals",
             resumed=True,
         ),
     ] = "never-ask"
     allow: Annotated[
         list[str],
-        _option(
+        Option(
             "What you aren't asked about: cell, shell:git *, install:polars.",
-            "--allow",
-            "RULE",
+            "--allow RULE",
             group="approvals",
             resumed=True,
         ),
     ] = []
     unattended: Annotated[
         Literal["reject", "approve"],
-        _option(
+        Option(
             "What holds where nobody can be asked: reject (default) or approve.",
-            "--unattended",
-            "ANSWER",
+            "--unattended ANSWER",
             group="approvals",
             resumed=True,
         ),
     ] = "reject"
     attended: Annotated[
-        bool,
-        _option("Whether somebody follows the events and answers `ApprovalAsked`.", setting=False, resumed=True),
+        bool, Option("Whether somebody follows the events and answers `ApprovalAsked`.", setting=False, resumed=True)
     ] = False
 
     # -- how questions are answered -------------------------------------------------------------------------------
     model: Annotated[
         str | None,
-        _option(
+        Option(
             "provider:model, or replay:FILE; found by itself by default.",
-            "--model -m",
-            "NAME",
+            "--model -m NAME",
             group="model",
             resumed=True,
         ),
     ] = None
     fallback: Annotated[
-        list[str], _option("A model that is asked where the one before it fails.", "--fallback", "MODEL", group="agent")
+        list[str], Option("A model that is asked where the one before it fails.", "--fallback MODEL", group="agent")
     ] = []
     critic: Annotated[
         str,
-        _option(
+        Option(
             "A model that criticises code that failed before it is tried again; or: same.",
-            "--critic",
-            "MODEL",
+            "--critic MODEL",
             group="agent",
         ),
     ] = ""
     replies: Annotated[
         Literal["tools", "structured"],
-        _option(
+        Option(
             "For a model that can't call tools: it replies with JSON objects.",
             "--structured",
             group="agent",
@@ -269,50 +249,47 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             resumed=True,
         ),
     ] = "tools"
-    max_attempts: Annotated[int, _POSITIVE, _option("Replies in a row whose code may fail.")] = 6
+    max_attempts: Annotated[int, _POSITIVE, Option("Replies in a row whose code may fail.")] = 6
     max_iterations: Annotated[
-        int, _COUNT, _option("How often an answer is sent back whose numbers stand in no output.")
+        int, _COUNT, Option("How often an answer is sent back whose numbers stand in no output.")
     ] = 1
     budget: Annotated[
         Budget,
-        _option(
+        Option(
             "What one question may use before you are asked: 0.50usd, 200k tokens, 10min, 20steps; several by commas. "
             "30 steps by default.",
-            "--budget",
-            "AMOUNTS",
+            "--budget AMOUNTS",
             group="agent",
             resumed=True,
         ),
     ] = Budget()
     redact: Annotated[
         Literal["secrets", "pii", "none"],
-        _option(
+        Option(
             "What is hidden in what goes to models: secrets (default), pii (more) or none.",
-            "--redact",
-            "WHAT",
+            "--redact WHAT",
             group="agent",
             resumed=True,
         ),
     ] = "secrets"
     mcp: Annotated[
         str | bool,
-        _option(
+        Option(
             "A file of MCP servers whose tools the model gets; your own mcp.json by default.",
-            "--mcp --no-mcp",
-            "FILE",
+            "--mcp --no-mcp FILE",
             group="agent",
         ),
     ] = True
     mcp_constraints: Annotated[
         dict[str, Any],
-        _option(
+        Option(
             "What a tool of an MCP server must meet that the model is offered: max_latency_ms, max_tools, read_only, "
             "allow_servers, deny."
         ),
     ] = {}
     forge: Annotated[
         bool,
-        _option(
+        Option(
             "Let the model make tools, and use those that it made before.",
             "--forge --no-forge",
             group="agent",
@@ -321,82 +298,46 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = False
     record: Annotated[
         str | None,
-        _option(
-            "Write the model's replies to this file.", "--record", "FILE", group="agent", setting=False, resumed=True
-        ),
+        Option("Write the model's replies to this file.", "--record FILE", group="agent", setting=False, resumed=True),
     ] = None
 
     # -- warm kernels ---------------------------------------------------------------------------------------------
     pool_size: Annotated[
         Annotated[int, _COUNT] | dict[TrustLevel, Annotated[int, _COUNT]],
-        _option("Kernels that a pool keeps warm: for the trust level above, or a table for levels."),
+        Option("Kernels that a pool keeps warm: for the trust level above, or a table for levels."),
     ] = 0
     pool_minutes: Annotated[
-        float, msgspec.Meta(gt=0, le=525_600), _option("Minutes after which a warm kernel is replaced.")
+        float, msgspec.Meta(gt=0, le=525_600), Option("Minutes after which a warm kernel is replaced.")
     ] = 30.0
-    pool_imports: Annotated[list[str], _option("Modules that warm kernels have imported.")] = msgspec.field(
+    pool_imports: Annotated[list[str], Option("Modules that warm kernels have imported.")] = msgspec.field(
         default_factory=lambda: ["polars", "matplotlib.pyplot"]
     )
 
     # -- what is kept and who watches -----------------------------------------------------------------------------
-    state_dir: Annotated[str | None, _option("Where sessions are kept.", resumed=True)] = None
-    state_url: Annotated[str, _option("Where conversations are kept: a file by default, Postgres or Redis by URL.")] = (
-        ""
-    )
-    mcp_token: Annotated[str, _option("The token of `nbagent mcp --http`; made up at each start by default.")] = ""
-    audit_key_file: Annotated[str | None, _option("A secret that makes the audit log's hashes HMACs.")] = None
+    state_dir: Annotated[str | None, Option("Where sessions are kept.", resumed=True)] = None
+    state_url: Annotated[
+        str, Option("Where conversations are kept: a file by default, Postgres or Redis by URL.", secret=True)
+    ] = ""
+    mcp_token: Annotated[
+        str, Option("The token of `nbagent mcp --http`; made up at each start by default.", secret=True)
+    ] = ""
+    audit_key_file: Annotated[str | None, Option("A secret that makes the audit log's hashes HMACs.")] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
-        _option("What is logged to standard error; nothing by default.", resumed=True),
+        Option("What is logged to standard error; nothing by default.", resumed=True),
     ] = None
-    log_format: Annotated[Literal["console", "json"], _option("How it is logged.")] = "console"
+    log_format: Annotated[Literal["console", "json"], Option("How it is logged.")] = "console"
 
     def __repr__(self) -> str:
-        told = (name for name in self.__struct_fields__ if getattr(self, name) != getattr(_DEFAULT, name))
-        shown = (f"{name}={'…' if name in SECRETS else repr(getattr(self, name))}" for name in told)
+        default = Options()
+        changed = ((name, value) for name in fields() if (value := getattr(self, name)) != getattr(default, name))
+        shown = (f"{name}={'…' if fields()[name][1].secret else repr(value)}" for name, value in changed)
         return f"Options({', '.join(shown)})"
-
-    def but(self, **given: Unpack[Keywords]) -> Options:
-        """A copy with the given options in place of these.
-
-        None, and an empty text where the default is None, means that an option isn't given. Rules in `allow`, limits in
-        `accept` and entries of `security` are added to those that are there.
-
-        Raises:
-            UsageError: There is no such option.
-        """
-        named = {
-            name: _plain(value)
-            for name, value in given.items()
-            if value is not None and not (value == "" and getattr(_DEFAULT, name, "") is None)
-        }
-        for name in named:
-            declared(name)
-        if isinstance(text := named.get("budget"), str):
-            named["budget"] = Budget.parse(text, base=self.budget)
-        if named.get("mcp") is True and self.mcp:
-            del named["mcp"]  # True keeps the file that the settings name
-        if named.get("forge") and named.get("replies", self.replies) == "structured":
-            raise UsageError(
-                "A model with structured replies calls no tools, so it can't make any.", mend="Leave one out."
-            )
-        for name in ("data", "allow", "accept"):
-            if isinstance(named.get(name), str):
-                named[name] = [named[name]]
-        for name in ("allow", "accept"):
-            named[name] = [*getattr(self, name), *named.get(name, ())]
-        security = named.get("security", {})
-        if named.get("ask_hosts") and security.get("network_enabled") is False:
-            raise UsageError("Nobody can be asked for hosts where there is no network.", mend="Leave one of them out.")
-        # Some options have two names: a given one overrides the settings under either name.
-        overruled = {_OWN[name]: None for name in security if name in _OWN}
-        named = {**overruled, **named, "security": {**self.security, **security}}
-        return msgspec.structs.replace(self, **named)
 
     @property
     def security_options(self) -> dict[str, Any]:
         """All security options, including those that have an option of their own."""
-        own = {option: value for option, name in _OWN.items() if (value := getattr(self, name)) is not None}
+        own = {option: value for option, name in OTHER_NAMES.items() if (value := getattr(self, name)) is not None}
         return {**self.security, **own}
 
     @property
@@ -410,15 +351,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
 
-_DEFAULT = Options()
-SECRETS = ("state_url", "mcp_token")
-"""Options whose values are never shown."""
-_OWN = {
-    "timeout_seconds": "timeout", "memory_limit_mb": "memory_mb", "cpu_limit": "cpus", "allowed_hosts": "allow_hosts",
-    "upload_mb": "upload_mb", "download_mb": "download_mb", "unknown_names": "unknown_names",
-    "install_mb": "install_mb",
-}  # fmt: skip
-"""Security options that also have an option of their own, with that option's name."""
+OTHER_NAMES = {**LIMIT_NAMES, "allowed_hosts": "allow_hosts"}
+"""Security options that are also options of their own, with these options' names."""
 
 
 class Keywords(TypedDict, total=False):
@@ -431,15 +365,12 @@ class Keywords(TypedDict, total=False):
     start_timeout: float | None
     memory_mb: int | None
     cpus: float | None
+    accept: Sequence[str] | None
     docker_runtime: str | None
+    image: str | None
     output_dir: str | Path | None
     session_mb: int | None
     result_mb: int | None
-    unknown_names: int | None
-    install_mb: int | None
-    mcp_token: str | None
-    accept: Sequence[str] | None
-    image: str | None
     limits: Limits | None
     security: Mapping[str, Any] | None
     restore: str | None
@@ -449,6 +380,8 @@ class Keywords(TypedDict, total=False):
     ask_hosts: bool
     upload_mb: int | None
     download_mb: int | None
+    unknown_names: int | None
+    install_mb: int | None
     install: bool | None
     install_allow: Sequence[str] | None
     install_deny: Sequence[str] | None
@@ -474,41 +407,31 @@ class Keywords(TypedDict, total=False):
     pool_imports: Sequence[str] | None
     state_dir: str | Path | None
     state_url: str | None
+    mcp_token: str | None
     audit_key_file: str | Path | None
     log_level: str | None
     log_format: str | None
 
 
 @functools.cache
-def fields() -> dict[str, tuple[Any, str, Option]]:
-    """Each option by name: its type, its description, and where it can be given."""
-    found = {}
-    for name, hint in get_type_hints(Options, include_extras=True).items():
-        meta = next(each for each in hint.__metadata__ if each.description)
-        found[name] = (hint, meta.description, meta.extra["option"])
-    return found
+def fields() -> dict[str, tuple[Any, Option]]:
+    """Each option by name: its type, and what it is."""
+    hints = get_type_hints(Options, include_extras=True)
+    return {
+        name: (hint, next(each for each in hint.__metadata__ if isinstance(each, Option)))
+        for name, hint in hints.items()
+    }
 
 
-def declared(name: str) -> tuple[Any, str, Option]:
-    """The type and description of an option, and where it can be given.
+def declared(name: str) -> Option:
+    """The option of a name.
 
     Raises:
-        UsageError: There is no option of that name.
+        UsageError: There is none; the message names the nearest.
     """
     known = fields()
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)
         mend = f"Did you mean {near[0]}?" if near else f"Use one of: {', '.join(known)}."
         raise UsageError(f"There is no option {name!r}.", mend=mend)
-    return known[name]
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, Path):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(each) for each in value]
-    return value
+    return known[name][1]

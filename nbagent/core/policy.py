@@ -1,4 +1,4 @@
-"""Trust levels, limits and the install policy: what a sandbox permits, as plain values.
+"""Trust levels and the install policy: what a sandbox permits, as plain values.
 
 The engines enforce these values, and refuse what they can't enforce.
 """
@@ -13,19 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbagent.core.errors import UsageError
+from nbagent.core.limits import Limits
 
 MIB = 1024 * 1024
-MAX_BOUND = 1_000_000_000
-"""The highest value of any limit, in its own unit."""
-WHOLE_LIMITS = (
-    "memory_mb", "pids", "tmp_mb", "upload_mb", "download_mb", "unknown_names", "session_mb", "result_mb",
-    "result_files", "install_mb",
-)  # fmt: skip
-"""The fields of `Limits` that are whole numbers."""
 NAMES_MEND = "Allow more with --unknown-names NUMBER, or list what it needs in the setting install_allow."
-"""The mend where code asks the package index for more names than `Limits.unknown_names`."""
+"""What to do when code asks the package index for more names than `Limits.unknown_names`."""
 SIZE_MEND = "Allow more with --install-mb MB (in Python: install_mb), or install it yourself with Session.install."
-"""The mend where the packages that code asks for have more bytes than `Limits.install_mb`."""
+"""What to do when the packages that code asks for have more bytes than `Limits.install_mb`."""
 
 
 class TrustLevel(enum.StrEnum):
@@ -45,7 +39,7 @@ class TrustLevel(enum.StrEnum):
         """The level of that name.
 
         Raises:
-            UsageError: There is none; the message lists those there are.
+            UsageError: There is no such level; the message lists all.
         """
         try:
             return cls(name.strip().lower())
@@ -53,60 +47,6 @@ class TrustLevel(enum.StrEnum):
             raise UsageError(
                 f"There is no trust level {name!r}.", mend=f"Use one of: {', '.join(level.value for level in cls)}."
             ) from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Bounds on one sandbox. Sizes in MiB, times in seconds, `cpus` in cores."""
-
-    memory_mb: int = 2048
-    """Memory of the whole sandbox, tmpfs folders included. There is no swap."""
-    cpus: float | None = None
-    """Cores; None for as many as the machine has."""
-    pids: int = 512
-    """Processes and threads."""
-    tmp_mb: int = 1024
-    """Size of /tmp, and of /workspace."""
-    timeout: float = 60.0
-    """Seconds a cell may run."""
-    grace: float = 5.0
-    """Seconds between the interrupt of a cell that ran too long and the kill of the kernel."""
-    start_timeout: float = 60.0
-    """Seconds from the launch to the kernel's first answer."""
-    upload_mb: int = 256
-    """What may be sent to allowed hosts in all."""
-    download_mb: int = 4096
-    """What may be received from them in all."""
-    unknown_names: int = 10
-    """Unpopular packages that code may ask the index for: each name could carry a few bytes of data out."""
-    install_mb: int = 8192
-    """Disk space on the host for the packages that code asks for."""
-    session_mb: int = 4096
-    """Disk space on the host for a session: its log, figures, spilled text and results."""
-    result_mb: int = 2048
-    """The largest file that is collected as a result."""
-    result_files: int = 20
-    """Files that are collected from /tmp/output, and from /workspace, after one cell; more follow later."""
-
-    def __post_init__(self) -> None:
-        for name in ("timeout", "grace", "start_timeout", *WHOLE_LIMITS):
-            _check_bound(name, getattr(self, name), whole=name in WHOLE_LIMITS)
-        if self.cpus is not None:
-            _check_bound("cpus", self.cpus, whole=False)
-            if not 0.01 <= self.cpus <= 10_000:
-                raise UsageError(f"The limit cpus must be at least 0.01 and at most 10,000 cores, not {self.cpus}.")
-        if self.memory_mb < 128:
-            raise UsageError(f"A kernel needs at least 128 MB of memory; memory_mb is {self.memory_mb}.")
-
-
-def _check_bound(name: str, value: float, *, whole: bool) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"The limit {name} is a number, not {value!r}.")
-    # Infinity would be no limit, and values above this overflow some of the system's own.
-    if not 0 < value <= MAX_BOUND and not (name == "unknown_names" and value == 0):
-        raise UsageError(f"The limit {name} must be above 0 and at most {MAX_BOUND:,}, not {value}.")
-    if whole and not isinstance(value, int):
-        raise UsageError(f"The limit {name} must be a whole number, not {value}.")
 
 
 class Network(enum.StrEnum):
@@ -253,7 +193,7 @@ OPTIONS = (
 
 
 def asking(security: Mapping[str, Any]) -> dict[str, Any]:
-    """Security options with a network for listed hosts and those that a person allows when asked."""
+    """Security options for a sandbox that reaches listed hosts, and further ones that a person allows when asked."""
     return {"allowed_hosts": [], **security, "network_enabled": True, "allow_network_tools": True}
 
 

@@ -1,12 +1,11 @@
-"""A person's settings: environment variables (`NBAGENT_…`), and a file in their configuration folder.
+"""The options that hold: what a person gives, else environment variables (`NBAGENT_…`), else their settings file.
 
     ~/.config/nbagent/config.toml      engine = "docker"
                                        memory_mb = 4096
                                        install_deny = ["leftpad"]
 
-`options.py` declares the settings. The environment overrides the file, and an option on the command line or in Python
-overrides both. Nothing is read from the current folder: somebody else's project must not weaken the sandbox that it
-will run in.
+`options.py` declares the options. Nothing is read from the current folder: somebody else's project must not weaken the
+sandbox that it will run in.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import difflib
 import math
 import os
 import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -23,7 +23,7 @@ import platformdirs
 
 from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
-from nbagent.core.options import Keywords, Option, Options, fields
+from nbagent.core.options import OTHER_NAMES, Keywords, Options, declared, fields
 
 
 def config_file() -> Path:
@@ -32,7 +32,7 @@ def config_file() -> Path:
 
 
 def load(**given: Unpack[Keywords]) -> Options:
-    """This person's settings, with given options in their place.
+    """This person's settings, overridden by given options.
 
     Raises:
         UsageError: A setting or an option is wrong; the message names it.
@@ -41,7 +41,54 @@ def load(**given: Unpack[Keywords]) -> Options:
     for name, value in _of_environment().items():
         # The entries of a table are overridden one by one.
         found[name] = {**found.get(name, {}), **value} if isinstance(value, dict) else value
-    return Options(**found).but(**given)
+    return override(Options(**found), **given)
+
+
+def override(options: Options, **given: Unpack[Keywords]) -> Options:
+    """Options with given ones in their place.
+
+    None, and an empty text where the default is None, mean that an option isn't given. Rules in `allow`, limits in
+    `accept` and entries of `security` are added to those that are there.
+
+    Raises:
+        UsageError: There is no such option, or two of them contradict each other.
+    """
+    default = Options()
+    new = {
+        name: _as_json(value)
+        for name, value in given.items()
+        if value is not None and not (value == "" and getattr(default, name, "") is None)
+    }
+    for name in new:
+        declared(name)
+    if isinstance(text := new.get("budget"), str):
+        new["budget"] = Budget.parse(text, base=options.budget)
+    if new.get("mcp") is True and options.mcp:
+        del new["mcp"]  # True keeps the file that the settings name
+    if new.get("forge") and new.get("replies", options.replies) == "structured":
+        raise UsageError("A model with structured replies calls no tools, so it can't make any.", mend="Leave one out.")
+    for name in ("data", "allow", "accept"):
+        if isinstance(new.get(name), str):
+            new[name] = [new[name]]
+    for name in ("allow", "accept"):
+        new[name] = [*getattr(options, name), *new.get(name, ())]
+    security = new.get("security", {})
+    if new.get("ask_hosts") and security.get("network_enabled") is False:
+        raise UsageError("Nobody can be asked for hosts where there is no network.", mend="Leave one of them out.")
+    # Some options have two names: a given one overrides the settings under either name.
+    overruled = {OTHER_NAMES[name]: None for name in security if name in OTHER_NAMES}
+    return msgspec.structs.replace(options, **{**overruled, **new, "security": {**options.security, **security}})
+
+
+def _as_json(value: Any) -> Any:
+    """A value made of what JSON has."""
+    if isinstance(value, Path):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {key: _as_json(each) for key, each in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_as_json(each) for each in value]
+    return value
 
 
 def _of_file(path: Path) -> dict[str, Any]:
@@ -62,16 +109,16 @@ def _of_file(path: Path) -> dict[str, Any]:
 def _of_environment() -> dict[str, Any]:
     """The settings in the environment. Unknown variables with the prefix are ignored: some are read elsewhere."""
     variables = (
-        (name, os.environ.get(f"NBAGENT_{name.upper()}")) for name, (_, _, where) in fields().items() if where.setting
+        (name, os.environ.get(f"NBAGENT_{name.upper()}")) for name, (_, option) in fields().items() if option.setting
     )
     return {name: _convert(name, text, strict=False) for name, text in variables if text is not None}
 
 
 def _convert(name: str, value: Any, *, strict: bool) -> Any:
     """Check and convert the value of one setting; a variable of the environment may be JSON."""
-    hint, _, where = fields().get(name, (None, "", Option(setting=False)))
-    if not where.setting:
-        near = difflib.get_close_matches(name, [each for each, (_, _, where) in fields().items() if where.setting], 1)
+    hints = {known: hint for known, (hint, option) in fields().items() if option.setting}
+    if name not in hints:
+        near = difflib.get_close_matches(name, hints, 1)
         raise UsageError(
             f"There is no setting {name!r}{f', but {near[0]}' if near else ''}.", mend=f"See {config_file()}."
         )
@@ -79,11 +126,11 @@ def _convert(name: str, value: Any, *, strict: bool) -> Any:
         return _budget(value)
     try:
         try:
-            found = msgspec.convert(value, hint, strict=strict)
+            found = msgspec.convert(value, hints[name], strict=strict)
         except msgspec.ValidationError:
             if strict:
                 raise
-            found = msgspec.convert(msgspec.json.decode(value), hint, strict=False)
+            found = msgspec.convert(msgspec.json.decode(value), hints[name], strict=False)
         if isinstance(found, float) and not math.isfinite(found):
             raise msgspec.ValidationError("It is not a finite number")
     except msgspec.DecodeError as error:

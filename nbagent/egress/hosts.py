@@ -61,19 +61,19 @@ def authority(text: str, *, default_port: int | None = None) -> tuple[str, int]:
     host, colon, digits = text.partition(":")
     host = host.lower() if host.isascii() else host
     if not _NAME.fullmatch(host) or len(host) > 253:
-        raise Denied(f"{shown(text)} is not a host's plain name; addresses and other forms are not taken.", status=400)
+        raise Denied(f"{quoted(text)} is not a host's plain name; addresses and other forms are not taken.", status=400)
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
         # Some programs read 127.1, 2130706433 and 0x7f.0.0.1 as 127.0.0.1.
-        raise Denied(f"{shown(text)} is an address; only names are taken.", status=400)
+        raise Denied(f"{quoted(text)} is an address; only names are taken.", status=400)
     if not colon and default_port is not None:
         return host, default_port
     if not _PORT.fullmatch(digits) or int(digits) > 65535:
-        raise Denied(f"{shown(text)} names no port.", status=400)
+        raise Denied(f"{quoted(text)} names no port.", status=400)
     return host, int(digits)
 
 
-def shown(text: str) -> str:
-    """Text that came out of the sandbox, quoted and cut so that it can be shown."""
+def quoted(text: str) -> str:
+    """The first 100 characters of a text from the sandbox, quoted and in ASCII, for a message."""
     return ascii(text[:100])
 
 
@@ -107,8 +107,8 @@ class Rules:
         for each in (int(port),) if port else WEB_PORTS:
             known.add((host.removeprefix("*."), each))
 
-    def allow(self, host: str, port: int) -> bool:
-        """Whether a host, as `authority` returns it, is listed with this port. Whole labels of names are compared."""
+    def include(self, host: str, port: int) -> bool:
+        """Whether the list has this port of a host, named as `authority` returns it. Whole labels are compared."""
         if (host, port) in self._names:
             return True
         labels = host.split(".")

@@ -18,12 +18,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nbagent.core.errors import SandboxError
+from nbagent.core.events import HostDecided
 from nbagent.core.policy import MIB
 from nbagent.egress.dial import Dialer
-from nbagent.egress.gate import Decide, Gate
+from nbagent.egress.gate import AskPerson, Gate
 from nbagent.egress.hosts import Rules
-from nbagent.egress.proxy import Closed, Decision, Exchange, Notify
-from nbagent.egress.relay import Budget
+from nbagent.egress.proxy import ConnectionEnded, Exchange, Observe
+from nbagent.egress.relay import TrafficBudget
 from nbagent.safety.questions import ASK_SECONDS
 
 SOCKET = "egress.sock"
@@ -39,8 +40,8 @@ class Egress:
 
     Args:
         allowed: Entries of the list: `HOST`, `HOST:PORT`, `*.DOMAIN`.
-        decide: Asks a person about a host that isn't listed; None denies it at once.
-        notify: Called with each decision and each connection's end, on this proxy's thread.
+        ask: Asks a person about a host that isn't listed; None denies it at once.
+        observe: Gets each decision and each connection's end, on this proxy's thread.
         upload: Bytes that may be sent in all.
         download: Bytes that may be received in all.
         ask_seconds: Seconds that a person has to answer.
@@ -53,16 +54,16 @@ class Egress:
         self,
         allowed: Iterable[str],
         *,
-        decide: Decide | None = None,
-        notify: Notify | None = None,
+        ask: AskPerson | None = None,
+        observe: Observe | None = None,
         upload: int = 256 * MIB,
         download: int = 4096 * MIB,
         ask_seconds: float = ASK_SECONDS,
     ) -> None:
-        self._gate = Gate(Rules(allowed), decide, ask_seconds=ask_seconds)
+        self._gate = Gate(Rules(allowed), ask, ask_seconds=ask_seconds)
         self._dialer = Dialer()
-        self._budget = Budget(upload=upload, download=download)
-        self._tell = notify
+        self._budget = TrafficBudget(upload=upload, download=download)
+        self._observer = observe
         self._path: Path | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -147,10 +148,10 @@ class Egress:
                 return caller
 
     async def _exchange(self, caller: socket.socket) -> None:
-        exchange = Exchange(caller, gate=self._gate, dialer=self._dialer, budget=self._budget, notify=self._notify)
+        exchange = Exchange(caller, gate=self._gate, dialer=self._dialer, budget=self._budget, observe=self._observe)
         await exchange.run()
 
-    def _notify(self, told: Decision | Closed) -> None:
-        if self._tell is not None:
+    def _observe(self, observed: HostDecided | ConnectionEnded) -> None:
+        if self._observer is not None:
             with contextlib.suppress(Exception):
-                self._tell(told)
+                self._observer(observed)

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 
 import h11
 
+from nbagent.core.events import HostDecided
 from nbagent.egress.dial import Dialer
 from nbagent.egress.gate import Gate
-from nbagent.egress.hosts import By, Denied, authority, shown
-from nbagent.egress.relay import CHUNK, MAX_HEAD, Budget, Relay, end_to_end, next_event
+from nbagent.egress.hosts import By, Denied, authority, quoted
+from nbagent.egress.relay import CHUNK, MAX_HEAD, Relay, TrafficBudget, end_to_end, next_event
 from nbagent.egress.tls import UNRECOGNIZED_NAME, Handshake, HelloReader, NotTls
 
 HEAD_SECONDS = 15.0
@@ -37,29 +38,8 @@ _URL = re.compile(r"http://(?P<authority>[^/?#]*)(?P<path>/[^#]*|\?[^#]*|)", re.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
-    """The decision on one request.
-
-    Attributes:
-        host: The host, in lower case; if the request names none, what it says instead, quoted.
-        port: The port, 0 if there is none.
-        allowed: Whether the request is relayed.
-        reason: Why it is not, one sentence.
-        by: Who decided.
-        address: The address that the connection leads to, or would lead to.
-    """
-
-    host: str
-    port: int
-    allowed: bool
-    by: By
-    reason: str = ""
-    address: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Closed:
-    """An allowed connection has ended; with the bytes sent to the host and received from it."""
+class ConnectionEnded:
+    """The end of a connection that was opened to a host, with the bytes that went there and came back."""
 
     host: str
     port: int
@@ -68,8 +48,8 @@ class Closed:
     received: int
 
 
-Notify = Callable[[Decision | Closed], None]
-"""Called on the proxy's own thread: it must not block, and what it raises is dropped."""
+Observe = Callable[[HostDecided | ConnectionEnded], None]
+"""Gets each decision and each end of a connection, on the proxy's thread: it must not block, its errors are dropped."""
 
 
 class Exchange:
@@ -80,15 +60,17 @@ class Exchange:
         gate: Decides on the host.
         dialer: Connects to it.
         budget: The bytes that the session has left.
-        notify: Called with the decision, and with the end.
+        observe: Gets the decision, and the end.
     """
 
-    def __init__(self, caller: socket.socket, *, gate: Gate, dialer: Dialer, budget: Budget, notify: Notify) -> None:
+    def __init__(
+        self, caller: socket.socket, *, gate: Gate, dialer: Dialer, budget: TrafficBudget, observe: Observe
+    ) -> None:
         self._caller = caller
         self._gate = gate
         self._dialer = dialer
         self._budget = budget
-        self._notify = notify
+        self._observe = observe
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self._relay: Relay | None = None
         self._tunnel = False
@@ -111,7 +93,9 @@ class Exchange:
             if self._relay is not None:
                 self._relay.close()
                 where = {"host": self._host, "address": self._address}
-                self._notify(Closed(**where, port=self._port, sent=self._relay.sent, received=self._relay.received))
+                self._observe(
+                    ConnectionEnded(**where, port=self._port, sent=self._relay.sent, received=self._relay.received)
+                )
 
     async def _serve(self) -> None:
         try:
@@ -121,7 +105,7 @@ class Exchange:
             raise Denied(f"That is no HTTP request: {error}.", status=400) from error
         if not isinstance(request, h11.Request):
             return
-        self._host = shown(request.target.decode("ascii"))
+        self._host = quoted(request.target.decode("ascii"))
         if request.http_version not in (b"1.0", b"1.1"):
             raise Denied("Only HTTP/1.0 and HTTP/1.1 are spoken here.", status=400)
         _check_framing(request)
@@ -161,14 +145,14 @@ class Exchange:
         except NotTls as error:
             raise Denied(f"The tunnel to {self._host} was closed: {error}.") from error
         if name != self._host:
-            raise Denied(f"The tunnel to {self._host} was closed: in it, {shown(name)} is asked for.")
+            raise Denied(f"The tunnel to {self._host} was closed: in it, {quoted(name)} is asked for.")
         return reader.hello, reader.more
 
     async def _serve_request(self, request: h11.Request) -> None:
         target = request.target.decode("ascii")
         url = _URL.fullmatch(target)
         if url is None:
-            raise Denied(f"{shown(target)} is not a URL that begins with http://, without a fragment.", status=400)
+            raise Denied(f"{quoted(target)} is not a URL that begins with http://, without a fragment.", status=400)
         self._host, self._port = authority(url["authority"], default_port=80)
         self._check_host(request, default_port=80)
         by, relay = await self._open()
@@ -189,7 +173,7 @@ class Exchange:
             if name == b"host":
                 text = value.decode("latin-1")
                 if authority(text, default_port=default_port) != (self._host, self._port):
-                    raise Denied(f"The Host header {shown(text)} is not the URL's host.", status=400)
+                    raise Denied(f"The Host header {quoted(text)} is not the URL's host.", status=400)
 
     async def _open(self) -> tuple[By, Relay]:
         """Have the host decided, and connect to it.
@@ -210,7 +194,7 @@ class Exchange:
 
     def _decided(self, *, allowed: bool, by: By, reason: str = "") -> None:
         where = {"host": self._host, "address": self._address}
-        self._notify(Decision(**where, port=self._port, allowed=allowed, by=by, reason=reason))
+        self._observe(HostDecided(**where, port=self._port, allowed=allowed, by=by, reason=reason))
 
     async def _refuse(self, denied: Denied) -> None:
         """Tell the caller why. The reason phrase has it too: of a refused tunnel, clients show nothing else."""

@@ -26,7 +26,7 @@ FRAMING = {b"host", b"content-length", b"transfer-encoding"}
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class Budget:
+class TrafficBudget:
     """Bytes that a session may still send and receive."""
 
     def __init__(self, *, upload: int, download: int) -> None:
@@ -67,7 +67,7 @@ class Relay:
         received: Bytes that came from it.
     """
 
-    def __init__(self, caller: socket.socket, server: socket.socket, *, budget: Budget) -> None:
+    def __init__(self, caller: socket.socket, server: socket.socket, *, budget: TrafficBudget) -> None:
         self._caller = caller
         self._server = server
         self._budget = budget

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.errors import ForgeError
 from nbagent.core.events import Event, ToolStage
 from nbagent.forge import adapter, porting
@@ -61,7 +61,7 @@ class ToolForge:
         exceed: Exceed | None = None,
         allowance: Allowance | None = None,
     ) -> None:
-        self._library = Library(root or store.state_root(settings.load().state_dir))
+        self._library = Library(root or folders.state_root(settings.load().state_dir))
         self._engine = isolating(engine) if isinstance(engine, Engine) else engine
         self._spec = spec
         self._notify = notify

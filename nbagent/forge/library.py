@@ -21,8 +21,7 @@ from pathlib import Path
 import msgspec
 
 from nbagent.core.errors import ForgeError, StoreError
-from nbagent.core.fileio import PRIVATE
-from nbagent.core.store import cannot_write, write_atomically
+from nbagent.core.fileio import PRIVATE, cannot_write, save
 from nbagent.forge import tool as tools
 from nbagent.forge.tool import Tool
 
@@ -65,7 +64,7 @@ class Library:
     """The tools of one person, by name. A lock keeps processes apart.
 
     Args:
-        root: The folder of all state, see `store.state_root`.
+        root: The folder of all state, see `folders.state_root`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -131,7 +130,7 @@ class Library:
                 )
             versions[tool.version] = tools.digest(data)
             gone = sorted(versions)[:-KEPT]
-            write_atomically(self._file(tool.name, tool.version), data, mode=PRIVATE)
+            save(self._file(tool.name, tool.version), data, mode=PRIVATE)
             kept = {number: digest for number, digest in versions.items() if number not in gone}
             entry = Listed(
                 name=tool.name, description=tool.description, versions=kept, made=tool.made, used=time.time()
@@ -189,7 +188,7 @@ class Library:
         data = msgspec.json.format(msgspec.json.encode(_Index(tools=entries)))
         if len(data) > MAX_FILE:  # `_read` would refuse it
             raise StoreError("The library of tools is full.", mend="Remove some: nbagent tools clean, or tools remove.")
-        write_atomically(self._path, data, mode=PRIVATE)
+        save(self._path, data, mode=PRIVATE)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[_Index]:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from nbagent.core.errors import ForgeError, StoreError
-from nbagent.core.store import cannot_write, write_atomically
+from nbagent.core.fileio import cannot_write, save
 from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
 from nbagent.packages.requirements import script_block
@@ -43,11 +43,11 @@ def export(tool: Tool, to: Path) -> Path:
         if to.exists():
             raise StoreError(f"{to} is there already.", mend="Name another place.")
         if to.suffix == ".zip":
-            write_atomically(to, _packed({f"{tool.name}/{name}": text for name, text in files.items()}))
+            save(to, _packed({f"{tool.name}/{name}": text for name, text in files.items()}))
         else:
             to.mkdir(parents=True)
             for name, text in files.items():
-                write_atomically(to / name, text.encode())
+                save(to / name, text.encode())
     except OSError as error:
         raise cannot_write(to, error, mend="Choose another place.") from error
     return to.absolute()

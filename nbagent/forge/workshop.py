@@ -20,7 +20,7 @@ from nbagent.core.text import cut, ends, legible, one_line
 from nbagent.forge import schema, source, verdict
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.outputs.mime import clean
 from nbagent.kernel.recovery import LOST
@@ -237,7 +237,7 @@ async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: s
         ForgeError: It did not finish.
         SandboxError: The sandbox failed.
     """
-    called = probe.shown(f"{function}({', '.join(map(repr, arguments))})")
+    called = inside_calls.shown(f"{function}({', '.join(map(repr, arguments))})")
     code = f"{(_HERE / module).read_text()}\n\n{called}"
     cell = await kernel.run(code)
     if cell.status == "ok":
@@ -264,7 +264,7 @@ def _value(cell: Cell) -> Any:
         if output["output_type"] == "execute_result":
             try:
                 # Neither files nor providers take lone surrogates.
-                said = str(output["data"].get(probe.MIME, ""))
+                said = str(output["data"].get(inside_calls.MIME, ""))
                 return clean(parse(said, limit=MAX_VALUE, digits=MAX_DIGITS))
             except UnreadableError:
                 return None

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from nbagent.core.policy import MIB
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -40,7 +40,7 @@ async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]
     if not paths:
         return []
     heard = _Heard()
-    source = probe.source_of("describe_inside.py")
+    source = inside_calls.source_of("describe_inside.py")
     arguments = [list(paths), SECONDS * 0.8]
     ended = await kernel.evaluate(source, arguments, seconds=SECONDS, chunks=heard.take)
     found = list(heard.by_path.values())

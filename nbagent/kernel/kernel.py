@@ -19,16 +19,16 @@ from nbagent.core.errors import SandboxError, UsageError
 from nbagent.core.events import Cell, CellStarted, CodeBoxOutput, CommandRun, Event, Package
 from nbagent.core.policy import InstallPolicy
 from nbagent.core.quota import Quota
+from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
-from nbagent.kernel.hosts import Hosts
+from nbagent.kernel.host_questions import HostQuestions
 from nbagent.kernel.installs import Installs
 from nbagent.kernel.outputs.outputs import OutputLimits
 from nbagent.kernel.outputs.widgets import Widgets
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, Queries
 from nbagent.kernel.recovery import Recovery
-from nbagent.kernel.replay import Replay
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.packages.allowance import Allowance
@@ -36,6 +36,7 @@ from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.threads import finished
 
 Restore = Literal["nothing", "replay"]
 """What is done about the state of a kernel that was lost."""
@@ -88,11 +89,11 @@ class Kernel:
         self._notify = notify
         self._ask_hosts = ask_hosts
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
-        self._hosts: Hosts | None = None
+        self._hosts: HostQuestions | None = None
         self._busy = asyncio.Lock()
         self._quota = quota
         self._router = Router(notify, limits=limits, spill=spill)
-        self._replay = Replay() if restore == "replay" else None
+        self._replay = CellReplay() if restore == "replay" else None
         self._assemble(KernelProcess(engine, spec or SandboxSpec()))
 
     def _assemble(self, process: KernelProcess) -> None:
@@ -215,7 +216,7 @@ class Kernel:
     def _hooks(self) -> Hooks:
         """What answers and hears the sandbox, which asks and tells on threads of its own: packages, programs, hosts."""
         loop = asyncio.get_running_loop()
-        hosts = self._hosts = Hosts(loop, self._notify, asking=self._ask_hosts)
+        hosts = self._hosts = HostQuestions(loop, self._notify, asking=self._ask_hosts)
 
         def tell(event: Event) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all that could be told
@@ -228,7 +229,7 @@ class Kernel:
             # Of whatever process the kernel is at that moment.
             return self._installs.serve(loop)(wanted)
 
-        return Hooks(install=install, command=command_ran, left_out=tell, ask=hosts.ask, egress=hosts.hear)
+        return Hooks(install=install, command=command_ran, left_out=tell, ask=hosts.ask, egress=hosts.observe)
 
     async def restart(self, reason: str = "It was restarted.", *, cell: int = 0) -> None:
         """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay, nothing else.
@@ -239,9 +240,15 @@ class Kernel:
         await self._recovery.restart(reason, cell=cell)
 
     async def detach(self) -> None:
-        """Leave the sandbox running for another process to take over, as long as its lease says."""
+        """Leave the sandbox running for another process to take over, as long as its lease says.
+
+        Who is cancelled while a cell runs still has the kernel; once it is being let go of, it is let go of whole.
+        """
         async with self._busy:
-            self.is_detached |= await self._process.detach()
+            await finished(self._let_go())
+
+    async def _let_go(self) -> None:
+        self.is_detached |= await self._process.detach()
 
     async def stop(self) -> None:
         """End the sandbox, at once; nothing of it is left."""
@@ -383,7 +390,7 @@ class Kernel:
     # -- hosts --------------------------------------------------------------------------------------------------
 
     def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
-        """Answer a `HostAsked` by its id; see `Hosts.answer`."""
+        """Answer a `HostAsked` by its id; see `HostQuestions.answer`."""
         return self._hosts is not None and self._hosts.answer(name, allow=allow, remember=remember)
 
     def _waited(self, since: float) -> float:

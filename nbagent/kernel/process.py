@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import KernelDied, SandboxError, UsageError
-from nbagent.core.policy import Limits
+from nbagent.core.limits import Limits
 from nbagent.kernel.channels.connection import TICK, Connection
 from nbagent.kernel.precedence import Precedence
 from nbagent.packages.installer import Target

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbagent.core.errors import SandboxError
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
+from nbagent.kernel.cell_replay import OUT_OF_TIME
 from nbagent.kernel.channels.connection import TICK
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.replay import OUT_OF_TIME
 from nbagent.kernel.router import Router
 
 MIN_PATIENCE = 2.0
@@ -56,17 +56,17 @@ class Queries:
         buffers: Sequence[bytes] = (),
     ) -> Any:
         """Call a module of nbagent's own in the kernel; see `Kernel.evaluate`."""
-        connection, key = self._process.connection, probe.key_of(source)
+        connection, key = self._process.connection, inside_calls.key_of(source)
         kept = key in connection.kept
         while True:
-            expressions = {"value": probe.call(source, arguments, kept=kept)}
+            expressions = {"value": inside_calls.call(source, arguments, kept=kept)}
             reply = await self.ask(expressions, seconds=seconds, chunks=chunks, buffers=buffers)
-            if not (kept and probe.is_missing(reply)):
+            if not (kept and inside_calls.is_missing(reply)):
                 break
             kept = False
         if reply is not None:
             connection.kept.add(key)
-        return probe.result(reply)
+        return inside_calls.result(reply)
 
     async def ask(
         self,

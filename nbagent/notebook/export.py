@@ -24,7 +24,7 @@ from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
 from nbagent import __version__
-from nbagent.core import store
+from nbagent.core import fileio
 from nbagent.core.errors import InstallRefused
 from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
 from nbagent.kernel.outputs.widgets import STATE_MIME
@@ -63,7 +63,7 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str], force: boo
     nbformat.validate(notebook)
     place.mark(notebook)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    store.write_atomically(path, text.encode())
+    fileio.save(path, text.encode())
     return path
 
 

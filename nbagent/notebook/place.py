@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import fileio
 from nbagent.core.errors import UsageError
 
 ENDING = ".ipynb"
@@ -55,7 +55,7 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
         StoreError: The path is a folder, or can't be written to.
     """
     path = path.expanduser()
-    store.check_file(path)
+    fileio.check_file(path)
     place = path.resolve()
     if path.suffix != ENDING or place.suffix != ENDING:
         raise UsageError(f"A notebook can't be called {path.name!r}.", mend=f"End its name with {ENDING}.")
@@ -65,14 +65,14 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
         with tempfile.TemporaryFile(dir=place.parent):
             pass
     except OSError as error:
-        raise store.cannot_write(path, error, mend="Choose another place with --out.") from error
+        raise fileio.cannot_write(path, error, mend="Choose another place with --out.") from error
     return place
 
 
 def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
     """Raise if the file at a place must not be replaced."""
     files = [each for each in data if not each.is_dir()]
-    store.check_not_data(place, files)
+    fileio.check_not_data(place, files)
     if not place.exists():
         return
     if not place.is_file():
@@ -85,7 +85,7 @@ def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
     if mark is not None and mark.cells_sha256 in ("", digest([(each.cell_type, each.source) for each in found.cells])):
         return
     # A notebook in a folder of data is data too, unless nbagent wrote it.
-    store.check_not_data(place, data)
+    fileio.check_not_data(place, data)
     if not force:
         whose = "isn't nbagent's" if mark is None else "was changed since nbagent wrote it"
         raise UsageError(f"The notebook {place} {whose}.", mend="Choose another name, or replace it with --force.")

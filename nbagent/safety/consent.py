@@ -5,7 +5,7 @@ more. The mode says which kinds a person is asked about. A question is an event,
 events may answer it, once, and the answer is an event too. Where nobody is there to answer, a policy answers that was
 chosen before, by default with no.
 
-Hosts are asked about elsewhere, since running code asks for them, not the model: see `kernel/hosts.py`.
+Hosts are asked about elsewhere, since running code asks for them, not the model: see `kernel/host_questions.py`.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         A process that is killed says nothing of what it asked: the next one's start is the end of that.
         """
         match event:
-            case HostDecided():
-                return self.kind == "host" and self.text == f"Allow {_where(event)}?"
+            case HostDecided(id=name):
+                return self.kind == "host" and self.id == name
             case ApprovalGiven(id=name):
                 return self.kind != "host" and self.id == name
             case SessionStarted() | SessionResumed() | SessionEnded():
@@ -171,7 +171,7 @@ def answer(
     return session.approve(question.id, decision, code=code, reason=reason, always=choice == "session")
 
 
-def _where(event: HostAsked | HostDecided) -> str:
+def _where(event: HostAsked) -> str:
     return visible(f"{event.host}:{event.port}")
 
 

@@ -25,9 +25,9 @@ from nbagent.sandbox.limits import cgroup
 
 if TYPE_CHECKING:
     from nbagent.core.events import DataLeftOut
-    from nbagent.egress.gate import Decide
+    from nbagent.egress.gate import AskPerson
     from nbagent.egress.listener import Egress
-    from nbagent.egress.proxy import Notify
+    from nbagent.egress.proxy import Observe
     from nbagent.packages.installer import Target
     from nbagent.sandbox.channels.endpoint import Endpoint
     from nbagent.sandbox.data.mounts import Mount
@@ -107,8 +107,8 @@ class Hooks:
     install: InstallHook | None = None
     command: CommandHook | None = None
     left_out: Callable[[DataLeftOut], object] | None = None
-    ask: Decide | None = None
-    egress: Notify | None = None
+    ask: AskPerson | None = None
+    egress: Observe | None = None
     first_cell: bool = False
 
 

@@ -62,8 +62,8 @@ class Services:
 
         self.egress = Egress(
             trust.allowed_hosts or (),
-            decide=lambda host, port: self.hooks.ask(host, port) if self.hooks.ask else None,
-            notify=lambda told: self.hooks.egress(told) if self.hooks.egress else None,
+            ask=lambda host, port: self.hooks.ask(host, port) if self.hooks.ask else None,
+            observe=lambda seen: self.hooks.egress(seen) if self.hooks.egress else None,
             upload=trust.limits.upload_mb * MIB,
             download=trust.limits.download_mb * MIB,
         )

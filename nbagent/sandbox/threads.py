@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -29,7 +29,12 @@ async def to_the_end(work: Callable[..., Result], *arguments: Any) -> Result:
 
     What it made is there then, and can be removed.
     """
-    done = asyncio.ensure_future(in_thread(work, *arguments))
+    return await finished(in_thread(work, *arguments))
+
+
+async def finished(work: Awaitable[Result]) -> Result:
+    """Await something that must not be left half done: who is cancelled waits for its end, and is cancelled then."""
+    done = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import fileio, folders
 from nbagent.core.errors import OwnerGone, StoreError, UsageError, contained
 from nbagent.core.events import (
     Answer,
@@ -35,6 +35,7 @@ from nbagent.core.events import (
     SessionStarted,
     from_json,
 )
+from nbagent.core.journal import Tail, read_log
 from nbagent.session import index
 from nbagent.session.listing import IN_MEMORY, Listing, Uploaded
 from nbagent.session.stream import streamed
@@ -75,13 +76,13 @@ class Attached:
     """
 
     def __init__(self, session: str, *, state_dir: str | Path | None = None) -> None:
-        self.folder = index.find(store.state_root(state_dir or own_state_dir()), session)
+        self.folder = index.find(folders.state_root(state_dir or own_state_dir()), session)
         self.id = self.folder.name
         self.last = self.turns = 0
         self.engine = self.trust = ""
         self.is_replay = self.attended = False
         self._cell = 0
-        self._tail = store.Tail(self.folder)
+        self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._number = 0
@@ -161,7 +162,7 @@ class Attached:
 
     def since(self, seq: int = 0) -> Iterator[Record]:
         """The records of the log after number `seq`."""
-        return store.read_log(self.folder, since=seq)
+        return read_log(self.folder, since=seq)
 
     def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
         """Call `reader` with each record, as it happens; returns what ends that.
@@ -423,7 +424,7 @@ async def _sent(source: Source, name: str | None, place: Path) -> tuple[str, str
     try:
         await asyncio.to_thread(work)
     except OSError as error:
-        raise store.cannot_write(place, error, mend="Make room, or give the path of a file.") from error
+        raise fileio.cannot_write(place, error, mend="Make room, or give the path of a file.") from error
     return called, str(place)
 
 

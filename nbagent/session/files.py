@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nbagent.core import fileio, store
+from nbagent.core import fileio
 from nbagent.core.errors import TransferError, TransferLimit, UsageError
 from nbagent.core.events import (
     Cell,
@@ -26,7 +26,7 @@ from nbagent.core.events import (
     left_output,
 )
 from nbagent.core.quota import Quota
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import ends, paths
 from nbagent.kernel.transfer.collector import Collected, Collector
@@ -113,7 +113,7 @@ class SessionFiles:
         try:
             found = await self._collector.collect(after=cell.duration, report=self._kernel.report)
         except OSError as error:
-            raise store.cannot_write(self._output, error) from error
+            raise fileio.cannot_write(self._output, error) from error
         told = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
@@ -146,7 +146,7 @@ class SessionFiles:
                 for found in await self._one_at_a_time(self._collector.rest):
                     self._tell(found, self._kernel.cells)
             except OSError as error:
-                raise store.cannot_write(self._output, error) from error
+                raise fileio.cannot_write(self._output, error) from error
         left = self._collector.left
         if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
             self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
@@ -190,7 +190,7 @@ class SessionFiles:
         if target.is_dir():
             target /= safe_name(place.parts[-1])
         ends.check_target(target, overwrite=overwrite)
-        store.check_not_data(target, [mount.source for mount in self._data])
+        fileio.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(
             lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
         )
@@ -210,7 +210,7 @@ class SessionFiles:
                 await asyncio.to_thread(os.fsync, file.fileno())
                 ends.put(staged, target, overwrite=overwrite)
         except OSError as error:
-            raise store.cannot_write(target, error, mend="Choose another place.") from error
+            raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
         self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
@@ -250,7 +250,9 @@ class SessionFiles:
         """
         place = paths.file_at(path, self._kernel.about)
         arguments = ["/".join([place.base, *place.parts]), text]
-        found = await self._one_at_a_time(lambda: self._kernel.evaluate(probe.source_of("count_inside.py"), arguments))
+        found = await self._one_at_a_time(
+            lambda: self._kernel.evaluate(inside_calls.source_of("count_inside.py"), arguments)
+        )
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
         told = found.get("error") if isinstance(found, dict) else None

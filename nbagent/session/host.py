@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Unpack
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, SandboxError, StoreError
 from nbagent.core.options import Keywords, Options
 from nbagent.sandbox.threads import to_the_end
@@ -103,11 +103,11 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
     from nbagent.core import settings
 
     options = settings.load(**keywords)
-    root = store.state_root(options.state_dir).absolute()
+    root = folders.state_root(options.state_dir).absolute()
     options = msgspec.structs.replace(options, state_dir=str(root), background=False)
     if session is None:
-        order = Order(new or store.new_session_id(), options)
-        store.check_session_id(order.session)
+        order = Order(new or folders.new_session_id(), options)
+        folders.check_session_id(order.session)
     else:
         name = index.find(root, session).name
         order = Order(name, options, given=[*(name for name, value in keywords.items() if value is not None)])
@@ -190,7 +190,7 @@ def _spawn(order: Order, folder: Path, status: int) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise store.cannot_write(folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
+        raise fileio.cannot_write(folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
     try:
         # `-P`: what lies in the current folder may be somebody else's, and is no module of ours.
         command = [sys.executable, "-P", "-m", "nbagent.session.host", str(status)]

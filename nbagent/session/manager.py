@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
+from nbagent.core.journal import LOOKED, Journal
 from nbagent.session import index, summary
 from nbagent.session.attach import Attached, own_state_dir
 from nbagent.session.index import Known, held
@@ -76,7 +77,7 @@ class SessionManager:
     """
 
     def __init__(self, *, state_dir: str | Path | None = None) -> None:
-        self._root = store.state_root(state_dir or own_state_dir())
+        self._root = folders.state_root(state_dir or own_state_dir())
 
     async def list(self) -> list[Known]:
         """All sessions, the latest first."""
@@ -127,7 +128,7 @@ class SessionManager:
         await asyncio.to_thread(self._rename, folder, title)
 
     def _rename(self, folder: Path, title: str) -> None:
-        journal = store.Journal(self._root, folder.name)
+        journal = Journal(self._root, folder.name)
         try:
             keeper = summary.Keeper(folder, past=journal.since())
             keeper.on_event(journal.emit(Renamed(title=summary.line_of(title))))
@@ -219,7 +220,7 @@ class SessionManager:
             for folder in folders:
                 with contextlib.ExitStack() as stack:
                     try:
-                        is_held = stack.enter_context(held(folder, patience=store.LOOKED))
+                        is_held = stack.enter_context(held(folder, patience=LOOKED))
                     except FileNotFoundError:
                         continue  # it was deleted meanwhile
                     if is_held:
@@ -257,7 +258,7 @@ def _remove_folder(folder: Path) -> None:
                 each.unlink()
         shutil.rmtree(folder)
     except OSError as error:
-        raise store.cannot_write(folder, error, mend="Check its permissions.") from error
+        raise fileio.cannot_write(folder, error, mend="Check its permissions.") from error
 
 
 def _said(session: Known, wanted: str) -> Iterator[Hit]:

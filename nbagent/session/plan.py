@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbagent.agent.opener import ModelOpener
 from nbagent.agent.options import AgentOptions
-from nbagent.core import settings, store
+from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Event
 from nbagent.core.options import Keywords, Options, declared
@@ -74,12 +74,12 @@ class Plan:
         """
         if chosen.background:
             raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
-        name = session or store.new_session_id()
+        name = session or folders.new_session_id()
         record = Path(chosen.record) if chosen.record else None
         plan = cls(
             id=name,
             options=chosen,
-            root=store.state_root(chosen.state_dir),
+            root=folders.state_root(chosen.state_dir),
             engine=known_engine(chosen.engine),
             agent=AgentOptions.of(chosen),
             model=ModelOpener(
@@ -99,7 +99,7 @@ class Plan:
             keeps_redaction=keywords.get("redact") is None,
         )
         if record:
-            store.check_not_data(record, plan.sources)
+            fileio.check_not_data(record, plan.sources)
         return plan
 
     @classmethod
@@ -113,11 +113,11 @@ class Plan:
         Raises:
             UsageError: There is none of that name, or an option can't be changed any more.
         """
-        if fixed := [name for name in keywords if not declared(name)[-1].resumed]:
+        if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = index.look_up(store.state_root(chosen.state_dir), session)
-        plan = cls.of(chosen.but(engine=found.engine), keywords, session=found.id)
+        found = index.look_up(folders.state_root(chosen.state_dir), session)
+        plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
         plan.spec, plan.found = saved.read_spec(found), found
         if chosen.ask_hosts:
             check_asking(plan.spec.trust)

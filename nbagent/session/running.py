@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core import store
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Cell, Package, Record, RedactionSet
+from nbagent.core.journal import Journal
 from nbagent.core.policy import MIB
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
@@ -90,7 +90,7 @@ class Running:
         self.tools: McpClient | None = None
         self.news: list[Record] = []
         self.pins: dict[str, str] = {}
-        self.journal = store.Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
+        self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
                 told = f"There is a session {plan.id} already."

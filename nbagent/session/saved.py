@@ -9,7 +9,7 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, CellFinished
-from nbagent.core.store import write_atomically
+from nbagent.core.fileio import save
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.leases import lease
 from nbagent.sandbox.spec import SandboxSpec
@@ -25,7 +25,7 @@ def write_spec(folder: Path, spec: SandboxSpec) -> None:
     Raises:
         StoreError: It can't be written.
     """
-    write_atomically(folder / SPEC, lease.ENCODER.encode(spec))
+    save(folder / SPEC, lease.ENCODER.encode(spec))
 
 
 def read_spec(session: Known) -> SandboxSpec:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Cell, FileSaved, Package, Record, Renamed, SessionEnded
 from nbagent.core.options import Keywords, Options
@@ -75,7 +75,9 @@ class Session:
     ) -> None:
         from nbagent.session.plan import Plan
 
-        self._prepare(Plan.of((options or settings.load()).but(**keywords), keywords, session=session), pool)
+        self._prepare(
+            Plan.of(settings.override(options or settings.load(), **keywords), keywords, session=session), pool
+        )
 
     def _prepare(self, plan: Plan, pool: KernelPool | None) -> None:
         self._plan = plan
@@ -246,7 +248,13 @@ class Session:
     async def detach(self) -> None:
         """Let go of the session, and leave its kernel running to be taken over by `connect`, for `keep_minutes`."""
         if self._work is not None and self.status == "running":
-            await self._work.kernel.detach()
+            try:
+                await self._work.kernel.detach()
+            except asyncio.CancelledError:
+                # Who is cancelled while a cell runs still has the session.
+                if self._work.kernel.is_detached:
+                    await self.stop()
+                raise
         await self.stop()
 
     async def stop(self, reason: str = "") -> None:
@@ -592,7 +600,7 @@ class Session:
         work = self._started()
         written = export.export(work.recording, Path(path), pins=work.pins, force=force)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-        store.remember_export(store.state_root(settings.load().state_dir), written, work.recording.needed)
+        folders.remember_export(folders.state_root(settings.load().state_dir), written, work.recording.needed)
         if self.status == "running":
             digest = hashlib.sha256(written.read_bytes()).hexdigest()
             self._started().journal.emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))

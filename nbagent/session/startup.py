@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from nbagent import __version__
 from nbagent.core.errors import SandboxError
 from nbagent.core.events import CellFinished, CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
+from nbagent.kernel.cell_replay import Succeeded
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.replay import Succeeded
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of

@@ -23,7 +23,7 @@ from nbagent.core.events import (
     SessionStarted,
     Usage,
 )
-from nbagent.core.store import read_log
+from nbagent.core.journal import read_log
 
 NAME = "summary.json"
 TITLE = 120

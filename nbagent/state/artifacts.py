@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core import fileio
 from nbagent.core.errors import StoreError
-from nbagent.core.store import cannot_write
+from nbagent.core.fileio import cannot_write
 from nbagent.state.scopes import ROOT, check_name, from_json, to_json
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbagent.core.errors import StoreError
-from nbagent.core.store import state_root
+from nbagent.core.folders import state_root
 from nbagent.state import backends
 from nbagent.state.artifacts import ARTIFACT_TTL, Artifact, Artifacts
 from nbagent.state.bus import Bus, BusEvent, EventType, Subscription, end

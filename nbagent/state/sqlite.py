@@ -26,7 +26,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from nbagent.core.errors import StoreError
-from nbagent.core.store import cannot_write
+from nbagent.core.fileio import cannot_write
 from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, end_batches, told
 from nbagent.state.sqlite_log import SqliteLog
 

@@ -11,10 +11,12 @@ So nothing is kept twice, and nothing here is set, saved, deleted or published. 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
 import mimetypes
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from nbagent.core.events import (
     Record,
     SessionEnded,
 )
-from nbagent.core.store import Tail, read_log
+from nbagent.core.journal import Tail, read_log
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bell import Bell
 from nbagent.state.bus import BusEvent, EventType
@@ -51,7 +53,7 @@ class Views:
     """What is shown of one state folder.
 
     Args:
-        root: The folder, see `store.state_root`.
+        root: The folder, see `folders.state_root`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -220,6 +222,7 @@ class SessionLog:
         self._folder = folder
         self._session_id = session_id
         self._tail = Tail(folder)
+        self._lock = threading.Lock()  # a thread reads on though who waited for it was cancelled
         self._events: list[BusEvent] = []
         self._bell = Bell(folder / "log.jsonl", look=self.last)
 
@@ -234,18 +237,23 @@ class SessionLog:
 
     async def last(self) -> int:
         """See `EventLog`."""
-        for record in self._tail.new():
-            for kind, payload in _told(record, self._session_id):
-                event = BusEvent(
-                    id=len(self._events) + 1,
-                    type=kind,
-                    source_agent=AGENT,
-                    task_id=self._session_id,
-                    payload=payload,
-                    created=record.at,
-                )
-                self._events.append(event)
-        return len(self._events)
+        return await asyncio.to_thread(self._read_on)
+
+    def _read_on(self) -> int:
+        """Read what was written since the last time, in a thread: a log may be long."""
+        with self._lock:
+            for record in self._tail.new():
+                for kind, payload in _told(record, self._session_id):
+                    event = BusEvent(
+                        id=len(self._events) + 1,
+                        type=kind,
+                        source_agent=AGENT,
+                        task_id=self._session_id,
+                        payload=payload,
+                        created=record.at,
+                    )
+                    self._events.append(event)
+            return len(self._events)
 
     async def grown(self, seconds: float) -> None:
         """See `EventLog`."""
@@ -275,8 +283,8 @@ def _told(record: Record, session_id: str) -> Iterator[tuple[EventType, dict[str
             yield EventType.MESSAGE, {"answered": name, "decision": decision}
             if rules:
                 yield EventType.STATE_CHANGED, {"scope": "session", "key": APPROVALS, "session_id": session_id}
-        case HostDecided(host=host, allowed=allowed):
-            yield EventType.MESSAGE, {"host": host, "allowed": allowed}
+        case HostDecided(id=name, host=host, allowed=allowed):
+            yield EventType.MESSAGE, {"answered": name, "host": host, "allowed": allowed}
         case SessionEnded(reason=reason):
             yield EventType.MESSAGE, {"ended": True, "reason": reason}
         case _:

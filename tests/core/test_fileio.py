@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from machine import no_room
 
-from nbagent.core.fileio import PRIVATE, staged, write
+from nbagent.core.errors import StoreError
+from nbagent.core.fileio import PRIVATE, save, staged, write
 
 
 @pytest.fixture
@@ -92,3 +95,41 @@ def test_what_gets_no_place_goes(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="The writer failed"):
         fail()
     assert names(tmp_path) == []
+
+
+def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
+    """Missing folders are made, a new file has the usual mode, and nothing else is left there."""
+    path = tmp_path / "a" / "b" / "c.txt"
+    save(path, b"new")
+    assert path.read_bytes() == b"new"
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    """A private notebook stays private."""
+    path = tmp_path / "x"
+    path.touch(mode=0o600)
+    save(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_without_room_the_old_file_stays(tmp_path: Path) -> None:
+    """A write that fails in the middle leaves the old file as it was, and no piece of the new one."""
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    with no_room(100), pytest.raises(StoreError, match="can't be written"):
+        save(path, b"n" * 1000)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A file where a folder should be, a name that is too long, and no folder at all are sentences."""
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "x", tmp_path / ("n" * 300), Path("/proc/nowhere/x")):
+        with pytest.raises(StoreError, match="can't be written"):
+            save(path, b"x")
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]

@@ -10,8 +10,9 @@ import pytest
 from nbagent.core import options, settings
 from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
+from nbagent.core.limits import Limits
 from nbagent.core.options import Keywords, Options
-from nbagent.core.policy import InstallPolicy, Limits
+from nbagent.core.policy import InstallPolicy
 from nbagent.sandbox.spec import ACCEPTABLE
 
 
@@ -133,7 +134,7 @@ def test_a_wrong_budget_is_told_as_the_settings_own() -> None:
 def test_each_option_can_be_given_as_a_keyword_and_says_what_it_is() -> None:
     """`Keywords` is for type checkers, and would otherwise fall behind."""
     assert set(Keywords.__annotations__) == set(options.fields()) == set(Options.__struct_fields__)
-    assert all(description.endswith(".") for _, description, _ in options.fields().values())
+    assert all(option.description.endswith(".") for _, option in options.fields().values())
 
 
 def test_what_is_given_comes_before_the_settings() -> None:
@@ -156,14 +157,19 @@ def test_a_security_option_overrules_the_setting_of_its_other_name() -> None:
 def test_an_option_that_is_not_there_is_told_with_the_nearest() -> None:
     """A misspelt keyword is no traceback."""
     with pytest.raises(UsageError, match="no option 'modle'") as caught:
-        Options().but(modle="openai:x")  # type: ignore[call-arg]
+        settings.override(Options(), modle="openai:x")  # type: ignore[call-arg]
     assert "model" in caught.value.mend
 
 
 def test_options_travel_as_json() -> None:
     """Another process gets the same ones."""
-    found = Options().but(
-        data={"sales": Path("a.csv")}, limits=Limits(memory_mb=300), budget=Budget(money=1), mcp=False, pool_size=2
+    found = settings.override(
+        Options(),
+        data={"sales": Path("a.csv")},
+        limits=Limits(memory_mb=300),
+        budget=Budget(money=1),
+        mcp=False,
+        pool_size=2,
     )
     assert found.data == {"sales": "a.csv"}
     assert msgspec.json.decode(msgspec.json.encode(found), type=Options) == found
@@ -176,11 +182,13 @@ def test_a_password_in_a_url_is_not_shown() -> None:
 
 def test_the_help_of_accept_names_every_limit_that_can_be_accepted() -> None:
     """A limit that `SandboxSpec` takes stands in the flag's description."""
-    _, description, _ = options.declared("accept")
-    assert description == f"A limit that may stay unenforced: {', '.join(ACCEPTABLE[:-1])} or {ACCEPTABLE[-1]}."
+    assert (
+        options.declared("accept").description
+        == f"A limit that may stay unenforced: {', '.join(ACCEPTABLE[:-1])} or {ACCEPTABLE[-1]}."
+    )
 
 
 def test_an_option_has_a_flag_where_it_has_a_group() -> None:
     """A flag outside of every group would belong to no command, and a group without a flag to no option."""
-    for name, (_, _, where) in options.fields().items():
-        assert bool(where.flags) == bool(where.group), name
+    for name, (_, option) in options.fields().items():
+        assert bool(option.flags) == bool(option.group), name

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from nbagent.core.errors import UsageError
+from nbagent.core.limits import Limits
 from nbagent.core.policy import (
     MIB,
     OPTIONS,
     TRUST_PRESETS,
     InstallPolicy,
-    Limits,
     Network,
     Trust,
     TrustLevel,

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from egress.world import World
 
+from nbagent.core.events import HostDecided
 from nbagent.egress.listener import Egress
-from nbagent.egress.proxy import Closed, Decision
+from nbagent.egress.proxy import ConnectionEnded
 from nbagent.sandbox.inside import forward
 
 
@@ -28,12 +29,12 @@ class Proxy:
 
     path: Path
     egress: Egress
-    told: list[Decision | Closed] = field(default_factory=list)
+    told: list[HostDecided | ConnectionEnded] = field(default_factory=list)
 
     @property
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[HostDecided]:
         """What was decided, in order."""
-        return [each for each in self.told if isinstance(each, Decision)]
+        return [each for each in self.told if isinstance(each, HostDecided)]
 
     @property
     def denied(self) -> str:
@@ -42,10 +43,10 @@ class Proxy:
         assert not decision.allowed
         return decision.reason
 
-    def closed(self, count: int = 1) -> list[Closed]:
+    def closed(self, count: int = 1) -> list[ConnectionEnded]:
         """The connections that have ended, once they are so many."""
-        wait_for(lambda: sum(isinstance(each, Closed) for each in self.told) >= count)
-        return [each for each in self.told if isinstance(each, Closed)]
+        wait_for(lambda: sum(isinstance(each, ConnectionEnded) for each in self.told) >= count)
+        return [each for each in self.told if isinstance(each, ConnectionEnded)]
 
     def connect(self) -> socket.socket:
         """A connection, as `forward.py` makes it."""
@@ -119,8 +120,8 @@ def start(world: World, tmp_path: Path) -> Iterator[Start]:
 
         def begin(*allowed: str, **named: Any) -> Proxy:
             path = tmp_path / f"{len(list(tmp_path.iterdir()))}.sock"
-            told: list[Decision | Closed] = []
-            proxy = Proxy(path, Egress(allowed, notify=told.append, **named), told)
+            told: list[HostDecided | ConnectionEnded] = []
+            proxy = Proxy(path, Egress(allowed, observe=told.append, **named), told)
             world.host.call(proxy.egress.start, path)
             stack.callback(proxy.egress.close)
             return proxy

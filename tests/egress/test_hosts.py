@@ -83,7 +83,7 @@ def test_whatever_comes_is_a_name_or_denied(text: str) -> None:
 )
 def test_what_is_listed_is_allowed(host: str, port: int) -> None:
     """A name at both ports of the web or at its own, a domain's names at any depth."""
-    assert rules().allow(host, port)
+    assert rules().include(host, port)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_listed_is_allowed(host: str, port: int) -> None:
 )
 def test_what_is_not_listed_is_not_allowed(host: str, port: int) -> None:
     """Neither another port, nor a name that only ends or begins like a listed one, nor the domain itself."""
-    assert not rules().allow(host, port)
+    assert not rules().include(host, port)
 
 
 def rules() -> Rules:

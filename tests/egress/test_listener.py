@@ -17,10 +17,11 @@ from egress.callers import Proxy, Start, answer, wait_for
 from egress.world import OTHER, World
 
 from nbagent.core.errors import SandboxError, UsageError
+from nbagent.core.events import HostDecided
 from nbagent.egress import listener
-from nbagent.egress.gate import Verdict
+from nbagent.egress.gate import HostAnswer
 from nbagent.egress.listener import Egress
-from nbagent.egress.proxy import Closed, Decision
+from nbagent.egress.proxy import ConnectionEnded
 
 # -- questions --------------------------------------------------------------------------------------------------------
 
@@ -29,13 +30,15 @@ def test_a_person_is_asked(start: Start) -> None:
     """From another thread, while the caller waits; the decision says who made it."""
     asked: list[tuple[str, int]] = []
 
-    def decide(host: str, port: int) -> Future[Verdict]:
+    def decide(host: str, port: int) -> Future[HostAnswer]:
         asked.append((host, port))
-        future: Future[Verdict] = Future()
-        threading.Timer(0.05, future.set_result, [Verdict.SESSION if host == "other.test" else Verdict.DENY]).start()
+        future: Future[HostAnswer] = Future()
+        threading.Timer(
+            0.05, future.set_result, [HostAnswer.SESSION if host == "other.test" else HostAnswer.DENY]
+        ).start()
         return future
 
-    proxy = start("example.org", decide=decide)
+    proxy = start("example.org", ask=decide)
     for _ in range(2):
         assert proxy.get("http://other.test/") == (200, b"hello")
         assert proxy.get("http://evil.test/")[0] == 403
@@ -48,12 +51,12 @@ def test_a_person_is_asked(start: Start) -> None:
 def test_what_a_person_allows_is_still_checked(start: Start, world: World) -> None:
     """A person allows a name, not the way inwards."""
 
-    def decide(*_: object) -> Future[Verdict]:
-        future: Future[Verdict] = Future()
-        future.set_result(Verdict.SESSION)
+    def decide(*_: object) -> Future[HostAnswer]:
+        future: Future[HostAnswer] = Future()
+        future.set_result(HostAnswer.SESSION)
         return future
 
-    proxy = start(decide=decide)
+    proxy = start(ask=decide)
     world.names.table["inward.test"] = ["169.254.169.254"]
     assert proxy.get("http://inward.test/")[0] == 403
     assert world.web.seen == []
@@ -61,34 +64,34 @@ def test_what_a_person_allows_is_still_checked(start: Start, world: World) -> No
 
 def test_a_name_is_not_looked_up_before_it_is_allowed(start: Start, world: World) -> None:
     """A name server would read it: not while a person is asked, and not once they said no."""
-    questions: list[Future[Verdict]] = []
+    questions: list[Future[HostAnswer]] = []
 
-    def decide(*_: object) -> Future[Verdict]:
+    def decide(*_: object) -> Future[HostAnswer]:
         questions.append(Future())
         return questions[-1]
 
-    proxy = start(decide=decide)
+    proxy = start(ask=decide)
     with proxy.connect() as caller:
         caller.sendall(b"GET http://s3cr3t.test/ HTTP/1.1\r\nHost: s3cr3t.test\r\n\r\n")
         wait_for(lambda: len(questions) == 1)
         assert world.names.asked == []
-        questions[0].set_result(Verdict.DENY)
+        questions[0].set_result(HostAnswer.DENY)
         assert caller.recv(100).startswith(b"HTTP/1.1 403 ")
     assert world.names.asked == []
 
 
 def test_nobody_answers(start: Start) -> None:
     """The question's time is a denial; the end of the proxy takes open questions back."""
-    questions: list[Future[Verdict]] = []
+    questions: list[Future[HostAnswer]] = []
 
-    def decide(*_: object) -> Future[Verdict]:
+    def decide(*_: object) -> Future[HostAnswer]:
         questions.append(Future())
         return questions[-1]
 
-    proxy = start(decide=decide, ask_seconds=0.2)
+    proxy = start(ask=decide, ask_seconds=0.2)
     assert proxy.get("http://example.org/")[0] == 403
     assert "Nobody allowed example.org within 0.2 s" in proxy.denied
-    other = start(decide=decide)
+    other = start(ask=decide)
     with other.connect() as caller:
         caller.sendall(b"GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n")
         wait_for(lambda: len(questions) == 2)
@@ -216,10 +219,10 @@ def test_a_socket_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
 def test_who_is_told_may_fail(tmp_path: Path, world: World) -> None:
     """A reader of decisions that raises ends no connection."""
 
-    def broken(_: Decision | Closed) -> None:
+    def broken(_: HostDecided | ConnectionEnded) -> None:
         raise RuntimeError("the loop is closed")
 
-    one = Egress(["example.org"], notify=broken)
+    one = Egress(["example.org"], observe=broken)
     world.host.call(one.start, tmp_path / "s")
     assert Proxy(tmp_path / "s", one).get("http://example.org/")[0] == 200
     one.close()

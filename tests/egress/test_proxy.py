@@ -13,8 +13,8 @@ from egress.callers import Start, answer, forwarded, wait_for
 from egress.test_tls import hello, records
 from egress.world import PUBLIC, PUBLIC_6, World
 
+from nbagent.core.events import HostDecided
 from nbagent.egress import proxy
-from nbagent.egress.proxy import Decision
 from nbagent.egress.tls import RETRY
 
 # -- what is allowed --------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def test_an_allowed_page_comes(start: Start, world: World) -> None:
     assert (status, body) == (200, b"hello")
     assert world.web.seen[0]["path"] == "/page?q=1"
     (closed,) = proxy.closed()
-    assert proxy.decisions == [Decision(host="example.org", port=80, allowed=True, by="list", address=PUBLIC)]
+    assert proxy.decisions == [HostDecided(host="example.org", port=80, allowed=True, by="list", address=PUBLIC)]
     assert (closed.host, closed.port, closed.address) == ("example.org", 80, PUBLIC)
     assert closed.sent > 40
     assert closed.received > 40
@@ -39,7 +39,7 @@ def test_an_allowed_tunnel_opens(start: Start, world: World) -> None:
     assert proxy.secure(world, "example.org:443") == "hello"
     assert world.web.names == ["example.org"]
     (closed,) = proxy.closed()
-    assert proxy.decisions == [Decision(host="example.org", port=443, allowed=True, by="list", address=PUBLIC)]
+    assert proxy.decisions == [HostDecided(host="example.org", port=443, allowed=True, by="list", address=PUBLIC)]
     assert closed.sent > 300
     assert closed.received > 300
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
+from machine import no_room
 
 from evals.results import Result, Results
 from nbagent.core.errors import StoreError, UsageError
@@ -110,14 +110,9 @@ def test_places_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_no_half_of_a_line(path: Path) -> None:
     """The bound on a file's size stands in for the disk's end."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Results(path, model=MODEL) as results:
         results.add(result(0))
         whole = path.read_bytes()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
-        try:
-            with pytest.raises(StoreError, match="can't be written: the disk is full"):
-                results.add(result(1))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with no_room(len(whole) + 10), pytest.raises(StoreError, match="can't be written: the disk is full"):
+            results.add(result(1))
         assert (path.read_bytes(), list(results.done)) == (whole, [0])

@@ -18,7 +18,7 @@ from kernel.hostile import BREACHES, FLOODS
 from kernel.shared import Events, a_cell_takes
 
 from nbagent.core.events import StateLost
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.channels.connection import Connection
 from nbagent.kernel.channels.messages import MAX_HEADER, MAX_METADATA, MAX_SIGNATURE
 from nbagent.kernel.kernel import Kernel
@@ -60,10 +60,10 @@ async def test_a_request_is_answered(connection: Connection) -> None:
 
 async def test_expressions_come_with_the_reply(connection: Connection) -> None:
     """A silent request shows nothing and still returns a value."""
-    expression = probe.call("def main(x):\n    return x + 1", [3], kept=False)
+    expression = inside_calls.call("def main(x):\n    return x + 1", [3], kept=False)
     msg_id = connection.execute("", silent=True, store_history=False, expressions={"value": expression})
     (reply,) = await until(connection, msg_id, "shell")
-    assert probe.result(reply["content"]) == 4
+    assert inside_calls.result(reply["content"]) == 4
 
 
 async def test_an_interrupt_reaches_a_busy_kernel(connection: Connection) -> None:

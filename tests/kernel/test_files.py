@@ -16,7 +16,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.core.policy import Limits
+from nbagent.core.limits import Limits
 from nbagent.core.quota import Quota
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.collector import ENTRY, Collected, Collector

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.channels import messages
 from nbagent.sandbox.channels.zmtp import encode, hello
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WIDE
@@ -69,11 +69,11 @@ def test_an_output_may_show_a_number_of_any_length() -> None:
 
 
 def test_a_result_is_found_in_its_reply() -> None:
-    """As text, which `probe.result` parses; what stands beside it is passed over."""
-    shown = {"status": "ok", "data": {probe.MIME: "[5]", "text/plain": "x" * 1000}, "metadata": {}}
+    """As text, which `inside_calls.result` parses; what stands beside it is passed over."""
+    shown = {"status": "ok", "data": {inside_calls.MIME: "[5]", "text/plain": "x" * 1000}, "metadata": {}}
     found = read({"status": "ok", "user_expressions": {"value": shown, "other": [1, 2]}})
-    assert found["user_expressions"] == {"value": {"data": {probe.MIME: "[5]"}}}
-    assert probe.result(found) == 5
+    assert found["user_expressions"] == {"value": {"data": {inside_calls.MIME: "[5]"}}}
+    assert inside_calls.result(found) == 5
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ GROWTH = """
 import itertools, json, sys
 from nbagent.core.events import Cell
 from nbagent.forge import workshop
-from nbagent.kernel import describe, probe
+from nbagent.kernel import describe, inside_calls
 from nbagent.kernel.channels import messages
 from nbagent.kernel.router import Router
 from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST
@@ -133,7 +133,8 @@ VALUES = {
 
 def result(value):
     text = json.dumps(value.decode("utf-8", "replace")).encode()
-    return b'{"status":"ok","user_expressions":{"value":{"data":{"' + probe.MIME.encode() + b'":' + text + b"}}}}"
+    key = inside_calls.MIME.encode()
+    return b'{"status":"ok","user_expressions":{"value":{"data":{"' + key + b'":' + text + b"}}}}"
 
 def message(channel, kind, content):
     return channel, [b"", json.dumps({"msg_id": "1", "msg_type": kind}).encode(), b"{}", b"{}", content]
@@ -159,7 +160,7 @@ def read(router, channel, parts):
     messages.check(channel, parts)
     found = messages.parsed(channel, parts)
     if channel == "shell":
-        probe.result(found["content"])
+        inside_calls.result(found["content"])
     elif not router.widgets.add(found):
         router.begin(1).add(found)
 
@@ -171,7 +172,7 @@ OTHERS = {
     "process 1": lambda value: parse(value, limit=MAX_LINE),
     "a request": lambda value: parse(value, limit=2 * MAX_REQUEST),
     "a tool": lambda value: workshop._value(
-        cell({"output_type": "execute_result", "data": {probe.MIME: value.decode("utf-8", "replace")}})
+        cell({"output_type": "execute_result", "data": {inside_calls.MIME: value.decode("utf-8", "replace")}})
     ),
     "an attack": lambda value: said(
         cell({"output_type": "stream", "name": "stdout", "text": value.decode("utf-8", "replace")})

@@ -84,7 +84,7 @@ def test_who_comes_late_finds_what_is_still_open() -> None:
         ApprovalGiven(id="a1", turn=1, decision="approve", by="person"),
         HostAsked(id="h2", host="new.invalid", port=443),
         HostAsked(id="h3", host="done.invalid", port=443),
-        HostDecided(host="done.invalid", port=443, allowed=False, by="person"),
+        HostDecided(id="h3", host="done.invalid", port=443, allowed=False, by="person"),
     ]
     log = [Record(number, number * 10.0, event) for number, event in enumerate(events, start=1)]
     assert [each.id for each in still_open(log, now=75.0)] == ["a2", "h2"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.core import store
+from nbagent.core import folders
 from nbagent.core.errors import DataError
 from nbagent.core.events import DataSeen
 from nbagent.kernel.kernel import Kernel
@@ -60,9 +60,9 @@ def test_data_of_exported_notebooks_is_seen(home: Path, tmp_path: Path) -> None:
     (folder / "a.csv").write_text("another")
     source = tmp_path / "a.csv"
     source.touch()
-    store.remember_export(tmp_path / "state", folder / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
+    folders.remember_export(tmp_path / "state", folder / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
     assert for_client(folder) == [Mount(folder, DATA), Mount(source, f"{DATA}/a.csv")]
-    store.remember_export(tmp_path / "state", home / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
+    folders.remember_export(tmp_path / "state", home / "n.ipynb", [DataSeen(f"{DATA}/a.csv", str(source), 0)])
     assert for_client(home) == [Mount(source, f"{DATA}/a.csv")]
 
 
@@ -80,7 +80,7 @@ def test_data_of_an_exported_notebook_that_became_a_link_is_not_seen(
         DataSeen(f"{DATA}/x.csv", str(folder / "a.csv"), 0),
         DataSeen(f"{DATA}/y.csv", str(folder / "data" / "credentials"), 0),
     ]
-    store.remember_export(tmp_path / "state", folder / "n.ipynb", seen)
+    folders.remember_export(tmp_path / "state", folder / "n.ipynb", seen)
     assert len(for_client(folder)) == 3
     (folder / "a.csv").unlink()
     (folder / "a.csv").symlink_to("../.aws/credentials")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.core import store
+from nbagent.core import folders
 from nbagent.core.events import DataSeen
 from nbagent.sandbox.data import needs
 
@@ -33,7 +33,7 @@ def test_data_is_found_beside_the_notebook_and_where_it_was(tmp_path: Path) -> N
     far.write_text("1")
     path = notebook(tmp_path / "n.ipynb", of(far, "b.csv"))
     assert needs.find(path, tmp_path / "state").missing == ["b.csv"]
-    store.remember_export(tmp_path / "state", path, [DataSeen("/tmp/data/b.csv", str(far), 1)])
+    folders.remember_export(tmp_path / "state", path, [DataSeen("/tmp/data/b.csv", str(far), 1)])
     assert needs.find(path, tmp_path / "state").places == {"/tmp/data/b.csv": far}
     (tmp_path / "b.csv").write_text("1")
     assert needs.find(path, tmp_path / "state").places == {"/tmp/data/b.csv": tmp_path / "b.csv"}

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from nbagent.core.errors import UsageError
+from nbagent.core.limits import Limits
 from nbagent.core.options import Options
-from nbagent.core.policy import Limits, TrustLevel
+from nbagent.core.policy import TrustLevel
+from nbagent.core.settings import override
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
 
@@ -23,10 +25,10 @@ def test_every_option_about_a_sandbox_is_in_its_spec(tmp_path: Path) -> None:
     assert (spec.trust.limits.timeout, spec.trust.limits.memory_mb) == (7, 700)
     assert (spec.image, spec.accept, spec.data) == ("mine:1", {"pids"}, tuple(data))
     assert (spec.owner, spec.keep, SandboxSpec.of(own).keep) == ("s", 120, 0)
-    assert SandboxSpec.of(own.but(start_timeout=99.5, install_mb=5)).trust.limits.start_timeout == 99.5
-    assert SandboxSpec.of(own.but(install_mb=5)).install.install_mb == 5
+    assert SandboxSpec.of(override(own, start_timeout=99.5, install_mb=5)).trust.limits.start_timeout == 99.5
+    assert SandboxSpec.of(override(own, install_mb=5)).install.install_mb == 5
     limits = Limits(memory_mb=300, unknown_names=3, install_mb=7)
-    whole = SandboxSpec.of(own.but(limits=limits))
+    whole = SandboxSpec.of(override(own, limits=limits))
     assert (whole.trust.level, whole.trust.limits) == (TrustLevel.UNTRUSTED, limits)
     assert (whole.install.unknown_names, whole.install.install_mb) == (3, 7)
 

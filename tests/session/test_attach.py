@@ -17,7 +17,7 @@ import pytest_asyncio
 from nbagent import Session, attach
 from nbagent.core.errors import StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.session.attach import Attached
 from nbagent.session.door import AT_ONCE
 from nbagent.session.listing import IN_MEMORY
@@ -291,8 +291,9 @@ async def test_a_dead_owner_is_told_and_its_session_taken_over(tmp_path: Path) -
     assert await owner.stdout.readline() == b"ready\n"
     async with attach("owned", state_dir=tmp_path) as session:
         await session.run("x = 5")
-        waiting = asyncio.create_task(session.run("import time; time.sleep(60)"))
-        await asyncio.sleep(0.3)
+        since = session.last
+        waiting = asyncio.create_task(session.run("import time; time.sleep(5)"))  # whoever comes next waits for its end
+        await happened(session, lambda event: isinstance(event, CellStarted), since=since)
         owner.kill()
         with pytest.raises(StoreError, match="has ended"):
             await waiting

@@ -18,8 +18,8 @@ import msgspec
 import nbformat
 import pytest
 
-from nbagent.core import store
 from nbagent.core.events import CellFinished, Record
+from nbagent.core.journal import Journal, read_log
 from nbagent.notebook import export
 from nbagent.notebook.record import record
 from nbagent.sandbox.contract import Engine
@@ -84,7 +84,7 @@ async def test_a_death_loses_nothing_that_was_shown(
     folder = tmp_path / "sessions" / "dies"
     if folder.exists():
         with_log = (folder / "log.jsonl").exists()
-        kept = list(store.read_log(folder)) if with_log else []
+        kept = list(read_log(folder)) if with_log else []
         assert [each.seq for each in kept] == list(range(1, len(kept) + 1)), seconds
         assert kept[: len(shown)] == shown, seconds
         # ... at most what was being shown at that moment is more.
@@ -96,7 +96,7 @@ async def test_a_death_loses_nothing_that_was_shown(
             isinstance(each.event, CellFinished) and each.event.status == "ok" for each in kept
         )
         # Who takes the session next goes on counting where it ended.
-        journal = store.Journal(tmp_path, "dies")
+        journal = Journal(tmp_path, "dies")
         assert journal.last == len(kept)
         journal.close()
     else:

@@ -18,9 +18,9 @@ import pytest_asyncio
 from machine import pace
 
 from nbagent import Session, attach, host
-from nbagent.core import store
 from nbagent.core.errors import ModelError, NbagentError, SandboxError, UsageError
 from nbagent.core.events import SessionEnded
+from nbagent.core.journal import read_log
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.leases import reaper
 from nbagent.session import host as hosts
@@ -159,7 +159,7 @@ async def test_two_faces_stop_one_session(tmp_path: Path) -> None:
     await two.start()
     await asyncio.gather(one.stop("The first one."), two.stop("The second one."))
     await ended(process)
-    last = [each.event for each in store.read_log(tmp_path / "sessions" / one.id)][-1]
+    last = [each.event for each in read_log(tmp_path / "sessions" / one.id)][-1]
     assert isinstance(last, SessionEnded)
     await asyncio.gather(one.detach(), two.detach())
 
@@ -180,7 +180,7 @@ async def test_a_host_waits_for_an_end_that_takes_long(tmp_path: Path, monkeypat
     assert not staying.done()
     last_word.set()
     await staying
-    last = [each.event for each in store.read_log(tmp_path / "sessions" / session.id)][-1]
+    last = [each.event for each in read_log(tmp_path / "sessions" / session.id)][-1]
     assert last == SessionEnded(reason="Enough.")
     await stopping
 

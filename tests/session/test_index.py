@@ -14,7 +14,7 @@ import pytest
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
-from nbagent.core.store import LOOKED, Journal
+from nbagent.core.journal import LOOKED, Journal
 from nbagent.session import index, summary
 from nbagent.session.summary import Summary
 

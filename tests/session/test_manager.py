@@ -13,7 +13,7 @@ import pytest
 from nbagent import Session, SessionManager
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, Asked, OutputAdded, SessionEnded
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.observability.audit.verify import verify
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers

@@ -35,7 +35,7 @@ from nbagent.core.events import (
     SessionResumed,
     StateLost,
 )
-from nbagent.core.store import read_log
+from nbagent.core.journal import read_log
 from nbagent.observability.audit.verify import verify
 from nbagent.sandbox.leases import lease, reaper
 from nbagent.session.attach import Attached

@@ -16,9 +16,9 @@ from program import call, environment, replies
 
 from nbagent import Session
 from nbagent.core.errors import StoreError, UsageError
-from nbagent.core.events import Answered, CellFinished, CellStarted, Record, SessionResumed, StateLost
+from nbagent.core.events import Answered, CellFinished, CellStarted, Record, SessionEnded, SessionResumed, StateLost
+from nbagent.core.journal import Journal, read_log
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.core.store import Journal, read_log
 from nbagent.notebook.record import Recording, record
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
@@ -105,6 +105,31 @@ async def test_what_is_lost_is_told(engine: Engine, tmp_path: Path) -> None:
         cell = await session.run("'x' in globals()")
         assert (cell.text, cell.cell) == ("False", 2)
         assert [each.code for each in record(read_log(session.folder)).cells] == ["x = 41", "'x' in globals()"]
+
+
+async def test_who_gives_up_a_detach_has_let_go_or_has_the_session(tmp_path: Path) -> None:
+    """While a cell runs nothing is let go of; later all of it is, and the log doesn't say that the session ended."""
+    session = Session(engine="bubblewrap", state_dir=tmp_path)
+    await session.start()
+    kernel = session._started().kernel
+    running = asyncio.create_task(session.run("import time; print('on', flush=True); time.sleep(1); x = 41"))
+    while not session._started().recording.cells or not session._started().recording.cells[-1].outputs:
+        await asyncio.sleep(0.01)
+    early = asyncio.create_task(session.detach())
+    await asyncio.sleep(0)
+    early.cancel()
+    await asyncio.wait([early])
+    assert (early.cancelled(), session.is_running, (await running).status) == (True, True, "ok")
+    late = asyncio.create_task(session.detach())
+    while kernel.is_alive:
+        await asyncio.sleep(0)
+    late.cancel()
+    await asyncio.wait([late])
+    assert (late.cancelled(), session.status) == (True, "stopped")
+    assert not any(isinstance(each.event, SessionEnded) for each in read_log(tmp_path / "sessions" / session.id))
+    assert index.look_up(tmp_path, session.id).state == "waiting"
+    async with await Session.connect(session.id, state_dir=tmp_path) as again:
+        assert (await again.run("x")).text == "41"
 
 
 async def test_stop_ends_what_was_taken_over(

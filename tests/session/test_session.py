@@ -21,7 +21,6 @@ import pytest_asyncio
 from program import TABLE, call, environment, replies
 
 from nbagent import BlockingSession, Limits, Session
-from nbagent.core import store
 from nbagent.core.errors import ModelError, NbagentError, ReplayError, StoreError, UsageError
 from nbagent.core.events import (
     Answer,
@@ -35,6 +34,7 @@ from nbagent.core.events import (
     SessionStarted,
     Usage,
 )
+from nbagent.core.journal import Journal, read_log
 from nbagent.core.policy import TrustLevel
 from nbagent.notebook.record import record
 from nbagent.sandbox.leases import reaper
@@ -73,7 +73,7 @@ async def story(table: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
     seen: list[Any] = []
     async with Session(model=model, data=[table], engine=ENGINE) as session:
         async for each in session.stream("Which penguin has the longest bill?"):
-            seen.append((each, len(list(store.read_log(session.folder)))))
+            seen.append((each, len(list(read_log(session.folder)))))
         yield Story(session, session.history[0], seen)
 
 
@@ -127,7 +127,7 @@ async def test_events_are_streamed_as_they_happen(story: Story) -> None:
 @on_one_loop
 async def test_the_log_tells_the_whole_session(story: Story) -> None:
     """The first record says what it runs on; the recording of the log is that of the session."""
-    records = list(store.read_log(story.session.folder))
+    records = list(read_log(story.session.folder))
     assert [each.seq for each in records] == list(range(1, len(records) + 1))
     started = records[0].event
     assert isinstance(started, SessionStarted)
@@ -142,7 +142,7 @@ async def test_a_persons_own_cell_shares_the_variables(story: Story) -> None:
     """`run` sees what the answer's cells defined, and belongs to no turn."""
     cell = await story.session.run("df.head(1)['species'].item()")
     assert (cell.success, cell.text) == (True, "'Adelie'")
-    events = [each.event for each in store.read_log(story.session.folder)]
+    events = [each.event for each in read_log(story.session.folder)]
     assert [event.turn for event in events if isinstance(event, CellStarted)][-1] == 0
 
 
@@ -189,7 +189,7 @@ async def test_replies_that_ran_out_are_told_and_the_session_goes_on(story: Stor
     with pytest.raises(ReplayError) as caught:
         await story.session.ask("And the heaviest?")
     assert str(caught.value)
-    last = [each.event for each in store.read_log(story.session.folder)][-1]
+    last = [each.event for each in read_log(story.session.folder)][-1]
     assert isinstance(last, Answered)
     assert not last.success
     assert story.session.unfinished is not None
@@ -244,7 +244,7 @@ async def test_a_session_that_is_not_running_says_so(more: Callable[[], list[str
     folder = session.folder
     await session.stop()
     await session.stop()
-    assert isinstance(list(store.read_log(folder))[-1].event, SessionEnded)
+    assert isinstance(list(read_log(folder))[-1].event, SessionEnded)
     with pytest.raises(UsageError, match="was stopped"):
         await session.run("1")
     assert more() == []
@@ -253,7 +253,7 @@ async def test_a_session_that_is_not_running_says_so(more: Callable[[], list[str
 async def ended_well(session: Session, folder: Path, reason: str, more: Callable[[], list[str]]) -> None:
     """Check that a session's end stands in its log, once, as its last word, and that nothing of its sandbox is left."""
     await asyncio.wait_for(session.closed(), 200 * machine.pace())
-    told = [each.event for each in store.read_log(folder)]
+    told = [each.event for each in read_log(folder)]
     assert [each for each in told if isinstance(each, SessionEnded)] == [told[-1]] == [SessionEnded(reason=reason)]
     assert more() == []
 
@@ -345,7 +345,7 @@ async def test_what_cannot_be_closed_keeps_nothing_else_open(more: Callable[[], 
     with pytest.raises(RuntimeError, match="can't be closed"):
         await session.stop("It was enough.")
     await ended_well(session, folder, "It was enough.", more)
-    store.Journal(folder.parent.parent, session.id).close()
+    Journal(folder.parent.parent, session.id).close()
 
 
 async def test_a_start_that_is_cancelled_at_the_door_leaves_nothing(more: Callable[[], list[str]]) -> None:
@@ -379,7 +379,7 @@ async def test_a_second_question_waits_for_nobody(tmp_path: Path) -> None:
     model = replies(tmp_path / "r.jsonl", call("x = 1\nimport time\ntime.sleep(60)"), call("x"), "One.")
     async with Session(model=model, engine=ENGINE) as session:
         asking = asyncio.create_task(session.ask("Wait"))
-        while not any(isinstance(each.event, CellStarted) for each in store.read_log(session.folder)):
+        while not any(isinstance(each.event, CellStarted) for each in read_log(session.folder)):
             await asyncio.sleep(0.05)
         await asyncio.sleep(0.5)
         with pytest.raises(UsageError, match="Another question"):
@@ -387,7 +387,7 @@ async def test_a_second_question_waits_for_nobody(tmp_path: Path) -> None:
         session.interrupt()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        stopped = [each.event for each in store.read_log(session.folder)][-1]
+        stopped = [each.event for each in read_log(session.folder)][-1]
         assert isinstance(stopped, Answered)
         assert (stopped.text, stopped.success) == ("Stopped.", False)
         answer = await session.ask("Again")
@@ -532,12 +532,12 @@ def test_a_killed_process_loses_at_most_the_running_cell(
     seen = log.read_text().count("\n")
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    records = list(store.read_log(log.parent))
+    records = list(read_log(log.parent))
     assert len(records) >= seen > 0
     assert [each.seq for each in records] == list(range(1, len(records) + 1))
     cells = record(records).cells
     assert all(cell.status == "ok" for cell in cells[:-1])
-    journal = store.Journal(state, "killed")
+    journal = Journal(state, "killed")
     assert journal.emit(SessionEnded()).seq == len(records) + 1
     journal.close()
     # Its kernel waits to be taken over, until somebody cleans up.

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from nbagent import Session
-from nbagent.core import store
 from nbagent.core.errors import UsageError
 from nbagent.core.events import HostAsked, HostDecided, Record
+from nbagent.core.journal import read_log
 
 FETCH = "import urllib.request as u\ntry:\n    u.urlopen('https://{}/')\nexcept OSError as error:\n    print(error)"
 
@@ -31,10 +31,11 @@ async def test_a_person_answers_for_a_session(tmp_path: Path) -> None:
         assert "The name nbagent.invalid is not known." in cell.text
         with pytest.raises(UsageError, match="can't be an allowed host"):
             session.allow_host("127.0.0.1")
-        events = [each.event for each in store.read_log(session.folder)]
+        events = [each.event for each in read_log(session.folder)]
     asked = [each for each in events if isinstance(each, HostAsked)]
     decided = [(each.host, each.port, each.by) for each in events if isinstance(each, HostDecided)]
     assert [(each.host, each.port) for each in asked] == [("nbagent.invalid", 443)]
+    assert [each.id for each in events if isinstance(each, HostDecided)] == [asked[0].id, ""]
     assert decided == [("nbagent.invalid", 443, "person"), ("nbagent.invalid", 443, "policy")]
 
 

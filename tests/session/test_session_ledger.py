@@ -19,7 +19,7 @@ from program import nbagent
 from nbagent import Session
 from nbagent.agent.middleware.spending import ENDED
 from nbagent.core.events import ApprovalAsked, RedactionSet, SentToModel
-from nbagent.core.store import read_log
+from nbagent.core.journal import read_log
 from nbagent.faces.cli import audit
 
 KEY = "AKIAIOSFODNN7EXAMPLE"

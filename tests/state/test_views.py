@@ -25,11 +25,11 @@ from nbagent.core.events import (
     HostDecided,
     SessionEnded,
 )
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.forge.library import Library
 from nbagent.forge.tool import Tool
 from nbagent.state import EventType, StateManager, StateScope, bell
-from nbagent.state.views import Views, artifacts_of
+from nbagent.state.views import SessionLog, Views, artifacts_of
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 ID = "20260101-000000-abc"
@@ -164,6 +164,29 @@ async def test_what_happens_in_a_session_is_told(
     assert (await again.get()).payload == {"ended": True, "reason": ""}
     journal.emit(ApprovalGiven(id="a2", turn=1, decision="approve", by="person", rules=["cell:*"]))
     assert [(await again.get()).type for _ in range(2)] == [EventType.MESSAGE, EventType.STATE_CHANGED]
+
+
+async def test_a_long_log_is_read_beside_the_event_loop(journal: Journal) -> None:
+    """Whoever shares the loop goes on meanwhile; who gives up waiting harms no later reading."""
+    for turn in range(2000):
+        journal.emit(Asked(turn=turn, question="?"))
+    log = SessionLog(journal.folder, ID)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking, given_up = asyncio.create_task(tick()), asyncio.create_task(log.last())
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert await log.last() == 2000
+    ticking.cancel()
+    assert ticks > 1
+    assert [each.id for each in await log.read(1998, limit=9)] == [1999, 2000]
+    log.close()
 
 
 async def test_nothing_is_published_into_a_session(journal: Journal, state: StateManager) -> None:

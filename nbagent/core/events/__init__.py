@@ -1,6 +1,6 @@
 """The events of a session, and the values `Cell` and `Answer`.
 
-Each event is written to the session's append-only log before any reader gets it (`store.Journal`), in a `Record` with
+Each event is written to the session's append-only log before any reader gets it (`Journal`), in a `Record` with
 its sequence number and time. Notebooks, terminals and panels are views of the log.
 
     cells.py       `Cell`, and what happens to one

@@ -37,7 +37,7 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     sandbox: str = ""
     """The engine's name of the sandbox: of a container or a control group."""
     limits: dict[str, float | None] = {}
-    """Each field of `policy.Limits`; None for no limit."""
+    """Each field of `limits.Limits`; None for no limit."""
     security: dict[str, Any] = {}
     """Each security option of `policy.Trust` by name."""
     accepted: list[str] = []
@@ -103,6 +103,8 @@ class HostAsked(Fact, frozen=True, kw_only=True):
 class HostDecided(Fact, frozen=True, kw_only=True):
     """It was decided whether code may reach a host; one event for each host, port and answer, and for each question."""
 
+    id: str = ""
+    """The id of the `HostAsked` that this ends; empty if nobody was asked."""
     host: str
     """The host's name; if the request names none, what it says instead, quoted."""
     port: int

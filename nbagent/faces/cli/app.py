@@ -20,7 +20,7 @@ from nbagent.faces.cli import options, program
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from nbagent.core.options import Group
+    from nbagent.core.options import FlagGroup
     from nbagent.session.protocol import AnySession
     from nbagent.session.session import Session
 
@@ -58,9 +58,9 @@ def everywhere(
     """What holds for all commands."""
 
 
-SANDBOX: tuple[Group, ...] = ("sandbox", "hosts")
+SANDBOX: tuple[FlagGroup, ...] = ("sandbox", "hosts")
 """Groups of options about what the code sees, where it runs and what it reaches."""
-MODEL: tuple[Group, ...] = ("model", "agent", "approvals")
+MODEL: tuple[FlagGroup, ...] = ("model", "agent", "approvals")
 """Those about how questions are answered."""
 DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
 """Flags of options that are the demo's own."""

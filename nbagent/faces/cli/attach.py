@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import IO, Any
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
 from nbagent.core.text import safe
@@ -280,4 +280,4 @@ def is_running(session: str) -> bool:
     Raises:
         UsageError: There is no such session, or several begin so.
     """
-    return index.is_running(index.find(store.state_root(settings.load().state_dir), session))
+    return index.is_running(index.find(folders.state_root(settings.load().state_dir), session))

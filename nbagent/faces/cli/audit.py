@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.events import SentToModel
 from nbagent.core.policy import MIB
 from nbagent.core.text import printable, safe
@@ -128,7 +128,7 @@ def _parsed(path: Path) -> Iterator[Entry]:
 
 def _check(session: str, key_file: Path | None) -> Verdict:
     chosen = settings.load()
-    path = locate(session, store.state_root(chosen.state_dir))
+    path = locate(session, folders.state_root(chosen.state_dir))
     return audit.verify(path, key=audit.read_key(key_file or chosen.audit_key_file))
 
 

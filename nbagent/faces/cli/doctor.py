@@ -26,7 +26,7 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
         UsageError: There is no such level, or a setting is wrong.
     """
     chosen = settings.load()
-    spec = SandboxSpec.of(chosen.but(trust=trust))
+    spec = SandboxSpec.of(settings.override(chosen, trust=trust))
     found = registry.survey(spec, name=chosen.engine)
     if as_json:
         told = {"trust": spec.trust.level.value}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
@@ -62,7 +62,7 @@ def data_for(source: str | None, given: list[str] | None) -> list[str] | Mapping
     data = [*(given or ())]
     if source is None or not source.endswith(".ipynb"):
         return data
-    found, changed, missing = with_needed(data, Path(source), root=store.state_root(settings.load().state_dir))
+    found, changed, missing = with_needed(data, Path(source), root=folders.state_root(settings.load().state_dir))
     told = [f"{name} is not what it was when {source} was made." for name in changed]
     told += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
     for each in told:

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from nbagent.core import settings, store
+from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.sandbox.leases import reaper
 from nbagent.session import index, saved
@@ -18,7 +18,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _root() -> Path:
-    return store.state_root(settings.load().state_dir)
+    return folders.state_root(settings.load().state_dir)
 
 
 def shell(session: str) -> int:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import typer
 
 from nbagent.core.errors import UsageError
-from nbagent.core.options import Group, Option, fields
+from nbagent.core.options import FlagGroup, Option, fields
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -65,7 +65,7 @@ class How:
     quiet: Quiet = False
 
 
-def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
+def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
 
     One with a keyword `how` has the flags of `How` too.
@@ -74,7 +74,7 @@ def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Ca
         groups: Of which groups the options are (`nbagent.core.options.Option.group`).
         only: Of these, which.
     """
-    named = {name: each for name, each in fields().items() if each[2].group in groups and only(each[2])}
+    named = {name: each for name, each in fields().items() if each[1].group in groups and only(each[1])}
 
     def decorate(command: Command) -> Command:
         flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}
@@ -89,8 +89,8 @@ def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Ca
             for name in named:
                 if given.pop(f"no_{name}", False):
                     given[name] = False
-                elif given.get(name) is True and named[name][2].value is not None:
-                    given[name] = named[name][2].value
+                elif given.get(name) is True and named[name][1].value is not None:
+                    given[name] = named[name][1].value
             if hows:
                 arguments["how"] = How(**{name: arguments.pop(name) for name in hows})
             command(given=given | {"log_level": LEVELS[min(arguments.pop("verbose"), 2)]}, **arguments)
@@ -104,13 +104,12 @@ def takes(*groups: Group, only: Callable[[Option], bool] = lambda _: True) -> Ca
     return decorate
 
 
-def _flags(name: str, hint: Any, description: str, where: Option) -> Iterator[inspect.Parameter]:
+def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
     """The parameters of a command that stand for an option: one, and a second one for a flag that turns it off."""
-    words = where.flags.split()
+    words = [word for word in where.flags.split() if word.startswith("-")]
     off = next((word for word in words if word.startswith("--no-")), None)
     kind = _kind(hint, where)
-    if kind == list[str]:
-        description = f"{description} Repeatable."
+    description = f"{where.description} Repeatable." if kind == list[str] else where.description
     if kind is bool and off:
         yield _parameter(name, bool, typer.Option(words[0], help=description))
         yield _parameter(f"no_{name}", bool, typer.Option(off, help="Not so, whatever the settings say."))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.events import Event
+from nbagent.core.journal import Journal
 from nbagent.core.policy import Trust, TrustLevel, trust_for
-from nbagent.core.store import Journal
 from nbagent.faces.selfcheck import (
     aims,
     calls_inside,

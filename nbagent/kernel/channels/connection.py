@@ -35,7 +35,7 @@ class Connection:
     Attributes:
         session: What signs and checks messages.
         rejected: Messages that were dropped because they were unsigned, replayed, out of bounds or no messages at all.
-        kept: Names of nbagent's own modules that this kernel has been sent, see `probe.py`.
+        kept: Names of nbagent's own modules that this kernel has been sent, see `inside_calls.py`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -1,8 +1,8 @@
 """A kernel's messages, from their parts to what the controller reads of them, within bounds. Pure.
 
 Most of a message is never parsed: of its header and its parent's there is a type and an id, of a reply what `Execution`
-and `probe` look at, of its metadata nbagent's own report, and of what is published the kinds that make outputs and
-widgets.
+and `inside_calls` look at, of its metadata nbagent's own report, and of what is published the kinds that make outputs
+and widgets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from nbagent.core.policy import MIB
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
@@ -47,7 +47,7 @@ _NONE: Final = msgspec.Raw(b"null")
 
 
 class _Shown(msgspec.Struct):
-    result: str = msgspec.field(name=probe.MIME)
+    result: str = msgspec.field(name=inside_calls.MIME)
 
 
 class _Value(msgspec.Struct):
@@ -129,7 +129,7 @@ def _reply(content: bytes, metadata: bytes) -> dict[str, Any]:
         shown = parse(bytes(reply.user_expressions), _Values, limit=MAX_REPLY).value.data.result
     except UnreadableError:
         return found
-    return {**found, "user_expressions": {"value": {"data": {probe.MIME: shown}}}}
+    return {**found, "user_expressions": {"value": {"data": {inside_calls.MIME: shown}}}}
 
 
 def _field(raw: msgspec.Raw) -> str | int | None:

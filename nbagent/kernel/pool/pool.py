@@ -277,7 +277,7 @@ class KernelPool:
 def _spec(security: Trust | TrustLevel | str, chosen: options.Options) -> SandboxSpec:
     """The sandbox of a session without options of its own at that level."""
     if not isinstance(security, Trust):
-        return SandboxSpec.of(chosen.but(trust=str(security)))
+        return SandboxSpec.of(settings.override(chosen, trust=str(security)))
     return replace(SandboxSpec.of(chosen), trust=security, install=security.narrow(chosen.install_policy))
 
 

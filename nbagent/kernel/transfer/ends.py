@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from nbagent.core import store
+from nbagent.core import fileio
 from nbagent.core.errors import DataError, TransferError, UsageError
 from nbagent.core.policy import MIB
 from nbagent.kernel.transfer.paths import shown
@@ -123,7 +123,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
     """
     if target.is_symlink():
         raise TransferError(f"{target} is a link, and nothing is written through one.", mend="Choose another name.")
-    store.check_file(target)
+    fileio.check_file(target)
     if not overwrite and target.exists():
         raise TransferError(f"{target} is there already.", mend="Choose another name, or say overwrite=True.")
 

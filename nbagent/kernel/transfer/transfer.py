@@ -18,7 +18,7 @@ from typing import Any
 
 from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import MAX_SIZE, Place, shown, within
 
@@ -167,7 +167,7 @@ class Transfer:
         opened = await self._do(place, "archive", token, size, sha256)
         bounds = {"files": UNPACK_FILES, "bytes": self.bound, "ratio": UNPACK_RATIO, "seconds": UNPACK_SECONDS}
         arguments = [opened.get("file"), opened.get("folder"), place.parts[-1], bounds]
-        source = probe.source_of("unpack_inside.py")
+        source = inside_calls.source_of("unpack_inside.py")
         found = await self._kernel.evaluate(source, arguments, seconds=2 * UNPACK_SECONDS)
         answer = self._checked(found, place)
         if answer.get("limit"):
@@ -182,7 +182,7 @@ class Transfer:
         Raises:
             TransferError: There was none, or it is an error.
         """
-        source = probe.source_of("transfer_inside.py")
+        source = inside_calls.source_of("transfer_inside.py")
         found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": SECONDS, **more})
         answer = self._checked(found, place)
         if "error" in answer:
@@ -231,7 +231,7 @@ class Transfer:
         """Forget an upload inside; whoever gave it up may have ended the kernel too."""
         if self._kernel.is_alive:
             with contextlib.suppress(NbagentError):
-                await self._kernel.evaluate(probe.source_of("transfer_inside.py"), ["drop"], seconds=5)
+                await self._kernel.evaluate(inside_calls.source_of("transfer_inside.py"), ["drop"], seconds=5)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbagent.core.events import FileSeen
 from nbagent.core.policy import MIB
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.paths import MAX_SIZE, Place, shown, within
 from nbagent.sandbox.untrusted import UnreadableError, parse
@@ -112,7 +112,7 @@ class Watch:
 
     async def _ask(self, seconds: float) -> Any:
         arguments = [self._token, self._roots, self._bounds, self._heard, seconds, self._known]
-        return await self._kernel.evaluate(probe.source_of("watch_inside.py"), arguments, seconds=SECONDS)
+        return await self._kernel.evaluate(inside_calls.source_of("watch_inside.py"), arguments, seconds=SECONDS)
 
     def _trees(self, claimed: Any) -> list[Fresh] | None:
         """What a sandbox claims of its folders; None if it makes no sense. What is heard now is not told again."""

@@ -35,7 +35,7 @@ from typing import Any
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Record
-from nbagent.core.store import cannot_write
+from nbagent.core.fileio import cannot_write
 from nbagent.observability.audit.entries import Entries, Entry, rfc3339
 
 FILE = "audit.jsonl"

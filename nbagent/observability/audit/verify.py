@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import StoreError, UsageError
-from nbagent.core.store import read_log
+from nbagent.core.journal import read_log
 from nbagent.observability.audit.chain import (
     FILE,
     FIRST,

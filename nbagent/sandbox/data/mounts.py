@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent.core import store
+from nbagent.core import folders
 from nbagent.core.errors import DataError
 from nbagent.sandbox.data import needs
 
@@ -40,7 +40,7 @@ def for_client(folder: Path) -> list[Mount]:
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings
 
-    known = store.recall_exports(store.state_root(settings.load().state_dir), folder)
+    known = folders.recall_exports(folders.state_root(settings.load().state_dir), folder)
     known = {path: str(source) for path, source in needs.packaged_for(folder).items()} | known
     exported = [Mount(Path(source), path) for path, source in known.items() if _is_still_there(Path(source))]
     if _is_private(folder):

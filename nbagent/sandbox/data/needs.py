@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import store
+from nbagent.core import folders
 from nbagent.core.events import DataSeen
 
 DATA = "/tmp/data"  # noqa: S108 - a path inside
@@ -127,7 +127,7 @@ def find(notebook: Path, root: Path) -> Found:
         root: The person's state, which remembers what was exported where.
     """
     found = Found()
-    remembered = store.recall_exports(root, notebook.parent)
+    remembered = folders.recall_exports(root, notebook.parent)
     for each in needed(notebook):
         name = each.path.removeprefix(f"{DATA}/")
         beside, known = notebook.parent / name, Path(remembered.get(each.path, "/dev/null"))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sandbox.test_bubblewrap import as_user
 
-from nbagent.core.policy import Limits, TrustLevel
+from nbagent.core.limits import Limits
+from nbagent.core.policy import TrustLevel
 from nbagent.faces.selfcheck import aims, check
 from nbagent.faces.selfcheck.probe import Verdict
 from nbagent.sandbox.registry import engines

@@ -6,8 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import resource
-import signal
 import stat
 import subprocess
 import sys
@@ -17,11 +15,12 @@ from pathlib import Path
 
 import pytest
 import stories
+from machine import no_room
 from stories import Write, write_session
 
 from nbagent.core.errors import StoreError, UsageError
 from nbagent.core.events import CellStarted
-from nbagent.core.store import Journal
+from nbagent.core.journal import Journal
 from nbagent.observability.audit import Audit, read_key, verify
 
 KEY = b"k" * 32
@@ -157,15 +156,8 @@ def test_a_full_disk_stops_the_session_and_loses_no_line(tmp_path: Path) -> None
     audit.on_event(journal.emit(stories.started()))
     record = journal.emit(CellStarted(cell=1, turn=0, code="1"))
     size = audit.path.stat().st_size
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
-    try:
-        with pytest.raises(StoreError, match=r"audit.jsonl can't be written"):
-            audit.on_event(record)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, before)
+    with no_room(size + 100), pytest.raises(StoreError, match=r"audit.jsonl can't be written"):
+        audit.on_event(record)
     assert audit.path.stat().st_size == size
     journal.follow(audit.on_event)
     journal.emit(stories.whole()[1])

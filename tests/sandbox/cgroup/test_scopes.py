@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.core.policy import Limits
+from nbagent.core.limits import Limits
 from nbagent.sandbox.limits.cgroup import CONTROLLERS, scopes
 from nbagent.sandbox.limits.cgroup.scopes import KEEPER, Scopes
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from nbagent.core.errors import SandboxError
-from nbagent.core.policy import MIB, Limits
+from nbagent.core.limits import Limits
+from nbagent.core.policy import MIB
 from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.limits.cgroup import tree, usage
 from nbagent.sandbox.limits.cgroup.tree import LEAF, Tree, TreeGroup
@@ -115,7 +116,7 @@ def test_what_linux_refuses_leaves_no_group(hierarchy: Tree, monkeypatch: pytest
 QUOTA = """
 import sys
 from pathlib import Path
-from nbagent.core.policy import Limits
+from nbagent.core.limits import Limits
 from nbagent.sandbox.limits.cgroup import tree
 Path(sys.argv[1], "cgroup.procs").write_text("0")
 found = tree.find()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from nbagent.core.policy import Limits
+from nbagent.core.limits import Limits
 from nbagent.sandbox.limits.cgroup.usage import Usage
 
 CONTROLLERS = ("memory", "cpu", "pids")

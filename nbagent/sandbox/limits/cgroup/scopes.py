@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from nbagent.core.errors import SandboxError
-from nbagent.core.policy import MIB, Limits
+from nbagent.core.limits import Limits
+from nbagent.core.policy import MIB
 from nbagent.sandbox.limits.cgroup import usage as counts
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups, children, cores
 from nbagent.sandbox.limits.cgroup.usage import Usage, groups_of, is_unified, words

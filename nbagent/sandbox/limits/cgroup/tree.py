@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbagent.core.errors import SandboxError
-from nbagent.core.policy import MIB, Limits
+from nbagent.core.limits import Limits
+from nbagent.core.policy import MIB
 from nbagent.sandbox.limits.cgroup import usage as counts
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PERIOD, PROBE, Group, Groups, children, cores
 from nbagent.sandbox.limits.cgroup.usage import Usage, groups_of, is_unified, words

@@ -24,8 +24,8 @@ from nbagent.core.events import (
     StateRestored,
 )
 from nbagent.core.policy import TrustLevel, trust_for
+from nbagent.kernel.cell_replay import CellReplay, Succeeded
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.replay import Replay, Succeeded
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -165,7 +165,7 @@ async def test_nothing_to_run_again_is_nothing() -> None:
     async def execute(code: str, seconds: float) -> dict[str, Any] | None:
         raise AssertionError(code, seconds)
 
-    assert await Replay().run(execute, cell=1, seconds=1) is None
+    assert await CellReplay().run(execute, cell=1, seconds=1) is None
 
 
 def finished(cell: int, status: CellStatus = "ok") -> list[Event]:

@@ -12,7 +12,7 @@ import pytest_asyncio
 from kernel.shared import Events
 
 from nbagent.core.events import LateOutput
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -31,7 +31,7 @@ async def test_a_module_is_sent_once_and_keeps_its_state(kernel: Kernel) -> None
     long = COUNTER + "\n#" + "x" * 100_000
     assert await kernel.evaluate(long, [1]) == [1]
     assert await kernel.evaluate(long, [2]) == [1, 2]
-    assert len(probe.call(long, [2], kept=True)) < 500
+    assert len(inside_calls.call(long, [2], kept=True)) < 500
 
 
 async def test_two_modules_do_not_mix(kernel: Kernel) -> None:
@@ -79,10 +79,10 @@ async def test_many_calls_do_not_cost_a_thread_its_cell(kernel: Kernel, events: 
 
 @pytest.mark.parametrize(
     "reply",
-    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {probe.MIME: 5}}}},
+    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {inside_calls.MIME: 5}}}},
      {"user_expressions": {"value": {"status": "error", "ename": "NameError"}}},
      {"user_expressions": {"value": {"data": {"text/plain": "'[1]'"}}}},
-     *({"user_expressions": {"value": {"data": {probe.MIME: text}}}} for text in (
+     *({"user_expressions": {"value": {"data": {inside_calls.MIME: text}}}} for text in (
          "", "[", "1", "{}", "[]", "[1, 2]", "[NaN]", "[Infinity]", "[1e999999999]", f"[{'9' * 1_000_001}]",
          "[" * 10_000, '{"":' * 10_000, f"[{'[],' * 1_000_000}1]", f"['{'x' * 5_000_000}']", "__import__('os')",
      ))],
@@ -90,8 +90,8 @@ async def test_many_calls_do_not_cost_a_thread_its_cell(kernel: Kernel, events: 
 )  # fmt: skip
 async def test_whatever_comes_back_is_a_value_or_none(reply: dict[str, object] | None) -> None:
     """A kernel in hostile hands may answer anything; nothing of it is run."""
-    assert probe.result(reply) is None
-    assert not probe.is_missing(reply)
+    assert inside_calls.result(reply) is None
+    assert not inside_calls.is_missing(reply)
 
 
 HOSTILE = """

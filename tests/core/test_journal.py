@@ -1,26 +1,22 @@
-"""The log that survives a killed process, and files that are written whole or not at all."""
+"""The log of a session, which survives a killed process."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import resource
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from machine import no_room
 
-from nbagent.core import store
-from nbagent.core.errors import StoreError, UsageError
-from nbagent.core.events import CellStarted, DataSeen, OutputAdded, QuotaReached, Record, SessionEnded
-from nbagent.core.store import Journal, read_log, write_atomically
+from nbagent.core.errors import StoreError
+from nbagent.core.events import CellStarted, OutputAdded, QuotaReached, Record, SessionEnded
+from nbagent.core.journal import Journal, read_log
 
 
 def cell(number: int, code: str = "1") -> CellStarted:
@@ -34,17 +30,6 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     made = Journal(tmp_path, "s")
     yield made
     made.close()
-
-
-@contextlib.contextmanager
-def no_room(size: int) -> Iterator[None]:
-    """As on a disk that is full: no file of this process can grow beyond `size` bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_the_log_has_each_event_in_order_without_gaps(journal: Journal) -> None:
@@ -174,7 +159,7 @@ def test_a_session_has_one_owner(journal: Journal, tmp_path: Path) -> None:
     """Nobody else can open a session that is in use, in this process or another; after it was closed they can."""
     with pytest.raises(StoreError, match="session s is in use by another process"):
         Journal(tmp_path, "s")
-    code = f"from pathlib import Path; from nbagent.core.store import Journal; Journal(Path({str(tmp_path)!r}), 's')"
+    code = f"from pathlib import Path; from nbagent.core.journal import Journal; Journal(Path({str(tmp_path)!r}), 's')"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "StoreError: The session s is in use by another process" in ran.stderr
     journal.emit(cell(1))
@@ -196,32 +181,12 @@ def test_the_folder_is_private(journal: Journal) -> None:
     assert stat.S_IMODE(journal.folder.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "-x", ".x", "a b", "a\n", "é", "x" * 65, "a\0"])
-def test_a_name_that_could_lead_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
-    """A session's id is one plain folder name."""
-    with pytest.raises(UsageError, match="can't be called"):
-        Journal(tmp_path, name)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_new_ids_are_names_and_differ() -> None:
-    """Ids that nbagent makes up are accepted, and two of one second are not the same."""
-    made = {store.new_session_id() for _ in range(20)}
-    assert len(made) > 15
-    assert all(store._NAME.fullmatch(each) for each in made)
-
-
 def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """A file in the way of the state folder is a sentence that names the setting."""
     (tmp_path / "file").touch()
     with pytest.raises(StoreError) as caught:
         Journal(tmp_path / "file", "s")
     assert "NBAGENT_STATE_DIR" in caught.value.mend
-
-
-def test_a_home_sign_in_the_state_folder_is_understood(home: Path) -> None:
-    """`~` in the settings means the person's home."""
-    assert store.state_root(Path("~/kept")) == home / "home" / "kept"
 
 
 def test_a_record_that_finds_no_room_leaves_the_log_whole(journal: Journal) -> None:
@@ -255,70 +220,10 @@ def test_a_reader_that_tells_of_the_quota_leaves_no_gap(tmp_path: Path) -> None:
 
 def test_text_that_is_too_much_is_spilled_up_to_a_bound(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the notebook leaves out is appended to a file of its cell and stream, never beyond the bound."""
-    monkeypatch.setattr(store, "SPILL_LIMIT", 10)
+    monkeypatch.setattr("nbagent.core.journal.SPILL_LIMIT", 10)
     spill = journal.spill(3)
     for text in ("abcd", "efgh", "ijkl", "mnop"):
         spill("stdout", text)
     spill("stderr", "\ud800")
     assert (journal.folder / "spilled/cell-3.stdout.txt").read_text() == "abcdefghij"
     assert (journal.folder / "spilled/cell-3.stderr.txt").read_text() == "?"
-
-
-def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
-    """Missing folders are made, a new file has the usual mode, and nothing else is left there."""
-    path = tmp_path / "a" / "b" / "c.txt"
-    write_atomically(path, b"new")
-    assert path.read_bytes() == b"new"
-    mask = os.umask(0)
-    os.umask(mask)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
-    """A private notebook stays private."""
-    path = tmp_path / "x"
-    path.touch(mode=0o600)
-    write_atomically(path, b"new")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_without_room_the_old_file_stays(tmp_path: Path) -> None:
-    """A write that fails in the middle leaves the old file as it was, and no piece of the new one."""
-    path = tmp_path / "x"
-    path.write_bytes(b"old")
-    with no_room(100), pytest.raises(StoreError, match="can't be written"):
-        write_atomically(path, b"n" * 1000)
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """A file where a folder should be, a name that is too long, and no folder at all are sentences."""
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file" / "x", tmp_path / ("n" * 300), Path("/proc/nowhere/x")):
-        with pytest.raises(StoreError, match="can't be written"):
-            write_atomically(path, b"x")
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
-
-
-def test_exports_of_a_folder_are_remembered_together(tmp_path: Path) -> None:
-    """Two notebooks in one folder have the data of both; another folder has none of it."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    store.remember_export(tmp_path, here / "a.ipynb", [DataSeen("/tmp/data/a", "/x/a", 1)])
-    store.remember_export(tmp_path, here / "b.ipynb", [DataSeen("/tmp/data/b", "/x/b", 1)])
-    assert store.recall_exports(tmp_path, here) == {"/tmp/data/a": "/x/a", "/tmp/data/b": "/x/b"}
-    assert store.recall_exports(tmp_path, there) == {}
-
-
-@pytest.mark.parametrize("found", [b"", b"[1]", b"\xff", b'{"a": '])
-def test_a_broken_memory_of_exports_is_an_empty_one(tmp_path: Path, found: bytes) -> None:
-    """A damaged file costs a re-run its data, but no kernel its start, and is replaced by the next export."""
-    folder = tmp_path / "here"
-    store.remember_export(tmp_path, folder / "a.ipynb", [DataSeen("/tmp/data/a", "/x/a", 1)])
-    (kept,) = (tmp_path / "exports").iterdir()
-    kept.write_bytes(found)
-    assert store.recall_exports(tmp_path, folder) == {}
-    store.remember_export(tmp_path, folder / "a.ipynb", [DataSeen("/tmp/data/a", "/x/a", 1)])
-    value: Any = json.loads(kept.read_text())
-    assert value == {"/tmp/data/a": "/x/a"}

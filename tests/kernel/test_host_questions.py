@@ -11,9 +11,8 @@ import pytest
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import Event, HostAsked, HostDecided, Record
-from nbagent.egress.gate import Verdict
-from nbagent.egress.proxy import Closed, Decision
-from nbagent.kernel.hosts import MAX_TOLD, Hosts
+from nbagent.egress.gate import HostAnswer
+from nbagent.kernel.host_questions import MAX_DECISIONS, HostQuestions
 from nbagent.safety.questions import Question
 
 
@@ -30,24 +29,24 @@ def ids(events: list[Event]) -> list[str]:
     return [each.id for each in events if isinstance(each, HostAsked)]
 
 
-def denied(host: str, *, port: int = 443) -> Decision:
+def denied(host: str, *, port: int = 443) -> HostDecided:
     """A decision."""
-    return Decision(host=host, port=port, allowed=False, by="policy", reason="No.")
+    return HostDecided(host=host, port=port, allowed=False, by="policy", reason="No.")
 
 
 @pytest.mark.parametrize(
-    ("allow", "remember", "verdict"),
+    ("allow", "remember", "expected"),
     [
-        (True, True, Verdict.SESSION),
-        (True, False, Verdict.ONCE),
-        (False, True, Verdict.DENY),
-        (False, False, Verdict.DENY),
+        (True, True, HostAnswer.SESSION),
+        (True, False, HostAnswer.ONCE),
+        (False, True, HostAnswer.DENY),
+        (False, False, HostAnswer.DENY),
     ],
 )
-async def test_a_question_is_asked_and_answered(allow: bool, remember: bool, verdict: Verdict) -> None:
+async def test_a_question_is_asked_and_answered(allow: bool, remember: bool, expected: HostAnswer) -> None:
     """It comes as an event on the loop; its id takes one answer."""
     events: list[Event] = []
-    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True)
     questions = []
     await away(lambda: questions.append(hosts.ask("example.org", 443)))
     (asked,) = events
@@ -55,14 +54,14 @@ async def test_a_question_is_asked_and_answered(allow: bool, remember: bool, ver
     assert asked == HostAsked(id=asked.id, host="example.org", port=443)
     assert questions[0] is not None
     assert hosts.answer(asked.id, allow=allow, remember=remember)
-    assert questions[0].result() is verdict
+    assert questions[0].result() is expected
     assert not hosts.answer(asked.id, allow=True, remember=True)
 
 
 async def test_an_answer_may_be_too_late() -> None:
     """What the proxy waits for no longer takes none."""
     events: list[Event] = []
-    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True)
     question = hosts.ask("example.org", 443)
     assert question is not None
     question.cancel()
@@ -74,7 +73,7 @@ async def test_no_id_is_given_twice() -> None:
     """An answer to a question of a kernel that is gone is none to one of the next kernel."""
     events: list[Event] = []
     for host in ("a.com", "b.com"):
-        hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
+        hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True)
         question = hosts.ask(host, 443)
     await asyncio.sleep(0.01)
     old, new = ids(events)
@@ -87,7 +86,7 @@ async def test_no_id_is_given_twice() -> None:
 async def test_the_time_of_questions_is_known() -> None:
     """Questions that overlap count once, and only what lies after the moment that is asked about."""
     events: list[Event] = []
-    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True)
     start = time.monotonic()
     hosts.ask("a.org", 443)
     await asyncio.sleep(0.1)
@@ -108,7 +107,7 @@ async def test_the_time_of_questions_is_known() -> None:
 async def test_where_nobody_answers_nobody_is_asked() -> None:
     """No event, and no question."""
     events: list[Event] = []
-    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=False)
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=False)
     assert hosts.ask("example.org", 443) is None
     await asyncio.sleep(0.01)
     assert events == []
@@ -117,46 +116,57 @@ async def test_where_nobody_answers_nobody_is_asked() -> None:
 async def test_a_decision_is_told_once() -> None:
     """However often the same is decided; another answer, port or host is another one."""
     events: list[Event] = []
-    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=False)
-    allowed = Decision(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=False)
+    allowed = HostDecided(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
     for decision in (denied("a.org"), denied("a.org"), allowed, allowed, denied("a.org", port=80), denied("b.org")):
-        await away(lambda told=decision: hosts.hear(told))  # type: ignore[misc]
+        await away(lambda told=decision: hosts.observe(told))  # type: ignore[misc]
     told = [(each.host, each.port, each.allowed) for each in events if isinstance(each, HostDecided)]
     assert told == [("a.org", 443, False), ("a.org", 443, True), ("a.org", 80, False), ("b.org", 443, False)]
 
 
-@pytest.mark.parametrize("before", [0, MAX_TOLD])
+@pytest.mark.parametrize("before", [0, MAX_DECISIONS])
 async def test_every_question_has_an_end_in_the_log(before: int) -> None:
     """Who is asked a second time gives the same answer, however much was told before; late requests add nothing."""
     events: list[Event] = []
-    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=True)
-    await away(lambda: [hosts.hear(denied(f"h{number}.org")) for number in range(before)])
-    once = Decision(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True)
+    await away(lambda: [hosts.observe(denied(f"h{number}.org")) for number in range(before)])
+    once = HostDecided(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
     for _ in range(2):
         await away(lambda: hosts.ask("a.org", 443))
         assert hosts.answer(ids(events)[-1], allow=True, remember=False)
-        await away(lambda: [hosts.hear(once) for _ in range(3)])
+        await away(lambda: [hosts.observe(once) for _ in range(3)])
         question = Question.of(Record(1, 0.0, events[-2]))
         assert question is not None
         assert question.is_over(events[-1])
     assert len(events) == before + 4
 
 
+async def test_a_decision_names_its_question() -> None:
+    """Of two that are open at once, also of the same host; an answer for 443 is one for 80, whichever is told first."""
+    events: list[Event] = []
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True)
+    await away(lambda: [hosts.ask("a.org", 443), hosts.ask("a.org", 8443)])
+    web, other = ids(events)
+    for name, port in ((other, 8443), (web, 80)):
+        assert hosts.answer(name, allow=False, remember=True)
+        await away(lambda port=port: hosts.observe(denied("a.org", port=port)))  # type: ignore[misc]
+    await away(lambda: hosts.observe(denied("a.org", port=443)))
+    decided = [(each.id, each.port) for each in events if isinstance(each, HostDecided)]
+    assert decided == [(other, 8443), (web, 80), ("", 443)]
+    questions = [Question.of(Record(1, 0.0, each)) for each in events[:2]]
+    assert [[bool(one and one.is_over(each)) for each in events[2:4]] for one in questions] == [
+        [False, True],
+        [True, False],
+    ]
+
+
 async def test_the_log_is_not_filled() -> None:
     """Code that invents hosts is told of only so often."""
     events: list[Event] = []
-    hosts = Hosts(asyncio.get_running_loop(), events.append, asking=False)
-    await away(lambda: [hosts.hear(denied(f"h{number}.org")) for number in range(MAX_TOLD + 50)])
+    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=False)
+    await away(lambda: [hosts.observe(denied(f"h{number}.org")) for number in range(MAX_DECISIONS + 50)])
     await asyncio.sleep(0.05)
-    assert len(events) == MAX_TOLD
-
-
-async def test_bytes_are_summed() -> None:
-    """Of all connections that have ended."""
-    hosts = Hosts(asyncio.get_running_loop(), lambda _: None, asking=False)
-    for sent, received in ((1, 10), (2, 20)):
-        hosts.hear(Closed(host="a.org", port=443, address="93.184.216.34", sent=sent, received=received))
-    assert (hosts.sent, hosts.received) == (3, 30)
+    assert len(events) == MAX_DECISIONS
 
 
 async def test_a_log_that_cannot_be_written_ends_nothing_here() -> None:
@@ -167,15 +177,15 @@ async def test_a_log_that_cannot_be_written_ends_nothing_here() -> None:
         events.append(event)
         raise StoreError("The disk is full.")
 
-    hosts = Hosts(asyncio.get_running_loop(), full, asking=True)
-    await away(lambda: (hosts.hear(denied("a.org")), hosts.ask("a.org", 443)))
+    hosts = HostQuestions(asyncio.get_running_loop(), full, asking=True)
+    await away(lambda: (hosts.observe(denied("a.org")), hosts.ask("a.org", 443)))
     assert hosts.answer(ids(events)[0], allow=True, remember=True)
 
 
 def test_a_loop_that_is_gone_is_no_trouble() -> None:
     """The proxy may outlive it for a moment."""
     loop = asyncio.new_event_loop()
-    hosts = Hosts(loop, lambda _: None, asking=True)
+    hosts = HostQuestions(loop, lambda _: None, asking=True)
     loop.close()
-    hosts.hear(denied("a.org"))
+    hosts.observe(denied("a.org"))
     assert hosts.ask("a.org", 443) is not None

@@ -20,7 +20,7 @@ OUT_OF_TIME = {"status": "error", "ename": "no time was left"}
 """What is said of a cell that took too long."""
 
 
-class Replay:
+class CellReplay:
     """The cells that the present kernel's state is made of."""
 
     def __init__(self) -> None:

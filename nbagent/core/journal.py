@@ -1,43 +1,35 @@
-"""A session's private folder, with the append-only log of its events.
+"""The append-only log of a session's events, in the session's private folder.
 
     SESSIONS/ID/log.jsonl     one `events.Record` a line, in order, without gaps
     SESSIONS/ID/lock          locked by the process that owns the session
     SESSIONS/ID/output/       files that its cells left in /tmp/output
     SESSIONS/ID/spilled/      stream text that was too much for the notebook
     SESSIONS/ID/audit.jsonl   the audit log (`audit/`)
-    SESSIONS/ID/sandbox.json  what its sandbox is to be when it is resumed (`session/saved.py`)
+    SESSIONS/ID/sandbox.json  the sandbox that it gets when it is resumed (`session/saved.py`)
     SESSIONS/ID/summary.json  its title, state and cost, for lists (`session/summary.py`)
     SESSIONS/ID/host.log      what its host process printed, if it has one (`session/host.py`)
 
-A record is in the log before any reader gets it, so a killed process loses no event that anybody saw. Readers of a log
-ignore a last line that was cut off.
+A record is in the log before any reader gets it, so a killed process loses no event that anybody saw. Whoever reads a
+log ignores a last line that was cut off.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import itertools
-import json
 import os
-import re
-import secrets
-import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
-import platformdirs
 
 from nbagent.core import fileio
-from nbagent.core.errors import StoreError, UsageError, contained
+from nbagent.core.errors import StoreError, contained
 from nbagent.core.events import (
     CellFinished,
     CommandRun,
-    DataSeen,
     Event,
     LateOutput,
     OutputAdded,
@@ -49,50 +41,31 @@ from nbagent.core.events import (
     from_json,
     to_json,
 )
+from nbagent.core.folders import check_session_id
 from nbagent.core.quota import Quota
 
 Reader = Callable[[Record], None]
 LIMIT = 4096 * 1024 * 1024
 """Bytes that a session may keep by default."""
 LOOKED = 0.5
-"""Seconds for somebody who only looks at a session, or writes its summary, to let go of its lock."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def state_root(override: str | Path | None = None) -> Path:
-    """The folder of all of this person's state: sessions, tools, audit heads."""
-    return Path(override).expanduser() if override else platformdirs.user_state_path("nbagent")
-
-
-def new_session_id() -> str:
-    """A unique id that sorts by time: `20261121-064512-3fa9`."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
-
-
-def check_session_id(session: str) -> None:
-    """Complain of an id that can't be a folder's name.
-
-    Raises:
-        UsageError: It can't.
-    """
-    if not _NAME.fullmatch(session):
-        raise UsageError(
-            f"A session can't be called {session[:80]!r}.",
-            mend="Use up to 64 letters, digits, dots, dashes and underscores.",
-        )
+"""Seconds to wait for a process that has a session's lock only to look at it, or to write its summary."""
+SPILL_LIMIT = 256 * 1024 * 1024
+"""Characters of each stream that a cell may spill; further ones are counted in the notebook, and dropped."""
+BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, CommandRun)
+"""Events that code can produce in any number and size."""
 
 
 class Journal:
     """One session's folder and log, locked by one process at a time.
 
     Args:
-        root: The folder of all state, see `state_root`.
+        root: The folder of all state, see `folders.state_root`.
         session: The session's id; letters, digits, dots, dashes and underscores, at most 64.
         limit: Bytes that the session may keep on the host's disk.
 
     Attributes:
         folder: The session's folder.
-        quota: Counts the bytes, those of the session's earlier processes included.
+        quota: Counts the bytes that the session keeps, those of its earlier processes included.
         last: The number of the last record, 0 before the first.
 
     Raises:
@@ -126,7 +99,7 @@ class Journal:
             ) from None
         except OSError as error:
             self.close()
-            raise cannot_write(self.folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
+            raise fileio.cannot_write(self.folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
 
     def _truncate_cut_line(self) -> None:
         """Remove a last line that a killed process left cut, and read the number of the last whole record."""
@@ -145,8 +118,8 @@ class Journal:
     def emit(self, event: Event) -> Record:
         """Write an event to the log, then give it to every reader.
 
-        Once the quota is used up, events that code can produce without a bound (`BULK`) are left out, which is an event
-        of its own. A reader's failure is contained, unless it follows strictly.
+        Once the quota is used up, the events of `BULK` are left out, and one `QuotaReached` says so. A reader's failure
+        is contained, unless the reader follows strictly.
 
         Raises:
             StoreError: The event can't be written; no reader got it.
@@ -177,11 +150,11 @@ class Journal:
         try:
             return record, self._encoder.encode_lines([record])
         except UnicodeEncodeError:
-            record = _without_halves(record)
+            record = from_json(to_json(record), Record)
             return record, self._encoder.encode_lines([record])
 
     def _leave_out(self, record: Record) -> Record:
-        """Emit, once, that the quota is used up; returns the record with the number that it has then."""
+        """Emit `QuotaReached`, once; returns the record that is left out, with the number that is its own then."""
         if self._quota_told:
             return record
         self._quota_told = True
@@ -197,7 +170,7 @@ class Journal:
                 self._log.truncate(end)
                 raise OSError("the disk is full")
         except (OSError, ValueError) as error:
-            raise cannot_write(self.folder, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
+            raise fileio.cannot_write(self.folder, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
 
     def follow(self, reader: Reader, *, strict: bool = False) -> Callable[[], None]:
         """Call `reader` with each record from now on; returns a function that ends it.
@@ -213,7 +186,7 @@ class Journal:
 
     def since(self, seq: int = 0) -> Iterator[Record]:
         """The records after number `seq`, from the log."""
-        yield from read_log(self.folder, since=seq)
+        return read_log(self.folder, since=seq)
 
     def spill(self, cell: int) -> Callable[[str, str], None]:
         """A function that appends a cell's stream text that is too long for the notebook to files beside the log."""
@@ -229,7 +202,7 @@ class Journal:
                     with path.open("ab") as file:
                         file.write(data)
             except OSError as error:
-                raise cannot_write(path, error) from error
+                raise fileio.cannot_write(path, error) from error
 
         return take
 
@@ -239,19 +212,6 @@ class Journal:
             file = getattr(self, name, None)
             if file is not None:
                 file.close()
-
-
-BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, CommandRun)
-"""Events that code can produce in any number and size."""
-
-
-def _without_halves(record: Record) -> Record:
-    """A record with `?` in place of lone surrogates, which UTF-8 can't encode."""
-    return from_json(to_json(record), Record)
-
-
-SPILL_LIMIT = 256 * 1024 * 1024
-"""Characters of each stream that a cell may spill; more are counted in the notebook, and dropped."""
 
 
 def _size_of(folder: Path) -> int:
@@ -265,7 +225,7 @@ def _size_of(folder: Path) -> int:
 
 
 class Tail:
-    """Reads a log that another process writes, from where the last read ended.
+    """Reads a log that another process writes, each time from where the last read ended.
 
     Args:
         folder: The session's folder.
@@ -276,20 +236,24 @@ class Tail:
         self._decoder = msgspec.json.Decoder(Record)
         self._at = 0
 
-    def new(self) -> Iterator[Record]:
+    def new(self, *, since: int = 0) -> Iterator[Record]:
         """The whole records that were written since the last call.
 
+        Args:
+            since: How many lines are passed over unread.
+
         Raises:
-            StoreError: The log can't be read.
+            StoreError: The log can't be read, or a line of it is malformed.
         """
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
-                for line in file:
+                for number, line in enumerate(file, start=1):
                     if not line.endswith(b"\n"):
                         return
                     self._at += len(line)
-                    yield self._decoder.decode(line)
+                    if number > since:
+                        yield self._decoder.decode(line)
         except (OSError, msgspec.DecodeError) as error:
             raise StoreError(f"The log {self._path} can't be read: {error}") from error
 
@@ -298,106 +262,6 @@ def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
     """The records of a session's log after number `since`.
 
     Raises:
-        StoreError: A line is malformed that isn't the last one.
+        StoreError: The log can't be read, or a line of it is malformed.
     """
-    decoder = msgspec.json.Decoder(Record)
-    path = folder / "log.jsonl"
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                if number > since:
-                    yield decoder.decode(line)
-    except (OSError, msgspec.DecodeError) as error:
-        raise StoreError(f"The log {path} can't be read: {error}") from error
-
-
-def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Write a file whole or not at all, as `fileio.write` does, so that it outlasts a loss of power.
-
-    Raises:
-        StoreError: It can't be written; the old file is intact.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fileio.write(path, data, mode=mode, sync=True)
-    except OSError as error:
-        raise cannot_write(path, error, mend="Choose another place.") from error
-
-
-def check_file(path: Path) -> None:
-    """Check that a path can be a file.
-
-    Raises:
-        StoreError: It is a folder, or the file system refuses its name.
-    """
-    try:
-        os.fsencode(path).decode()
-        if stat.S_ISDIR(path.stat().st_mode):
-            raise StoreError(f"{path} is a folder.", mend="Name a file, for example answer.ipynb.")
-    except FileNotFoundError:
-        pass
-    except UnicodeError:
-        raise StoreError(f"The name {str(path)!r} is not UTF-8 text.", mend="Choose another name.") from None
-    except OSError as error:
-        raise cannot_write(path, error, mend="Choose another place.") from error
-
-
-def check_not_data(path: Path, data: Iterable[Path]) -> None:
-    """Check that a file is not one of the data and not in a folder of data, also under another name or link.
-
-    Raises:
-        UsageError: It is.
-    """
-    try:
-        status, parents = path.stat(), [each.stat() for each in path.resolve().parents]
-    except OSError:
-        return  # There is no such file, so none can be lost.
-    for source in data:
-        with contextlib.suppress(OSError):
-            given = source.stat()
-            inside = stat.S_ISDIR(given.st_mode) and (
-                any(os.path.samestat(given, each) for each in parents)
-                or (status.st_nlink > 1 and _is_linked(status, source))
-            )
-            if inside or os.path.samestat(given, status):
-                raise UsageError(f"{path} is data, and is not written over.", mend="Choose another name.")
-
-
-def _is_linked(wanted: os.stat_result, folder: Path) -> bool:
-    """Whether a file has a name in a folder, or below it, among the first 100,000."""
-    names = itertools.islice(folder.rglob("*"), 100_000)
-    for name in names:
-        with contextlib.suppress(OSError):
-            if os.path.samestat(name.lstat(), wanted):
-                return True
-    return False
-
-
-def cannot_write(path: Path, error: Exception, *, mend: str = "") -> StoreError:
-    """The error for a file or folder that can't be written."""
-    reason = getattr(error, "strerror", None) or error
-    return StoreError(f"{path} can't be written: {reason}.", mend=mend)
-
-
-def remember_export(root: Path, notebook: Path, data: list[DataSeen]) -> None:
-    """Remember which data the notebooks in a folder need, so that kernels that any client starts there see it."""
-    path = _exports(root, notebook.parent)
-    known = recall_exports(root, notebook.parent)
-    known.update({each.path: each.source for each in data})
-    write_atomically(path, json.dumps(known, indent=1).encode())
-
-
-def recall_exports(root: Path, folder: Path) -> dict[str, str]:
-    """The data of the notebooks that were exported to a folder, as path in the sandbox → path on the host."""
-    try:
-        known: Any = json.loads(_exports(root, folder).read_text())
-    except (OSError, ValueError):
-        return {}
-    return {str(path): str(source) for path, source in known.items()} if isinstance(known, dict) else {}
-
-
-def _exports(root: Path, folder: Path) -> Path:
-    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:24]
-    return root / "exports" / f"{digest}.json"
+    return Tail(folder).new(since=since)
