@@ -8,7 +8,7 @@ import msgspec
 
 from nbagent.core.errors import TransferError
 from nbagent.core.text import cut, visible
-from nbagent.kernel import probe
+from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 
 FOLDER = "/workspace/.variables"
@@ -43,7 +43,7 @@ async def write_variable(kernel: Kernel, name: str) -> Written:
     Raises:
         TransferError: There is no such variable, it can't be written, or that took too long.
     """
-    source = probe.source_of("variables_inside.py")
+    source = inside_calls.source_of("variables_inside.py")
     said = await kernel.evaluate(source, [name, FOLDER], seconds=SECONDS)
     try:
         written = msgspec.convert(said, Written)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from nbagent.core import fileio, settings, store
+from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.session import index
 from nbagent.session.attach import Attached
@@ -100,7 +100,7 @@ def own_name() -> str:
 
 
 def _root() -> Path:
-    return store.state_root(settings.load().state_dir).absolute()
+    return folders.state_root(settings.load().state_dir).absolute()
 
 
 def _checked(name: str) -> str:
