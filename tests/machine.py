@@ -18,9 +18,9 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.engines.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.engines.docker import LABEL
-from nbagent.sandbox.leases import place
-from nbagent.sandbox.limits import cgroup, users
-from nbagent.sandbox.limits.cgroup.tree import Tree
+from nbagent.sandbox.leases import origin, users
+from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.limits.cgroup.own import OwnGroups
 from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")
@@ -113,7 +113,7 @@ def containers(runtime: str) -> list[str]:
 
 def taken_users(runtime: str) -> list[str]:
     """Users that are reserved for leases in this runtime folder."""
-    return [at.name for at in users.SHARED.glob("[0-9]*") if str(place.noted(at)).startswith(runtime)]
+    return [at.name for at in users.SHARED.glob("[0-9]*") if str(origin.noted(at)).startswith(runtime)]
 
 
 def groups() -> set[str]:
@@ -149,7 +149,9 @@ def _processes(group: str) -> list[int] | None:
     assert groups is not None
     try:
         running = groups.take(Path(group)).processes()
-        counted = int((groups.folders["pids"] / group / "pids.current").read_text()) if isinstance(groups, Tree) else 0
+        counted = (
+            int((groups.folders["pids"] / group / "pids.current").read_text()) if isinstance(groups, OwnGroups) else 0
+        )
     except OSError:
         return []
     return None if 0 in running or (counted and not running) else running

@@ -139,10 +139,10 @@ THREATS: dict[int, tuple[str, str]] = {
     ),
     32: (
         "kernel memory that no group is charged for, and what the whole machine shares",
-        "sandbox/test_watch_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
-        "sandbox/test_watch_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
-        "sandbox/test_watch_inside.py::test_others_locks_are_nobody_s_fault "
-        "sandbox/test_watch_inside.py::test_locks_of_one_process_are_said_to_be_taken",
+        "sandbox/test_overuse_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
+        "sandbox/test_overuse_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
+        "sandbox/test_overuse_inside.py::test_others_locks_are_nobody_s_fault "
+        "sandbox/test_overuse_inside.py::test_locks_of_one_process_are_said_to_be_taken",
     ),
     33: (
         "a notebook that is merely opened loads from elsewhere",
@@ -219,7 +219,7 @@ FAULTS: dict[int, tuple[str, str]] = {
         "sandbox/test_docker.py::test_an_image_that_is_not_there_is_an_error "
         "sandbox/test_docker.py::test_a_daemon_that_goes_away_is_an_error "
         "sandbox/test_docker.py::test_a_container_that_is_removed_is_a_death "
-        "sandbox/test_forbidden.py::test_the_cause_and_its_command_are_named "
+        "sandbox/test_bwrap_refusal.py::test_the_cause_and_its_command_are_named "
         "clients/test_server.py::test_the_page_is_told_why_a_kernel_can_t_start",
     ),
     7: ("a gateway drops the connection", ""),

@@ -20,7 +20,7 @@ from nbagent.safety.redaction import Redacted
 
 HIDDEN: Final = "[nbagent: {what} hidden here before this was sent to you.{where}]"
 """What the model is told in a text that something was hidden in."""
-INSIDE: Final = ("data description", "cell ", "tool sandbox_")
+RUN: Final = ("data description", "cell ", "tool sandbox_")
 """How sources begin whose whole text is in the sandbox."""
 
 
@@ -101,7 +101,7 @@ class Pieces:
 
     def _text(self, source: str, text: str) -> str:
         """A text of the person's, without its secrets; the model is told that there were some."""
-        known = self._looked_at(text, inside=source.startswith(INSIDE))
+        known = self._looked_at(text, inside=source.startswith(RUN))
         self._add(source, known)
         return known.redacted.text
 

@@ -35,7 +35,7 @@ from nbagent.notebook.uploads import upload_cells
 from nbagent.packages.modules import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox.data import needs
-from nbagent.sandbox.registry import title
+from nbagent.sandbox.registry import by_themselves, title
 
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
@@ -235,7 +235,8 @@ def _facts(cell: Cell) -> dict[str, Any]:
 
 def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
     started = recording.started
-    engine = started.engine if started else "bubblewrap"
+    # The kernel of a session that never started is one of the engine that needs least.
+    engine = started.engine if started else by_themselves()[-1].name
     metadata: dict[str, Any] = {
         "kernelspec": {
             "name": f"nbagent-{engine}",

@@ -1,12 +1,12 @@
 """The contract of an engine, and of the sandboxes that it makes. Nothing in here, nor above, knows which engine it is.
 
     registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ Channel
-    reaper                               ▲              (channels/endpoint.py)        ▲
+    machine/reaper                       ▲              (channels/endpoint.py)        ▲
                         kernel/process.py, provisioner.py               kernel/channels/connection.py
 
 An engine is found by its name among the entry points `nbagent.engines`. One whose sandboxes run on this machine brings
-an `Instance` (`instance.py`) and makes `HostedSandbox` of it (`hosted.py`), which has all the rest. One whose kernels
-run elsewhere writes a `Sandbox` of its own.
+an `Instance` and makes `MachineSandbox` of it (both in `machine/`), which has all the rest. One whose
+kernels run elsewhere writes a `Sandbox` of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbagent.core.errors import SandboxError
-from nbagent.sandbox.layout import OUTPUT, WORKSPACE
+from nbagent.core.errors import SandboxError, UsageError
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.paths import OUTPUT, WORKSPACE
 
 if TYPE_CHECKING:
     from nbagent.core.events import DataLeftOut
@@ -54,7 +54,7 @@ class Control:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class EngineReport:
     """What an engine can do here.
 
     Attributes:
@@ -266,7 +266,7 @@ class Engine(abc.ABC):
     rank: ClassVar[int | None] = None
 
     @abc.abstractmethod
-    def check(self, *, image: str | None = None) -> Report:
+    def check(self, *, image: str | None = None) -> EngineReport:
         """What the engine can do on this machine, in well under a second; called in a thread, before each start.
 
         What it found out before may be kept for as long as it is sure to hold.
@@ -303,6 +303,29 @@ class Engine(abc.ABC):
             EnvironmentMissing: It can't be made.
         """
         return None
+
+    async def build(
+        self,
+        *,
+        say: Callable[[str], object],
+        base: str | None = None,
+        tag: str | None = None,
+        force: bool = False,
+    ) -> None:
+        """Make what this engine's kernels are made of, such as an image, if it isn't there; a person asks for it.
+
+        Args:
+            say: Gets a line at a time about how it goes, and at last where it is.
+            base: The image to start from, for engines with images; the engine's own choice by default.
+            tag: The name of the image that is made; nbagent's own by default.
+            force: Make it even if it is there.
+
+        Raises:
+            UsageError: The engine makes nothing, or has no such option.
+            EnvironmentMissing: It can't be made.
+        """
+        del say, base, tag, force
+        raise UsageError(f"The {self.name} engine needs nothing built.")
 
     def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: B027 - for engines that have something to end
         """End what is left of a sandbox whose controller is dead, but for its folders; nothing happens if it is gone.

@@ -6,9 +6,9 @@ import contextlib
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import KernelStartError, SandboxError
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from nbagent.sandbox.limits.cgroup import Usage
 
 LOOK_SECONDS = 0.25
-"""Between two looks at what Linux counts of a sandbox that runs."""
+"""Between two looks at how many processes Linux has killed."""
 SURVIVED_SECONDS = 3.0
-"""After which a process that was killed was not the kernel: an engine tells of the kernel's end sooner."""
+"""If the kernel still runs so long after Linux killed a process, that was another one than the kernel."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Exit:
         code: The exit code, negative for a signal.
         out_of_memory: Whether it was killed at its memory limit.
         memory_peak: Bytes, or None where the engine can't tell.
-        overuse: What it was ended for having too much of (`watch_inside.py`), as part of a sentence; else empty.
+        overuse: What it took too much of, if process 1 ended it for that (`overuse_inside.py`): part of a sentence.
     """
 
     code: int
@@ -38,12 +38,12 @@ class Exit:
     overuse: str = ""
 
     @classmethod
-    def told(cls, status: int, *, killed: bool = False, memory_peak: int | None = None) -> Exit:
-        """From a status as a shell tells it: 128 and more for a signal.
+    def of_status(cls, status: int, *, killed: bool = False, memory_peak: int | None = None) -> Exit:
+        """The end that a status tells, which is as a shell has it: 128 and more for a signal.
 
         Args:
-            status: The status; negative if the process that tells it was ended by a signal itself.
-            killed: Whether Linux has killed something of the sandbox's for its memory.
+            status: The status; negative if a signal ended the process that reports it.
+            killed: Whether Linux killed a process of the sandbox for its memory.
             memory_peak: Bytes, if known.
         """
         code = 128 - status if 128 < status <= 128 + signal.NSIG else status
@@ -62,26 +62,47 @@ class Exit:
         return f"exited with code {self.code}"
 
 
-class Kills:
-    """How many processes of a sandbox Linux has killed for their memory, as seen while its kernel runs."""
+class KillCount:
+    """Counts the processes of a sandbox that Linux kills for their memory, to tell whether the kernel was the last."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=2 * round(SURVIVED_SECONDS / LOOK_SECONDS))
 
     def look(self, usage: Callable[[], Usage | None]) -> None:
-        """See how many there are now, unless that was done just before.
+        """Count them, unless that was done just before.
 
         Args:
-            usage: Tells what the sandbox uses; None where the engine can't tell.
+            usage: Returns what the sandbox uses, or None where the engine can't tell.
         """
         now = time.monotonic()
         if not self._seen or now - self._seen[-1][0] > LOOK_SECONDS:
             used = usage()
             self._seen.append((now, used.oom_kills() if used else 0))
 
+    def exit(self, status: int, *, killed: bool, usage: Usage | None, words: Mapping[str, Any]) -> Exit:
+        """How the kernel ended: by what process 1 said at its end if it could, else by what the engine knows.
+
+        A status alone can't tell a signal from an exit code above 128.
+
+        Args:
+            status: The status that the engine knows, see `Exit.of_status`.
+            killed: Whether the engine knows of a process that was killed for its memory.
+            usage: What the sandbox used, as far as the engine can tell.
+            words: What process 1 said.
+        """
+        said = {name: value for name, value in words.items() if isinstance(value, int)}
+        kills = said.get("oom_kills", usage.oom_kills() if usage else 0)
+        killed = kills > self._survived or ("oom_kills" not in said and killed)
+        ended = Exit.of_status(
+            status, killed=killed, memory_peak=said.get("memory_peak", usage.memory_peak() if usage else None)
+        )
+        if (code := said.get("exit", -1)) >= 0:
+            return replace(ended, code=code, out_of_memory=False, overuse=str(words.get("overuse", "")))
+        return ended
+
     @property
-    def survived(self) -> int:
-        """How many there were that did not end the kernel."""
+    def _survived(self) -> int:
+        """How many of them the kernel survived."""
         latest = time.monotonic() - SURVIVED_SECONDS
         return max((kills for at, kills in self._seen if at < latest), default=0)
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerBase
 
-from nbagent.core.errors import EngineUnavailable
+from nbagent.core.errors import EngineUnavailable, NbagentError
 from nbagent.core.events import DataLeftOut
-from nbagent.sandbox import clients
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import Why, facts
-from nbagent.sandbox.registry import engines
+from nbagent.sandbox.registry import find
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
 
 
@@ -40,7 +39,7 @@ class Provisioner(KernelProvisionerBase):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Make a `SandboxSpec` for the folder that the kernel is started for, unless one is given as `sandbox`."""
         spec = kwargs.pop("sandbox", None)
-        self._telling = contextlib.nullcontext if spec else clients.telling
+        self._telling = contextlib.nullcontext if spec else showing_errors
         with self._telling():
             self._spec = spec or spec_for_client(kwargs.get("cwd"), config=self._stanza.get("config") or {})
             if self._sandbox is None:
@@ -110,13 +109,34 @@ class Provisioner(KernelProvisionerBase):
         return found
 
     def _engine(self) -> Engine:
-        name = str(self._stanza["provisioner_name"]).removeprefix("nbagent-")
-        if name not in engines():
-            raise EngineUnavailable(
-                f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(engines()))}."
-            )
-        return engines()[name]
+        return find(str(self._stanza["provisioner_name"]).removeprefix("nbagent-"))
 
     def _tell_left_out(self, event: DataLeftOut) -> None:
         # Nearly every repository has names that begin with a dot.
         self.log.log(logging.INFO if event.reason == Why.HIDDEN else logging.WARNING, event.text)
+
+
+@contextlib.contextmanager
+def showing_errors() -> Iterator[None]:
+    """Raise nbagent's errors as errors that a Jupyter server shows, with mends that name settings instead of flags."""
+    try:
+        yield
+    except NbagentError as error:
+        raise as_http_error(error) from error
+
+
+def as_http_error(error: NbagentError) -> NbagentError:
+    """The error as one that is an `HTTPError` of Tornado's too, and still has its own class among its bases.
+
+    Of any other error, a Jupyter server shows no more than "Unhandled error".
+    """
+    from tornado.web import HTTPError
+
+    kind = type(error)
+    if issubclass(kind, HTTPError):
+        return error
+    both = type(kind.__name__, (kind, HTTPError), {"__module__": kind.__module__})
+    shown: NbagentError = BaseException.__new__(both)
+    NbagentError.__init__(shown, error.message, mend=error.elsewhere)
+    HTTPError.__init__(shown, 500, str(shown))  # type: ignore[arg-type]  # it is one of both
+    return shown

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from nbagent.core.errors import EngineUnavailable, LimitUnenforceable
 from nbagent.core.policy import TrustLevel
-from nbagent.sandbox.layout import has_egress
+from nbagent.sandbox.spec import has_egress
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.contract import Control, Engine, Report
+    from nbagent.sandbox.contract import Control, Engine, EngineReport
     from nbagent.sandbox.spec import SandboxSpec
 
 
@@ -24,6 +24,17 @@ def engines() -> dict[str, Engine]:
     from importlib.metadata import entry_points
 
     return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
+
+
+def find(name: str) -> Engine:
+    """The engine of that name.
+
+    Raises:
+        EngineUnavailable: There is none.
+    """
+    if name not in engines():
+        raise EngineUnavailable(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(engines()))}.")
+    return engines()[name]
 
 
 def title(name: str) -> str:
@@ -66,7 +77,7 @@ def unenforceable(engine: str, lacking: Sequence[Control]) -> LimitUnenforceable
 
 
 @dataclass(frozen=True)
-class Candidate:
+class EngineCandidate:
     """An engine, and whether it would start certain sandboxes here.
 
     Attributes:
@@ -77,7 +88,7 @@ class Candidate:
     """
 
     engine: Engine
-    report: Report
+    report: EngineReport
     lacking: tuple[Control, ...]
     trusting: bool
 
@@ -96,13 +107,13 @@ class Candidate:
         return str(unenforceable(self.engine.name, self.lacking)) if self.lacking else ""
 
 
-def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Candidate:
+def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> EngineCandidate:
     """An engine as it would do for all of these sandboxes."""
     report = engine.check(image=image)
     wanted = list(specs)
     lacking = {each.name: each for spec in wanted for each in missing(report.controls, spec)}
     trusting = not engine.isolates and any(spec.trust.level is not TrustLevel.TRUSTED for spec in wanted)
-    return Candidate(engine, report, tuple(lacking.values()) if engine.isolates else (), trusting)
+    return EngineCandidate(engine, report, tuple(lacking.values()) if engine.isolates else (), trusting)
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,7 @@ class Survey:
         chosen: The one that would start it, by name; None if none would.
     """
 
-    candidates: dict[str, Candidate]
+    candidates: dict[str, EngineCandidate]
     chosen: str | None
 
 
@@ -142,14 +153,12 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
         EngineUnavailable: There is none of that name, it doesn't work here, or none does; with the mend.
         LimitUnenforceable: Those that work can't enforce a limit that is needed.
     """
-    found = engines()
     if name:
-        if name not in found:
-            raise EngineUnavailable(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(found))}.")
-        report = await asyncio.to_thread(found[name].check, image=image)
+        wanted_engine = find(name)
+        report = await asyncio.to_thread(wanted_engine.check, image=image)
         if not report.available:
             raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=report.mend)
-        return found[name]
+        return wanted_engine
     wanted = list(specs)
     tried = []
     for engine in by_themselves():

@@ -88,6 +88,11 @@ class SandboxSpec:
         )
 
 
+def has_egress(trust: Trust) -> bool:
+    """Whether a sandbox's only way out is the egress proxy (`egress/proxy.py`)."""
+    return trust.network is Network.LISTED and trust.allow_network_tools
+
+
 def check_asking(trust: Trust) -> None:
     """Complain where nobody would ever be asked for a host: who wants to be must not believe that they are.
 

@@ -12,7 +12,7 @@ from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetState
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
-from nbagent.sandbox.data.mounts import DATA
+from nbagent.sandbox.paths import DATA
 from nbagent.session.files import SessionFiles
 
 

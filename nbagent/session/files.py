@@ -33,7 +33,8 @@ from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.ends import Source
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.paths import DATA
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 
 LISTED = 1000

@@ -186,7 +186,7 @@ class _Sandboxes:
         return self._folders.get(session)
 
     def lives(self, folder: Path | None) -> bool:
-        from nbagent.sandbox import supervisor
+        from nbagent.sandbox.machine import supervisor
 
         return folder is not None and supervisor.is_alive(folder)
 

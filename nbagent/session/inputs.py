@@ -14,7 +14,8 @@ from nbagent.kernel.kernel import Restore
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.mcp import servers
 from nbagent.mcp.servers import Server
-from nbagent.sandbox.data.mounts import DATA, Mount, named
+from nbagent.sandbox.data.mounts import Mount, named
+from nbagent.sandbox.paths import DATA
 from nbagent.sandbox.registry import engines
 
 MAX_QUESTION = 200_000

@@ -242,7 +242,8 @@ def _last_used(session: Known) -> float:
 
 def _end_sandbox(session: str) -> None:
     """End the sandbox in which a session's kernel waits, if there is one."""
-    from nbagent.sandbox.leases import lease, reaper
+    from nbagent.sandbox.leases import lease
+    from nbagent.sandbox.machine import reaper
 
     while (folder := lease.find(session)) is not None and reaper.end(folder):
         pass

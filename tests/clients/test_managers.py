@@ -29,8 +29,8 @@ from jupyter_core.utils import ensure_event_loop
 from packages.index import Index
 
 from nbagent.core.errors import LimitUnenforceable, UsageError
-from nbagent.sandbox.leases import reaper
 from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.machine import reaper
 
 
 @pytest.fixture(autouse=True)

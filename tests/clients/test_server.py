@@ -17,7 +17,7 @@ from jupyter_client.manager import KernelManager
 from tornado.web import HTTPError
 
 from nbagent.core.errors import LimitUnenforceable
-from nbagent.sandbox import clients
+from nbagent.sandbox.provisioner import as_http_error
 
 Ask = Callable[[str], tuple[int, dict[str, Any]]]
 
@@ -62,12 +62,12 @@ def test_the_page_is_told_why_a_kernel_can_t_start(ask: Ask) -> None:
 
 def test_the_error_is_nbagent_s_own_and_the_server_s() -> None:
     """A client in Python catches it by its class, and whatever it says is no format."""
-    error = clients.told(LimitUnenforceable("50% of it.", mend="--accept memory", elsewhere='accept = ["memory"]'))
+    error = as_http_error(LimitUnenforceable("50% of it.", mend="--accept memory", elsewhere='accept = ["memory"]'))
     assert isinstance(error, LimitUnenforceable)
     assert isinstance(error, HTTPError)
     assert str(error) == '50% of it. accept = ["memory"]'
     assert (error.log_message or "") % error.args == str(error)
-    assert clients.told(error) is error
+    assert as_http_error(error) is error
 
 
 def test_settings_accept_for_clients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_it_is_there(private: Private) -> None:
         *[
             (each, "self s port" if each.owner.endswith("IPKernelApp") else "self")
             for each in compat.IPYKERNEL
-            if each.name in {"_watch_pipe_fd", "_is_master_process", "_flush_buffers", "_bind_socket"}
+            if each.name in {"_watch_pipe_fd", "_is_master_process", "_flush_buffers", "_flush", "_bind_socket"}
         ],
     ],
     ids=lambda each: getattr(each, "name", ""),

@@ -12,7 +12,7 @@ from program import nbagent
 from nbagent.core.policy import TrustLevel
 from nbagent.faces.cli.selfcheck import show
 from nbagent.faces.selfcheck.check import PROBES, Outcome
-from nbagent.faces.selfcheck.probe import Finding, Verdict
+from nbagent.faces.selfcheck.probe import Finding, ProbeVerdict
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_no_engine_is_an_error(here: Path) -> None:
 
 def test_a_hostile_sandbox_can_t_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """What a probe claims to have seen comes from inside, and is shown without control sequences."""
-    finding = Finding(probe=PROBES[0], verdict=Verdict.BROKEN, seen="\x1b]52;c;aGk=\x07\x1b[2Jgone")
+    finding = Finding(probe=PROBES[0], verdict=ProbeVerdict.BROKEN, seen="\x1b]52;c;aGk=\x07\x1b[2Jgone")
     show(Outcome(engine="docker", trust=TrustLevel.ISOLATED, findings=[finding]), isolates=True)
     shown = capsys.readouterr().out
     assert "gone" in shown

@@ -106,7 +106,7 @@ from nbagent.forge import workshop
 from nbagent.kernel import describe, inside_calls
 from nbagent.kernel.channels import messages
 from nbagent.kernel.router import Router
-from nbagent.sandbox.handoff import MAX_LINE, MAX_REQUEST
+from nbagent.sandbox.machine.handoff import MAX_LINE, MAX_REQUEST
 from nbagent.sandbox.untrusted import parse
 from nbagent.faces.selfcheck import machine_inside  # so that what only an import costs is no growth
 from nbagent.faces.selfcheck.probe import said

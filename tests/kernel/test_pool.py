@@ -29,10 +29,10 @@ from nbagent.core.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
 from nbagent.kernel.pool.warm import EACH, FILES, free_memory, shortage
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
-from nbagent.sandbox.leases import lease, reaper
+from nbagent.sandbox.leases import lease
+from nbagent.sandbox.machine import reaper, supervisor
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 

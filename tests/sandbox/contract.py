@@ -19,7 +19,7 @@ from nbagent.core.policy import MIB, TrustLevel, trust_for
 from nbagent.faces.selfcheck import files_inside, network_inside, programs_inside
 from nbagent.faces.selfcheck.aims import SAME_EVERYWHERE
 from nbagent.faces.selfcheck.check import PROBES
-from nbagent.faces.selfcheck.probe import Probe, Verdict, source
+from nbagent.faces.selfcheck.probe import Probe, ProbeVerdict, source
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mirror import SMALL
@@ -104,14 +104,14 @@ class Holds:
     async def test_an_attack_fails(self, attacked: Attacked, engine: Engine, level: TrustLevel, probe: Probe) -> None:
         """Whatever `nbagent doctor --self-check` tries fails, but for what the engine declares."""
         finding = await attacked.finding(engine, level, probe)
-        assert finding.verdict in (Verdict.HELD, Verdict.KNOWN), finding.seen
+        assert finding.verdict in (ProbeVerdict.HELD, ProbeVerdict.KNOWN), finding.seen
 
     async def test_known_failures_are_failures(self, attacked: Attacked, engine: Engine) -> None:
         """Nothing is excused that has been mended since, nor what is in no list."""
         for name, reason in engine.known_failures.items():
             probe = next(each for each in PROBES if each.name == name)
             finding = await attacked.finding(engine, TrustLevel.ISOLATED, probe)
-            assert (finding.verdict, finding.reason) == (Verdict.KNOWN, reason), name
+            assert (finding.verdict, finding.reason) == (ProbeVerdict.KNOWN, reason), name
 
     # -- the host's boundary ------------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ print(json.dumps(found))
                 "clone/sub/b.csv": "b",
                 "sub/b.csv": "b",
             }
-            left_out = sandbox_of(kernel).shown.left_out
+            left_out = sandbox_of(kernel).data.left_out
         assert left_out == {
             Why.HIDDEN: ["clone/.git", "clone/sub/.env", "sub/.env"],
             Why.SPECIAL: ["clone/sub/pipe", "sub/pipe"],
@@ -366,7 +366,7 @@ print(json.dumps(found))
         (elsewhere / "large").write_bytes(b"1" * (2 * SMALL))
         look = "import json; print(json.dumps(open('/tmp/data/large').read(1)))"
         async with Kernel(engine, SandboxSpec(data=(Mount(elsewhere, "/tmp/data"),))) as kernel:
-            assert [each.target for each in sandbox_of(kernel).shown.mounts] == ["/tmp/data", "/tmp/data/large"]
+            assert [each.target for each in sandbox_of(kernel).data.mounts] == ["/tmp/data", "/tmp/data/large"]
             assert await value(kernel, look) == "1"
             (elsewhere / "new").write_bytes(b"2" * (2 * SMALL))
             (elsewhere / "new").replace(elsewhere / "large")

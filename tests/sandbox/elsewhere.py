@@ -26,7 +26,7 @@ from nbagent.core.errors import SandboxError
 from nbagent.packages.installer import Target
 from nbagent.sandbox.channels.channel import SocketChannel
 from nbagent.sandbox.channels.endpoint import KINDS, ChannelName
-from nbagent.sandbox.contract import About, Control, Engine, Hooks, Report, Sandbox
+from nbagent.sandbox.contract import About, Control, Engine, EngineReport, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -120,10 +120,10 @@ class ElsewhereEngine(Engine):
     title = "Python (elsewhere)"
     isolates = False
 
-    def check(self, *, image: str | None = None) -> Report:
+    def check(self, *, image: str | None = None) -> EngineReport:
         """Always there."""
         del image
-        return Report(available=True, controls=(Control(name="memory", enforced=False, how="nobody's business"),))
+        return EngineReport(available=True, controls=(Control(name="memory", enforced=False, how="nobody's business"),))
 
     def sandbox(self, hooks: Hooks) -> Elsewhere:
         """Of what a kernel may ask for, this one has nothing."""

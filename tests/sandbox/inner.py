@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox.hosted import HostedSandbox
+from nbagent.sandbox.machine.sandbox import MachineSandbox
 
 
-def sandbox_of(kernel: Kernel) -> HostedSandbox:
+def sandbox_of(kernel: Kernel) -> MachineSandbox:
     """The sandbox that a kernel runs in at the moment."""
     found = kernel._process._sandbox
-    assert isinstance(found, HostedSandbox)
+    assert isinstance(found, MachineSandbox)
     return found

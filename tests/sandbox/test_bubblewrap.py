@@ -21,9 +21,9 @@ import nbagent
 from nbagent.core.errors import SandboxError
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines.bwrap_arguments import HIDDEN
-from nbagent.sandbox.environment import environment
 from nbagent.sandbox.spec import SandboxSpec
 
 
@@ -229,7 +229,7 @@ class TestOrdinaryUser:
 
 async def test_a_limit_that_linux_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux's reason is told, and no group stays."""
-    monkeypatch.setattr("nbagent.sandbox.limits.cgroup.tree.PERIOD", 50)  # microseconds: too short
+    monkeypatch.setattr("nbagent.sandbox.limits.cgroup.own.PERIOD", 50)  # microseconds: too short
     with pytest.raises(SandboxError, match="limits can't be set"):
         await Kernel(works("bubblewrap"), SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.5))).start()
 

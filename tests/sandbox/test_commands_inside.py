@@ -15,11 +15,11 @@ from nbagent.core.errors import LimitUnenforceable
 from nbagent.core.events import CommandRun
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.inside.commands_inside import MAX_WORD, MAX_WORDS, PER_SECOND
 from nbagent.sandbox.inside.commands_inside import UNREADABLE as HIDDEN
 from nbagent.sandbox.limits import seccomp
+from nbagent.sandbox.machine import supervisor
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 
 import pytest
 
 from nbagent.core.errors import EnvironmentMissing
-from nbagent.sandbox.environment import environment
-from nbagent.sandbox.environment.environment import Environment
+from nbagent.sandbox import environment
+from nbagent.sandbox.environment import Environment
 
 
 @pytest.fixture
@@ -118,32 +117,6 @@ def test_another_c_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EnvironmentMissing, match="glibc") as caught:
         environment.host_platform()
     assert "docker" in caught.value.mend
-
-
-def test_a_scratch_folder_is_private() -> None:
-    """Each sandbox gets one of its own that no other user may enter."""
-    first, second = (environment.scratch_folder() for _ in range(2))
-    assert first != second
-    for each in (first, second):
-        assert each.stat().st_mode & 0o777 == 0o700
-        shutil.rmtree(each)
-
-
-def test_a_scratch_folder_says_whose_it_is(tmp_path: Path) -> None:
-    """It is nobody's once its lease is gone from where that was; one that says nothing is doubtful."""
-    lease = tmp_path / "line\nbreak"
-    assert environment.lease_is_gone(tmp_path) is None
-    environment.name_lease(tmp_path, lease)
-    assert environment.lease_is_gone(tmp_path) is True
-    lease.mkdir()
-    assert environment.lease_is_gone(tmp_path) is False
-
-
-@pytest.mark.parametrize("text", ["", "/tmp/nbagent-0/kx", "a b c\n", "a b c\n/nowhere"])
-def test_a_scratch_folder_of_elsewhere_is_nobody_elses(tmp_path: Path, text: str) -> None:
-    """What another machine, or another nbagent, has written can't be judged here: it stays."""
-    (tmp_path / "lease").write_text(text)
-    assert environment.lease_is_gone(tmp_path) is False
 
 
 def test_links_lead_to_where_python_is_inside(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ import machine
 import pytest
 
 from nbagent.core.errors import InstallRefused, SandboxError
-from nbagent.sandbox import handoff as module
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.channels.endpoint import CHANNELS
 from nbagent.sandbox.contract import InstallHook
-from nbagent.sandbox.handoff import PROGRAMS, TAIL, Handoff, open_output
 from nbagent.sandbox.leases.lease import Lease, runtime_root
+from nbagent.sandbox.machine import handoff as module
+from nbagent.sandbox.machine import supervisor
+from nbagent.sandbox.machine.handoff import PROGRAMS, TAIL, Handoff, open_output
 from nbagent.sandbox.spec import SandboxSpec
 
 

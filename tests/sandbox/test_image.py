@@ -13,8 +13,8 @@ import pytest
 
 from nbagent.core.errors import EnvironmentMissing
 from nbagent.packages import installer
+from nbagent.sandbox import environment
 from nbagent.sandbox.engines import image
-from nbagent.sandbox.environment import environment
 
 EMPTY = "nbagent-test-empty:1"
 pytestmark = pytest.mark.needs("docker")

@@ -10,7 +10,7 @@ from sandbox.conftest import Attacked
 from nbagent.core.errors import UsageError
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.faces.selfcheck.check import PROBES
-from nbagent.faces.selfcheck.probe import Probe, Verdict
+from nbagent.faces.selfcheck.probe import Probe, ProbeVerdict
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.registry import engines
 from nbagent.sandbox.spec import SandboxSpec
@@ -34,9 +34,9 @@ async def test_an_attack_succeeds(attacked: Attacked, probe: Probe) -> None:
     """Each attack that the isolating engines withstand works on a kernel without isolation, or says why it can't."""
     finding = await attacked.finding(engines()["local"], TrustLevel.ISOLATED, probe)
     if not probe.held_anyway:
-        assert finding.verdict is Verdict.BROKEN, finding.seen
-    elif finding.verdict is not Verdict.BROKEN:
-        assert finding.verdict is Verdict.HELD
+        assert finding.verdict is ProbeVerdict.BROKEN, finding.seen
+    elif finding.verdict is not ProbeVerdict.BROKEN:
+        assert finding.verdict is ProbeVerdict.HELD
         assert finding.reason == probe.held_anyway
 
 

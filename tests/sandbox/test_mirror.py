@@ -13,8 +13,9 @@ from nbagent.core.errors import DataError
 from nbagent.core.policy import MIB
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.data.mirror import SMALL, Mirror, obstacle
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.data.tree import Why
+from nbagent.sandbox.paths import DATA
 
 NOBODY = 64420
 

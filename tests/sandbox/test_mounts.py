@@ -16,7 +16,8 @@ from nbagent.core.errors import DataError
 from nbagent.core.events import DataSeen
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
-from nbagent.sandbox.data.mounts import DATA, Mount, for_client, named
+from nbagent.sandbox.data.mounts import Mount, for_client, named
+from nbagent.sandbox.paths import DATA
 from nbagent.sandbox.spec import SandboxSpec
 
 

@@ -13,7 +13,7 @@ from sandbox.contract import value
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
-from nbagent.sandbox.layout import SHELLS
+from nbagent.sandbox.machine.userland import SHELLS
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -22,17 +22,16 @@ from sandbox.test_supervisor import ended, run, take_over
 
 from nbagent.core.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import bubblewrap
-from nbagent.sandbox.engines.docker import LABEL, LEASE_LABEL, PLACE_LABEL, USER_LABEL
+from nbagent.sandbox.engines.docker import LABEL, LEASE_LABEL, ORIGIN_LABEL, USER_LABEL
 from nbagent.sandbox.engines.image import default_tag
-from nbagent.sandbox.environment import environment
-from nbagent.sandbox.leases import lease, reaper
-from nbagent.sandbox.leases.place import Place
-from nbagent.sandbox.leases.reaper import sweep
+from nbagent.sandbox.leases import lease, scratch
+from nbagent.sandbox.leases.origin import Origin
 from nbagent.sandbox.limits import cgroup
-from nbagent.sandbox.limits.cgroup.tree import Tree
+from nbagent.sandbox.limits.cgroup.own import OwnGroups
+from nbagent.sandbox.machine import reaper, supervisor
+from nbagent.sandbox.machine.reaper import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -174,9 +173,9 @@ async def test_a_container_whose_lease_is_gone(stopped: bool) -> None:
 
 OTHERS = {
     "another user's": {USER_LABEL: "4711"},
-    "another machine's": {PLACE_LABEL: str(replace(Place.here(), machine="another", boot="another"))},
-    "of another mount namespace": {PLACE_LABEL: str(replace(Place.here(), mounts="mnt:[1]"))},
-    "of another nbagent": {PLACE_LABEL: ""},
+    "another machine's": {ORIGIN_LABEL: str(replace(Origin.here(), machine="another", boot="another"))},
+    "of another mount namespace": {ORIGIN_LABEL: str(replace(Origin.here(), mounts="mnt:[1]"))},
+    "of another nbagent": {ORIGIN_LABEL: ""},
     "one that lives": {LEASE_LABEL: "/tmp"},
 }
 
@@ -185,7 +184,7 @@ OTHERS = {
 @pytest.mark.parametrize("whose", OTHERS)
 async def test_containers_of_others_stay(whose: str) -> None:
     """A daemon may serve other users, containers and machines, whose leases can't be seen from here."""
-    labels = {LABEL: "k1", USER_LABEL: str(os.getuid()), LEASE_LABEL: "/nowhere/k1", PLACE_LABEL: str(Place.here())}
+    labels = {LABEL: "k1", USER_LABEL: str(os.getuid()), LEASE_LABEL: "/nowhere/k1", ORIGIN_LABEL: str(Origin.here())}
     client = docker.APIClient()
     made = client.create_container(default_tag(), labels=labels | OTHERS[whose])["Id"]
     try:
@@ -198,10 +197,10 @@ async def test_containers_of_others_stay(whose: str) -> None:
 
 async def test_a_folder_on_disk_whose_lease_is_gone(tmp_path: Path) -> None:
     """It goes; that of a lease that is there, of another machine with the same home, and a nameless new one stay."""
-    gone, there, elsewhere, nameless, old = (environment.scratch_folder() for _ in range(5))
-    environment.name_lease(gone, tmp_path / "gone")
-    environment.name_lease(there, tmp_path)
-    (elsewhere / "lease").write_text(f"{replace(Place.here(), machine='another')}\n{tmp_path / 'gone'}")
+    gone, there, elsewhere, nameless, old = (scratch.make() for _ in range(5))
+    scratch.settle(gone, tmp_path / "gone")
+    scratch.settle(there, tmp_path)
+    (elsewhere / "lease").write_text(f"{replace(Origin.here(), machine='another')}\n{tmp_path / 'gone'}")
     os.utime(old, (0, 0))
     removed = {each.name for each in await asyncio.to_thread(sweep)}
     assert removed == {gone.name, old.name}
@@ -212,7 +211,7 @@ async def test_a_folder_on_disk_whose_lease_is_gone(tmp_path: Path) -> None:
 async def test_a_control_group_whose_sandbox_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty one goes; one with a process in it, which another runtime folder may know of, and a young one stay."""
     hierarchy = cgroup.find()
-    assert isinstance(hierarchy, Tree)
+    assert isinstance(hierarchy, OwnGroups)
     empty, used = "kempty00", "kused000"
     groups = [hierarchy.folders["memory"] / name for name in (empty, used)]
     for each in groups:

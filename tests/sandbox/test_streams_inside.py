@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from nbagent.core.events import Cell
+from nbagent.core.events import Cell, Event, OutputAdded
 from nbagent.kernel.kernel import Kernel
+from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.inside.streams_inside import PIECE, in_order
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -16,6 +20,23 @@ PRINTS = """
 import subprocess
 subprocess.run(["sh", "-c", "echo {text}; echo err >&2"]).returncode
 """
+
+
+Told = tuple[Kernel, list[tuple[float, OutputAdded]]]
+"""A kernel, and what its cells showed, each with the moment of the monotonic clock."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def told(engine: Engine) -> AsyncIterator[Told]:
+    """A kernel whose live outputs are kept with their time."""
+    events: list[tuple[float, OutputAdded]] = []
+
+    def keep(event: Event) -> None:
+        if isinstance(event, OutputAdded):
+            events.append((time.monotonic(), event))
+
+    async with Kernel(engine, notify=keep) as kernel:
+        yield kernel, events
 
 
 def shown(cell: Cell) -> list[str]:
@@ -93,6 +114,8 @@ async def test_pieces_of_messages() -> None:
     """A long text goes out in several messages, a lone surrogate in a form that can be sent."""
 
     class Buffered:
+        name = "stderr"
+
         def _flush_buffers(self) -> Any:
             yield "parent", "x" * 300_000
             yield "parent", "a\udce4"
@@ -123,3 +146,70 @@ ended == pid
 """
     cell = await isolated.run(code)
     assert shown(cell)[-1] == "execute_result: True"
+
+
+LINES = "for i in range(10_000): print(i, flush=True)"
+
+
+async def test_flushed_lines_are_sent_together(told: Told) -> None:
+    """Not in a message each; what comes first is sent at once, and all of it arrives."""
+    kernel, events = told
+    events.clear()
+    cell = await kernel.run(LINES)
+    assert cell.text.split() == [str(i) for i in range(10_000)]
+    added = [each.output["text"] for _, each in events]
+    assert len(added) < 1000
+    assert added[:2] == ["0\n", "1\n"]
+
+
+async def test_what_waits_to_be_sent_is_overtaken_by_nothing(isolated: Kernel) -> None:
+    """Neither by the other stream nor by a display, however fast they come."""
+    code = """
+import sys
+from IPython.display import display
+for i in range(200):
+    for _ in range(5):
+        print("out", i, flush=True)
+    print("err", i, file=sys.stderr, flush=True)
+    for _ in range(5):
+        print("more", i, flush=True)
+    display(i)
+"""
+    cell = await isolated.run(code)
+    assert shown(cell) == [
+        text
+        for i in range(200)
+        for text in (
+            "stdout: " + f"out {i}\n" * 5,
+            f"stderr: err {i}\n",
+            "stdout: " + f"more {i}\n" * 5,
+            f"display_data: {i}",
+        )
+    ]
+
+
+async def test_what_was_flushed_is_seen_while_the_cell_goes_on(told: Told) -> None:
+    """Also the last of many lines, and though the code keeps the interpreter busy."""
+    kernel, events = told
+    events.clear()
+    busy = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: pass"
+    await kernel.run(f"{LINES}\n{busy}")
+    ended = time.monotonic()
+    assert events[-1][1].output["text"].endswith("9999\n")
+    assert ended - events[-1][0] > 2
+
+
+async def test_a_fork_does_not_repeat_what_its_parent_flushed(isolated: Kernel) -> None:
+    """Though it has not been sent when the fork begins."""
+    code = """
+import os
+for i in range(300):
+    print("parent", i, flush=True)
+if not (pid := os.fork()):
+    print("fork", flush=True)
+    os._exit(0)
+os.waitpid(pid, 0);
+"""
+    cell = await isolated.run(code)
+    assert cell.text.count("parent 299") == 1
+    assert cell.text.count("fork") == 1

@@ -24,9 +24,9 @@ from sandbox.controller import abandoned_sandbox, controller
 from nbagent.core.errors import SandboxError
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.leases import lease as leases
+from nbagent.sandbox.machine import supervisor
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -346,7 +346,7 @@ async def test_a_take_over_that_fails_leaves_the_sandbox(engine: Engine, monkeyp
     """What can't be taken over now, for a reason outside of it, can be taken over later."""
     folder = abandoned_sandbox(engine.name, keep=60)
     with monkeypatch.context() as patch:
-        patch.setattr("nbagent.sandbox.environment.environment.name_lease", _no_room)
+        patch.setattr("nbagent.sandbox.leases.scratch.settle", _no_room)
         with pytest.raises(SandboxError, match="No space left"):
             await take_over(engine, folder)
     sandbox = await take_over(engine, folder)

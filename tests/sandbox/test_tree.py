@@ -11,8 +11,9 @@ import machine
 import pytest
 
 from nbagent.sandbox.data import tree
-from nbagent.sandbox.data.mounts import DATA, Mount
-from nbagent.sandbox.data.tree import Tree, Why, facts, read
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.data.tree import DataTree, Why, facts, read
+from nbagent.sandbox.paths import DATA
 
 
 @pytest.fixture
@@ -28,12 +29,12 @@ def given(tmp_path: Path) -> Path:
     return folder
 
 
-def shown(folder: Path, target: str = DATA) -> Tree:
+def shown(folder: Path, target: str = DATA) -> DataTree:
     """The tree of one folder."""
     return read([Mount(folder, target)], opening=False)
 
 
-def links(found: Tree) -> dict[str, str]:
+def links(found: DataTree) -> dict[str, str]:
     """Links that are shown, with where they lead."""
     return {path: entry.target for path, entry in found.entries.items() if entry.kind == "link"}
 

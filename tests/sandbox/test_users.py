@@ -20,9 +20,8 @@ from nbagent.core.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.leases import lease as leases
-from nbagent.sandbox.leases import place
-from nbagent.sandbox.leases.reaper import sweep
-from nbagent.sandbox.limits import users
+from nbagent.sandbox.leases import origin, users
+from nbagent.sandbox.machine.reaper import sweep
 
 WHO = """
 import getpass, grp, json, os, pwd
@@ -156,7 +155,7 @@ async def test_a_sandbox_of_before_gets_one(engine: Engine) -> None:
 RESERVE = """
 import json, sys
 from pathlib import Path
-from nbagent.sandbox.limits import users
+from nbagent.sandbox.leases import users
 users.SHARED = Path(sys.argv[1])
 print(json.dumps([users.reserve(Path(sys.argv[2]), among=range(99_000, 99_040)) for _ in range(10)]))
 """
@@ -191,10 +190,10 @@ def test_a_sweep_frees_whose_lease_is_gone(noted: Path, lease: Path) -> None:
     noted.mkdir()
     (noted / "lock").touch()
     for uid in (gone, elsewhere, busy):
-        place.note(lease.with_name("gone"), at=noted / str(uid))
+        origin.note(lease.with_name("gone"), at=noted / str(uid))
     text = (noted / str(elsewhere)).read_text()
     (noted / str(elsewhere)).write_text(text.replace("mnt:[", "mnt:[1"))
-    place.note(lease, at=noted / str(there))
+    origin.note(lease, at=noted / str(there))
     (noted / str(half)).touch()
     sleeper = subprocess.Popen(["setpriv", "--reuid", str(busy), "--regid", str(busy), "--clear-groups", "sleep", "60"])
     try:
@@ -223,7 +222,7 @@ def test_a_zombie_is_nobody(noted: Path, lease: Path, what: str) -> None:
     uid = FEW[0]
     noted.mkdir()
     (noted / "lock").touch()
-    place.note(lease.with_name("gone"), at=noted / str(uid))
+    origin.note(lease.with_name("gone"), at=noted / str(uid))
     with subprocess.Popen([sys.executable, "-c", HALF_ENDED, str(uid), what]) as process:
         try:
             while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
@@ -254,7 +253,7 @@ def test_where_run_cant_be_written(lease: Path, monkeypatch: pytest.MonkeyPatch)
 
 MAPPED = """
 from nbagent.core.errors import SandboxError
-from nbagent.sandbox.limits import users
+from nbagent.sandbox.leases import users
 try:
     print(users.mapped())
 except SandboxError as error:

@@ -13,9 +13,10 @@ import pytest
 import watchfiles
 
 from nbagent.sandbox.data.mirror import Mirror
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.data.tree import LeftOut, Why
 from nbagent.sandbox.data.watcher import Watcher
+from nbagent.sandbox.paths import DATA
 
 
 @pytest.fixture

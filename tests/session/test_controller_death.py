@@ -23,7 +23,7 @@ from nbagent.core.journal import Journal, read_log
 from nbagent.notebook import export
 from nbagent.notebook.record import record
 from nbagent.sandbox.contract import Engine
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.machine import reaper
 
 DEATHS = int(os.environ.get("NBAGENT_TEST_DEATHS", "4"))
 LONGEST = 6.0

@@ -22,7 +22,7 @@ from nbagent.core.errors import ModelError, NbagentError, SandboxError, UsageErr
 from nbagent.core.events import SessionEnded
 from nbagent.core.journal import read_log
 from nbagent.sandbox.leases import lease as leases
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.machine import reaper
 from nbagent.session import host as hosts
 from nbagent.session import index
 

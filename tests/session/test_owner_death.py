@@ -37,7 +37,8 @@ from nbagent.core.events import (
 )
 from nbagent.core.journal import read_log
 from nbagent.observability.audit.verify import verify
-from nbagent.sandbox.leases import lease, reaper
+from nbagent.sandbox.leases import lease
+from nbagent.sandbox.machine import reaper
 from nbagent.session.attach import Attached
 
 DEATHS = int(os.environ.get("NBAGENT_TEST_OWNER_DEATHS", "16"))

@@ -22,7 +22,7 @@ from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.notebook.record import Recording, record
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session import index, saved
 

@@ -37,7 +37,7 @@ from nbagent.core.events import (
 from nbagent.core.journal import Journal, read_log
 from nbagent.core.policy import TrustLevel
 from nbagent.notebook.record import record
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.machine import reaper
 from nbagent.session.inputs import MAX_QUESTION
 
 ENGINE = "bubblewrap"

@@ -324,6 +324,19 @@ def doctor(
     raise typer.Exit(work.doctor(trust=trust, as_json=as_json))
 
 
+@app.command(short_help="Make what an engine's kernels are made of.")
+def build(
+    engine: Annotated[str, typer.Argument(help="The engine's name, as `nbagent doctor` lists it.")],
+    base: Annotated[str | None, typer.Option("--base", help="An image with Python 3.11 or newer.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="The image's name; nbagent's own by default.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Make it even if it is there.")] = False,
+) -> None:
+    """Make what the kernels of an engine are made of, if it isn't there: Docker's image, bubblewrap's environment."""
+    from nbagent.sandbox.registry import find
+
+    _finish(find(engine).build(say=print, base=base, tag=tag, force=force))
+
+
 @image_app.command("build")
 def image_build(
     base: Annotated[str | None, typer.Option("--base", help="An image with Python 3.11 or newer.")] = None,
@@ -331,9 +344,7 @@ def image_build(
     force: Annotated[bool, typer.Option("--force", help="Build it even if it is there.")] = False,
 ) -> None:
     """Build the kernel's image, with no network in the build."""
-    from nbagent.sandbox.engines import image
-
-    _finish(image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force))
+    build("docker", base=base, tag=tag, force=force)
 
 
 @audit_app.command("verify")
@@ -433,10 +444,7 @@ def tools_clean(
 @env_app.command("build")
 def env_build() -> None:
     """Make the kernel's environment if it isn't there."""
-    from nbagent.sandbox.environment import environment
-
-    made = _finish(environment.build())
-    print(f"The kernel environment is in {made.folder}.")
+    build("bubblewrap")
 
 
 def _session(**arguments: Any) -> Session:

@@ -7,7 +7,7 @@ from typing import Any
 from nbagent.core import settings
 from nbagent.faces.cli import objects
 from nbagent.sandbox import registry
-from nbagent.sandbox.contract import Report
+from nbagent.sandbox.contract import EngineReport
 from nbagent.sandbox.registry import Survey
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -65,14 +65,14 @@ def _show(found: Survey, level: str) -> None:
         console.print("Its kernel environment will be made at the first start (or now, with: nbagent env build).")
 
 
-def _cell(report: Report, control: str) -> str:
+def _cell(report: EngineReport, control: str) -> str:
     found = [each for each in report.controls if each.name == control]
     if not found:
         return ""
     return f"yes: {found[0].how}" if found[0].enforced else f"NO {found[0].how}".strip()
 
 
-def _report(report: Report) -> dict[str, Any]:
+def _report(report: EngineReport) -> dict[str, Any]:
     return {
         "available": report.available,
         "reason": report.reason,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.machine import reaper
 from nbagent.session import index, saved
 from nbagent.session.manager import SessionManager
 

@@ -13,7 +13,7 @@ from nbagent.core import settings
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import safe
 from nbagent.faces.selfcheck.check import Outcome, check
-from nbagent.faces.selfcheck.probe import Finding, Verdict
+from nbagent.faces.selfcheck.probe import Finding, ProbeVerdict
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.registry import choose, engines
 from nbagent.session.inputs import known_engine
@@ -21,7 +21,12 @@ from nbagent.session.inputs import known_engine
 if TYPE_CHECKING:
     from rich.console import Console
 
-STYLES = {Verdict.HELD: "green", Verdict.BROKEN: "bold red", Verdict.KNOWN: "yellow", Verdict.UNCLEAR: "bold magenta"}
+STYLES = {
+    ProbeVerdict.HELD: "green",
+    ProbeVerdict.BROKEN: "bold red",
+    ProbeVerdict.KNOWN: "yellow",
+    ProbeVerdict.UNCLEAR: "bold magenta",
+}
 WIDTH = 160
 """Characters of a line where nothing says how many there are."""
 
@@ -120,7 +125,7 @@ def _summary(console: Console, outcome: Outcome, *, isolates: bool) -> None:
     if not isolates:
         console.print("This engine isolates nothing: that attacks succeed here shows that they can.")
     for each in outcome.findings:
-        if each.reason or (isolates and each.verdict is not Verdict.HELD):
+        if each.reason or (isolates and each.verdict is not ProbeVerdict.HELD):
             console.print(f"- {each.verdict.value}: {each.probe.title}. {_sentence(each)}")
 
 
@@ -131,7 +136,7 @@ def _sentence(finding: Finding) -> str:
 
 def _counts(findings: list[Finding]) -> dict[str, int]:
     found = Counter(each.verdict for each in findings)
-    return {verdict.value: found[verdict] for verdict in Verdict}
+    return {verdict.value: found[verdict] for verdict in ProbeVerdict}
 
 
 @contextlib.contextmanager

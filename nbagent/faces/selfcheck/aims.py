@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbagent.faces.selfcheck.calls_inside import CALLS
+from nbagent.faces.selfcheck.system_calls_inside import CALLS
 from nbagent.sandbox.data.mirror import SMALL
-from nbagent.sandbox.data.mounts import DATA, Mount, for_client
+from nbagent.sandbox.data.mounts import Mount, for_client
 from nbagent.sandbox.leases.lease import runtime_root
 from nbagent.sandbox.limits import seccomp
+from nbagent.sandbox.paths import DATA
 
 VARIABLE = "NBAGENT_SELF_CHECK_SECRET"
 START_UP = (

@@ -16,34 +16,66 @@ from nbagent.core.journal import Journal
 from nbagent.core.policy import Trust, TrustLevel, trust_for
 from nbagent.faces.selfcheck import (
     aims,
-    calls_inside,
+    devices_inside,
+    disk_inside,
     files_inside,
-    machine_inside,
+    installs_inside,
+    machine_wide_inside,
+    memory_inside,
     neighbours_inside,
     network_inside,
+    privileges_inside,
+    process_one_inside,
+    processes_inside,
+    processor_inside,
     programs_inside,
-    resources_inside,
+    settings_inside,
+    spying_inside,
+    system_calls_inside,
+    unix_sockets_inside,
+    writing_inside,
 )
-from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, Finding, Host, Probe, Verdict, excused, judge, said, source
+from nbagent.faces.selfcheck.probe import (
+    BELOW_TRUSTED,
+    Finding,
+    Host,
+    Probe,
+    ProbeVerdict,
+    excused,
+    judge,
+    said,
+    source,
+)
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import export
 from nbagent.notebook.record import Recording
-from nbagent.sandbox.contract import Engine, Report
-from nbagent.sandbox.data.mounts import DATA
-from nbagent.sandbox.layout import HOME, WORKSPACE
+from nbagent.sandbox.contract import Engine, EngineReport
+from nbagent.sandbox.paths import DATA, HOME, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
 
 LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 20.0, "grace": 1.0}
 """Low limits, so that exceeding them costs little: an engine enforces any value in the same way."""
 MODULES = (
     files_inside,
-    machine_inside,
-    calls_inside,
+    writing_inside,
+    spying_inside,
+    privileges_inside,
+    devices_inside,
+    settings_inside,
+    processes_inside,
+    process_one_inside,
+    system_calls_inside,
+    unix_sockets_inside,
     network_inside,
     programs_inside,
-    resources_inside,
+    installs_inside,
+    memory_inside,
+    processor_inside,
+    disk_inside,
+    machine_wide_inside,
     neighbours_inside,
 )
+"""In the order in which their attacks run. The neighbours come last: what they use up is missing for the others."""
 AFTERWARDS = (
     Probe(
         name="secret_in_what_is_kept",
@@ -89,7 +121,7 @@ class Outcome:
     @property
     def holds(self) -> bool:
         """Whether every attack failed, except known failures."""
-        return all(each.verdict in (Verdict.HELD, Verdict.KNOWN) for each in self.findings)
+        return all(each.verdict in (ProbeVerdict.HELD, ProbeVerdict.KNOWN) for each in self.findings)
 
 
 async def check(
@@ -121,7 +153,7 @@ async def check(
 
     def tell(finding: Finding) -> None:
         told = excused(finding, reasons)
-        if not engine.isolates and told.verdict is Verdict.HELD:
+        if not engine.isolates and told.verdict is ProbeVerdict.HELD:
             told = replace(told, reason=told.probe.held_anyway)
         findings.append(told)
         notify(told)
@@ -143,7 +175,7 @@ def _trust(engine: Engine, level: TrustLevel, timeout: float | None, start_timeo
     return trust if engine.isolates else replace(trust_for(TrustLevel.TRUSTED, **limits), limits=trust.limits)
 
 
-def _reasons(engine: Engine, report: Report) -> dict[str, str]:
+def _reasons(engine: Engine, report: EngineReport) -> dict[str, str]:
     """The reasons of known failures: those that the engine declares, and limits that it can't enforce here."""
     if not engine.isolates:
         return {}
@@ -159,7 +191,7 @@ def _reasons(engine: Engine, report: Report) -> dict[str, str]:
 class _Run:
     """One run: the sandbox under attack, a second one beside it, and what was recorded of the first."""
 
-    def __init__(self, engine: Engine, trust: Trust, report: Report, made: aims.Aims, state: Path) -> None:
+    def __init__(self, engine: Engine, trust: Trust, report: EngineReport, made: aims.Aims, state: Path) -> None:
         self._engine = engine
         self._aims = made
         self._state = state
@@ -205,6 +237,8 @@ class _Run:
             "locked_file": f"{folder}/locked.txt",
             "scratch": scratch,
             "door": str(about.folder / "in" / "host.sock"),
+            # Seconds that an attack may wait for what nbagent does meanwhile, on a machine that is busy otherwise.
+            "patience": limits.timeout / 4,
             **{name: getattr(limits, name) for name in ("memory_mb", "tmp_mb", "pids", "cpus")},
         }
 
@@ -215,7 +249,7 @@ class _Run:
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 host = {**host, "left": said(left)["got"]}
             if "left" not in host:
-                return Finding(probe=probe, verdict=Verdict.UNCLEAR, seen=f"the other sandbox failed: {left.text}")
+                return Finding(probe=probe, verdict=ProbeVerdict.UNCLEAR, seen=f"the other sandbox failed: {left.text}")
         finding = judge(probe, await kernel.run(probe.source(host)))
         seen = finding.seen.replace(self._aims.secret, "the secret").replace(str(self._aims.folder), "/HOST")
         return replace(finding, seen=seen)
@@ -227,7 +261,9 @@ class _Run:
             "changed_files": lambda: _changed(before, self._aims.state()),
             "heard_from_the_sandbox": lambda: _heard(self._aims.heard),
         }[probe.name]()
-        return Finding(probe=probe, verdict=Verdict.BROKEN if seen else Verdict.HELD, seen=", ".join(seen) or "nothing")
+        return Finding(
+            probe=probe, verdict=ProbeVerdict.BROKEN if seen else ProbeVerdict.HELD, seen=", ".join(seen) or "nothing"
+        )
 
 
 @contextlib.asynccontextmanager

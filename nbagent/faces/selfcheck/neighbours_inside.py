@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, Group
+from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, ProbeGroup
 
-GROUP = Group("another sandbox")
+GROUP = ProbeGroup("another sandbox")
 
 
 def leave(host: Any) -> object:

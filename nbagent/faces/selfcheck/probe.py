@@ -34,7 +34,7 @@ MAX_SEEN = 160
 """Characters of a result that are shown."""
 
 
-class Verdict(enum.StrEnum):
+class ProbeVerdict(enum.StrEnum):
     """The verdict on an attack."""
 
     HELD = "held"
@@ -96,13 +96,13 @@ class Finding:
     """
 
     probe: Probe
-    verdict: Verdict
+    verdict: ProbeVerdict
     seen: str
     reason: str = ""
 
 
 @dataclass
-class Group:
+class ProbeGroup:
     """The probes of a module, in the order of their functions."""
 
     title: str
@@ -160,26 +160,28 @@ def judge(probe: Probe, cell: Cell) -> Finding:
     """Judge a probe by the cell that ran its attack."""
     if cell.status == "died":
         by_limit = probe.may_kill and any(each in cell.note for each in ("out of memory", "took of the machine"))
-        return _finding(probe, Verdict.HELD if by_limit else Verdict.UNCLEAR, cell.note.partition(";")[0])
+        return _finding(probe, ProbeVerdict.HELD if by_limit else ProbeVerdict.UNCLEAR, cell.note.partition(";")[0])
     try:
         found = said(cell)
         if "error" in found:
-            return _finding(probe, Verdict.HELD if found["refused"] else Verdict.UNCLEAR, str(found["error"]))
+            return _finding(probe, ProbeVerdict.HELD if found["refused"] else ProbeVerdict.UNCLEAR, str(found["error"]))
         got = found["got"]
     except (ValueError, LookupError, TypeError):
-        return _finding(probe, Verdict.UNCLEAR, cell.note or cell.text)
-    return _finding(probe, Verdict.BROKEN, _words(got)) if got else _finding(probe, Verdict.HELD, "got nothing")
+        return _finding(probe, ProbeVerdict.UNCLEAR, cell.note or cell.text)
+    return (
+        _finding(probe, ProbeVerdict.BROKEN, _words(got)) if got else _finding(probe, ProbeVerdict.HELD, "got nothing")
+    )
 
 
 def excused(finding: Finding, reasons: Mapping[str, str]) -> Finding:
     """The finding, as a known failure if the attack succeeded and there is a reason for the probe."""
     reason = reasons.get(finding.probe.name, "")
-    if finding.verdict is not Verdict.BROKEN or not reason:
+    if finding.verdict is not ProbeVerdict.BROKEN or not reason:
         return finding
-    return replace(finding, verdict=Verdict.KNOWN, reason=reason)
+    return replace(finding, verdict=ProbeVerdict.KNOWN, reason=reason)
 
 
-def _finding(probe: Probe, verdict: Verdict, seen: str) -> Finding:
+def _finding(probe: Probe, verdict: ProbeVerdict, seen: str) -> Finding:
     text = " ".join(seen.split())
     return Finding(probe=probe, verdict=verdict, seen=text if len(text) <= MAX_SEEN else f"{text[:MAX_SEEN]}…")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.faces.selfcheck.probe import NO_PROGRAMS, A, Group
+from nbagent.faces.selfcheck.probe import NO_PROGRAMS, A, ProbeGroup
 
-GROUP = Group("programs and processes")
+GROUP = ProbeGroup("programs and processes")
 
 
 def _attack(threat: str, title: str, *, expected: str = "not permitted") -> Callable[[A], A]:

@@ -21,7 +21,7 @@ import tty
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbagent.sandbox import supervisor
+from nbagent.sandbox.machine import supervisor
 
 _CHUNK = 65536
 _STRINGS = re.compile(rb"\x1b[\]PX^_].*?(?:\x07|\x1b\\)", re.DOTALL)

@@ -30,7 +30,7 @@ from nbagent.kernel.router import Notify
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
-from nbagent.sandbox.environment import environment
+from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread
 
@@ -257,7 +257,7 @@ class KernelPool:
         if not stock.has(kernel):
             return False
         data = kernel.spec.data
-        look = partial(mirror.obstacle, scratch=environment.scratch_root())
+        look = partial(mirror.obstacle, scratch=scratch.root())
         if data and (why := await in_thread(look, data)):
             log.info("A cold start: the data can't be shown to a warm kernel, since %s.", why)
             return False

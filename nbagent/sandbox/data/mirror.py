@@ -24,9 +24,9 @@ from pathlib import Path
 from nbagent.core.errors import DataError
 from nbagent.core.policy import MIB
 from nbagent.sandbox.data import tree
-from nbagent.sandbox.data.mounts import DATA, Mount
-from nbagent.sandbox.data.tree import Entry, LeftOut, Tree, Why
-from nbagent.sandbox.environment import environment
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.data.tree import DataEntry, DataTree, LeftOut, Why
+from nbagent.sandbox.paths import DATA
 
 MAX_MOUNTS = 2000
 MAX_COPIED = 256 * MIB
@@ -112,7 +112,7 @@ class Mirror:
             _Placing(self, found, mounting=False).place_all()
             self.left_out = found.left_out
 
-    def _read(self) -> Tree:
+    def _read(self) -> DataTree:
         found = tree.read(self.mounts, opening=self._opening)
         self.folders = found.folders
         return found
@@ -136,12 +136,16 @@ def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
     return TOO_MUCH if size > MAX_COPIED else ""
 
 
-def known_failures() -> dict[str, str]:
-    """Probes of the self-check that succeed here on every engine that shows the host's files, with the reasons."""
+def known_failures(scratch: Path) -> dict[str, str]:
+    """Probes of the self-check that succeed on every engine that shows the host's files, with the reasons.
+
+    Args:
+        scratch: A folder of the file system on which mirrors lie.
+    """
     known = {
         "lock_data": "what is shown is the file itself, so its locks are shared; give a copy of what a program locks"
     }
-    if _linkable(_nearest(environment.scratch_root())) != Path(tempfile.gettempdir()).stat().st_dev:
+    if _linkable(_nearest(scratch)) != Path(tempfile.gettempdir()).stat().st_dev:
         known["see_paths_in_mounts"] = (
             "large files of another file system than the cache's are mounted, and Linux tells from which folder"
         )
@@ -151,7 +155,7 @@ def known_failures() -> dict[str, str]:
 class _Placing:
     """One pass over the mirror: what is no longer shown goes, what is comes."""
 
-    def __init__(self, mirror: Mirror, found: Tree, *, mounting: bool) -> None:
+    def __init__(self, mirror: Mirror, found: DataTree, *, mounting: bool) -> None:
         self.mounted: list[Mount] = []
         self._mirror = mirror
         self._tree = found
@@ -191,7 +195,7 @@ class _Placing:
             elif entry is None or (entry.kind == "link") != each.is_symlink() or entry.kind == "folder":
                 Path(each.path).unlink()
 
-    def _place(self, path: str, entry: Entry) -> None:
+    def _place(self, path: str, entry: DataEntry) -> None:
         at = self._top / path
         there = _status(at)
         if entry.kind == "folder":
@@ -205,7 +209,7 @@ class _Placing:
         else:
             self._place_file(path, at, entry, there)
 
-    def _place_file(self, path: str, at: Path, entry: Entry, there: os.stat_result | None) -> None:
+    def _place_file(self, path: str, at: Path, entry: DataEntry, there: os.stat_result | None) -> None:
         assert entry.status is not None and entry.source is not None  # noqa: S101, PT018 - files are somebody's
         wanted = (entry.status.st_dev, entry.status.st_ino)
         private = _is_private(entry)
@@ -228,7 +232,7 @@ class _Placing:
             self._tree.leave_out(Why.LARGE, path)
             at.unlink(missing_ok=True)  # what it was before would be taken for what it is
 
-    def _bring(self, path: str, at: Path, entry: Entry) -> None:
+    def _bring(self, path: str, at: Path, entry: DataEntry) -> None:
         """Copy a file that can't be linked, or have it mounted."""
         assert entry.status is not None and entry.source is not None  # noqa: S101, PT018 - files are somebody's
         size, private = entry.status.st_size, _is_private(entry)
@@ -263,7 +267,7 @@ class _Placing:
             return False  # somebody else's, or one that may have no links
         return True
 
-    def _copy(self, at: Path, entry: Entry, most: int) -> int:
+    def _copy(self, at: Path, entry: DataEntry, most: int) -> int:
         """Copy a file of at most `most` bytes; returns how many it has. The target is unchanged if it has more."""
         assert entry.source is not None  # noqa: S101 - files are somebody's
         source = os.open(entry.source.name, READ, dir_fd=self._open(entry.source.parent))
@@ -314,12 +318,12 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _is_private(entry: Entry) -> bool:
+def _is_private(entry: DataEntry) -> bool:
     """Whether it has to be copied to be readable."""
     return entry.opened and entry.status is not None and not entry.status.st_mode & stat.S_IROTH
 
 
-def _is_copy(there: os.stat_result, entry: Entry) -> bool:
+def _is_copy(there: os.stat_result, entry: DataEntry) -> bool:
     """Whether what is there is a copy of a file as it is now."""
     assert entry.status is not None  # noqa: S101 - files are somebody's
     known = (there.st_size, there.st_mtime_ns, stat.S_IMODE(there.st_mode))

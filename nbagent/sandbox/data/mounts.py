@@ -9,10 +9,10 @@ from pathlib import Path
 from nbagent.core import folders
 from nbagent.core.errors import DataError
 from nbagent.sandbox.data import needs
+from nbagent.sandbox.paths import DATA
 
 log = logging.getLogger(__name__)
 
-DATA = "/tmp/data"  # noqa: S108 - a path inside the sandbox
 PRIVATE = tuple(map(Path, ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")))
 """Folders of the system's own, in which no notebook lies."""
 

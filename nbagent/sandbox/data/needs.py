@@ -18,8 +18,8 @@ import msgspec
 
 from nbagent.core import folders
 from nbagent.core.events import DataSeen
+from nbagent.sandbox.paths import DATA
 
-DATA = "/tmp/data"  # noqa: S108 - a path inside
 DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
 HASHED = 1024 * 1024 * 1024
 """Bytes of a file up to which it is known by its hash; a larger one by its name and size."""

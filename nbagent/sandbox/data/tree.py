@@ -20,7 +20,8 @@ from typing import Literal
 
 from nbagent.core.events import DataLeftOut
 from nbagent.core.text import cut, printable
-from nbagent.sandbox.data.mounts import DATA, Mount
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.paths import DATA
 
 MAX_ENTRIES = 20_000
 """Files, folders and links of all data that are shown: a second or two of work before a start."""
@@ -63,7 +64,7 @@ def facts(left_out: LeftOut) -> list[DataLeftOut]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DataEntry:
     """Something that is shown.
 
     Attributes:
@@ -93,7 +94,7 @@ class Entry:
 
 
 @dataclass
-class Tree:
+class DataTree:
     """What is shown of all data.
 
     Attributes:
@@ -103,7 +104,7 @@ class Tree:
         missing: What was given and isn't there any more, or leads through a link now.
     """
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, DataEntry] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
     missing: list[Path] = field(default_factory=list)
@@ -135,7 +136,7 @@ def opened_folder(path: Path, *, flags: int = PATH_FLAGS) -> Iterator[int]:
         os.close(here)
 
 
-def read(mounts: Iterable[Mount], *, opening: bool) -> Tree:
+def read(mounts: Iterable[Mount], *, opening: bool) -> DataTree:
     """What is shown of files and folders, as it is now; blocking.
 
     Args:
@@ -143,7 +144,7 @@ def read(mounts: Iterable[Mount], *, opening: bool) -> Tree:
         opening: Whether the sandbox's user is not the person's own, and gets what a person named, or all of a folder
             that is closed as a whole, opened. What is private in an open folder stays so.
     """
-    tree = Tree()
+    tree = DataTree()
     reader = _Reader(tree, opening)
     for mount in sorted(mounts, key=lambda each: each.target.count("/")):
         reader.add(mount)
@@ -152,7 +153,7 @@ def read(mounts: Iterable[Mount], *, opening: bool) -> Tree:
 
 
 class _Reader:
-    def __init__(self, tree: Tree, opening: bool) -> None:
+    def __init__(self, tree: DataTree, opening: bool) -> None:
         self._tree = tree
         self._opening = opening
         self._looked = self._kept = 0
@@ -169,12 +170,12 @@ class _Reader:
         if path:
             self._make_way(path)
         if stat.S_ISREG(status.st_mode):
-            self._tree.entries[path] = Entry("file", mount.source, status, self._opening)
+            self._tree.entries[path] = DataEntry("file", mount.source, status, self._opening)
             self._tree.folders.append(mount.source.parent)
         elif stat.S_ISDIR(status.st_mode):
             closed = self._opening and not _is_open(status)
             if path:
-                self._tree.entries[path] = Entry("folder", mount.source, status, closed)
+                self._tree.entries[path] = DataEntry("folder", mount.source, status, closed)
             self._add_folder(mount.source, path, closed)
         else:
             self._tree.missing.append(mount.source)
@@ -187,7 +188,7 @@ class _Reader:
         parts = path.split("/")
         for above in ("/".join(parts[:end]) for end in range(1, len(parts))):
             if above not in entries or entries[above].kind != "folder":
-                entries[above] = Entry("folder")
+                entries[above] = DataEntry("folder")
 
     def _add_folder(self, source: Path, path: str, closed: bool) -> None:
         """All that is shown below a folder, level by level, so that what is beyond the bound is the deepest."""
@@ -202,7 +203,7 @@ class _Reader:
                         at = f"{below}/{name}" if below else name
                         if stat.S_ISDIR(status.st_mode):
                             shut = closed and not _is_open(status)
-                            self._tree.entries[at] = Entry("folder", here / name, status, shut)
+                            self._tree.entries[at] = DataEntry("folder", here / name, status, shut)
                             if depth < MAX_DEPTH:
                                 waiting.append((here / name, at, shut, depth + 1))
                             else:
@@ -210,7 +211,7 @@ class _Reader:
                         elif to is not None:
                             links[at] = to
                         else:
-                            self._tree.entries[at] = Entry("file", here / name, status, closed)
+                            self._tree.entries[at] = DataEntry("file", here / name, status, closed)
             except OSError:
                 self._tree.leave_out(Why.UNREADABLE, below or ".")
         self._add_links(source, path, links)
@@ -247,7 +248,7 @@ class _Reader:
                 self._tree.leave_out(Why.LINK if ways.steps > 0 else Why.MANY, at)
                 continue
             target = os.path.relpath(f"/{to}", f"/{at.rpartition('/')[0]}")
-            self._tree.entries[at] = Entry("link", target=target)
+            self._tree.entries[at] = DataEntry("link", target=target)
 
 
 class _Ways:
@@ -257,7 +258,7 @@ class _Ways:
         steps: Names that may still be looked up, of all links together.
     """
 
-    def __init__(self, source: Path, path: str, links: dict[str, str], entries: dict[str, Entry]) -> None:
+    def __init__(self, source: Path, path: str, links: dict[str, str], entries: dict[str, DataEntry]) -> None:
         self._top = source.parts
         self._path = path
         self._links = links

@@ -13,26 +13,27 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError
+from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError, UsageError
 from nbagent.core.policy import MIB, Network
 from nbagent.packages import installer
-from nbagent.sandbox.contract import Control, Engine, Hooks, Report, Stray
+from nbagent.sandbox import environment
+from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks, Stray
 from nbagent.sandbox.data.mirror import known_failures
-from nbagent.sandbox.engines import bwrap_process
+from nbagent.sandbox.engines import bwrap_process, bwrap_refusal
 from nbagent.sandbox.engines.bwrap_arguments import arguments, namespaces
 from nbagent.sandbox.engines.bwrap_process import STATUS, Monitor, end_with, start_time
-from nbagent.sandbox.environment import environment
-from nbagent.sandbox.handoff import open_output
-from nbagent.sandbox.hosted import HostedSandbox
-from nbagent.sandbox.instance import ONE_USER, Ended, Instance, Plan
-from nbagent.sandbox.layout import HOSTS, START, accounts
+from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.leases.lease import PREFIX, Terms, all_folders
-from nbagent.sandbox.limits import cgroup, forbidden, seccomp
+from nbagent.sandbox.limits import cgroup, seccomp
 from nbagent.sandbox.limits.seccomp import in_memory
+from nbagent.sandbox.machine.handoff import open_output
+from nbagent.sandbox.machine.instance import ONE_USER, Instance, InstancePlan, ProcessEnd
+from nbagent.sandbox.machine.sandbox import MachineSandbox
+from nbagent.sandbox.machine.userland import HOSTS, START, accounts
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread, to_the_end
 
@@ -52,38 +53,49 @@ class Bubblewrap(Engine):
     title = "Python (sandboxed, bubblewrap)"
     rank = 20
 
-    def sandbox(self, hooks: Hooks) -> HostedSandbox:
+    def sandbox(self, hooks: Hooks) -> MachineSandbox:
         """Processes that were not started yet."""
-        return HostedSandbox(self.name, Processes(), hooks)
+        return MachineSandbox(self.name, Processes(), hooks)
 
     @property
     def known_failures(self) -> Mapping[str, str]:
         """Probes that succeed: due to mounts and, unless root starts the sandboxes, to their sharing one user id."""
-        return known_failures() | ({} if os.getuid() == 0 else ONE_USER)
+        return known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
 
-    def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
+    def check(self, *, image: str | None = None) -> EngineReport:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started: by starting an empty one."""
         program = shutil.which("bwrap")
         if program is None:
-            return Report(available=False, reason="the program bwrap isn't on the PATH.", mend=MEND)
+            return EngineReport(available=False, reason="the program bwrap isn't on the PATH.", mend=MEND)
         try:
             seccomp.outer_program()
             found = environment.find()
         except NbagentError as error:
-            return Report(available=False, reason=error.message, mend=error.mend)
+            return EngineReport(available=False, reason=error.message, mend=error.mend)
         if (refusal := _try(program)) is not None:
-            return Report(available=False, reason=refusal.message, mend=refusal.mend)
-        return Report(available=True, controls=_controls(), environment=found.digest if found else "")
+            return EngineReport(available=False, reason=refusal.message, mend=refusal.mend)
+        return EngineReport(available=True, controls=_controls(), environment=found.digest if found else "")
 
     async def prepare(self) -> None:
         """Make the kernel environment if it isn't there."""
         if environment.find() is None:
             await environment.build()
 
+    async def build(
+        self, *, say: Callable[[str], object], base: str | None = None, tag: str | None = None, force: bool = False
+    ) -> None:
+        """Make the kernel environment."""
+        if base or tag or force:
+            raise UsageError(
+                "The bubblewrap engine has no images, and never makes its kernel environment a second time.",
+                mend="Leave out --base, --tag and --force.",
+            )
+        say(f"The kernel environment is in {(await environment.build()).folder}.")
+
     def end(self, folder: Path, terms: Terms | None) -> None:
         """Kill what runs, and remove the control group."""
         group = groups.take(folder) if (groups := cgroup.find()) else None
-        if terms is None or not terms.place.is_over:
+        if terms is None or not terms.origin.is_over:
             bwrap_process.end(folder, group)
         if group is not None:
             group.remove()
@@ -145,7 +157,7 @@ def _try(program: str) -> EngineUnavailable | None:
     if not done.returncode:
         return None
     said = done.stderr.strip().splitlines()
-    return forbidden.why(said[-1] if said else f"it exited with code {done.returncode}")
+    return bwrap_refusal.why(said[-1] if said else f"it exited with code {done.returncode}")
 
 
 def _controls() -> tuple[Control, ...]:
@@ -177,7 +189,7 @@ class Processes(Instance):
     _group: cgroup.Group | None = None
     _folder = Path()
 
-    async def start(self, plan: Plan) -> None:
+    async def start(self, plan: InstancePlan) -> None:
         """Start bwrap, and bind it by a control group."""
         made = environment.find()
         if made is None:
@@ -221,7 +233,7 @@ class Processes(Instance):
         if group is not None:
             await to_the_end(group.settle, self._process)
 
-    async def take_over(self, plan: Plan) -> None:
+    async def take_over(self, plan: InstancePlan) -> None:
         """Go on with the bwrap that the lease names."""
         self._folder, parts = plan.lease.folder, plan.lease.terms.parts
         self._process = Monitor(self._folder, parts.get("monitor", 0), parts.get("started", 0))
@@ -234,7 +246,7 @@ class Processes(Instance):
             raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
         return _controls()
 
-    def inside(self, plan: Plan) -> dict[str, Any]:
+    def inside(self, plan: InstancePlan) -> dict[str, Any]:
         """The bounds that no control group sets here."""
         limits = plan.spec.trust.limits
         bounds = dict(BOUNDS)
@@ -247,10 +259,10 @@ class Processes(Instance):
             bounds["RLIMIT_NPROC"] = limits.pids
         return {"bounds": bounds}
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ProcessEnd | None:
         """As bwrap tells: a signal the way a shell does; and it is itself ended by one if we kill it."""
         code = self._process.poll() if self._process is not None else None
-        return None if code is None else Ended(code)
+        return None if code is None else ProcessEnd(code)
 
     def usage(self) -> cgroup.Usage | None:
         """By its own control group, where there is one."""
@@ -288,7 +300,7 @@ class Processes(Instance):
         return environment.describe().digest
 
 
-def _etc(plan: Plan) -> dict[str, str]:
+def _etc(plan: InstancePlan) -> dict[str, str]:
     """The files of /etc that are none of the host's, by name."""
     files = accounts(plan.uid, plan.gid)
     return files if plan.spec.trust.network is Network.FULL else files | {"hosts": HOSTS}

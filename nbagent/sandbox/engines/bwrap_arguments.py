@@ -8,9 +8,11 @@ from pathlib import Path
 
 from nbagent.core.errors import DataError
 from nbagent.core.policy import MIB, Network, Trust
-from nbagent.sandbox.data.mounts import DATA, Mount
-from nbagent.sandbox.environment import environment, interpreter
-from nbagent.sandbox.layout import HOME, INSIDE, SHELLS, WORKSPACE, inside_environment
+from nbagent.sandbox import environment, paths
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.engines import bwrap_python
+from nbagent.sandbox.machine.userland import SHELLS, environment_variables
+from nbagent.sandbox.paths import DATA, HOME, RUN, WORKSPACE
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
@@ -59,7 +61,7 @@ def arguments(
     """
     full = trust.network is Network.FULL
     found = [*namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
-    for name, value in inside_environment(shared_library=made.shared_library, trust=trust).items():
+    for name, value in environment_variables(shared_library=made.shared_library, trust=trust).items():
         found += ["--setenv", name, value]
     # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
     for folder in ("/etc", "/opt", "/run", "/home"):
@@ -81,11 +83,11 @@ def arguments(
     size = str(trust.limits.tmp_mb * MIB)
     for folder in ("/dev/shm", "/tmp", WORKSPACE, HOME):  # noqa: S108 - inside
         found += ["--perms", "1777", "--size", size, "--tmpfs", folder]
-    found += interpreter.arguments(Path(made.base), made.python)
+    found += bwrap_python.arguments(Path(made.base), made.python)
     for source, target in (
-        (made.folder, environment.KERNEL),
-        (str(site), environment.SITE),
-        (str(shared), INSIDE),
+        (made.folder, paths.KERNEL),
+        (str(site), paths.SITE),
+        (str(shared), RUN),
     ):
         found += ["--ro-bind", source, target]
     found += _data(data)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.core.policy import MIB, Network
 from nbagent.packages import installer
+from nbagent.sandbox import environment, paths
 from nbagent.sandbox.contract import Control
-from nbagent.sandbox.data.mounts import DATA
 from nbagent.sandbox.engines import daemon, image
-from nbagent.sandbox.environment import environment
-from nbagent.sandbox.instance import Ended, Instance, Plan
-from nbagent.sandbox.layout import HOME, INSIDE, OUTPUT, SHELLS, START, WORKSPACE, accounts, inside_environment
-from nbagent.sandbox.limits import cgroup, seccomp, users
+from nbagent.sandbox.leases import users
+from nbagent.sandbox.limits import cgroup, seccomp
+from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
+from nbagent.sandbox.machine.userland import SHELLS, START, accounts, environment_variables
+from nbagent.sandbox.paths import DATA, HOME, OUTPUT, RUN, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread, to_the_end
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 LABEL = "nbagent.sandbox"
 LEASE_LABEL = "nbagent.lease"
 USER_LABEL = "nbagent.user"
-PLACE_LABEL = "nbagent.place"
+ORIGIN_LABEL = "nbagent.place"
 """Where the lease is what it is: another machine, or a container, may have the same daemon."""
 ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
 """Core dumps, open files of a process, and processes of the user in all sandboxes that it has (`pids` bounds one)."""
@@ -65,10 +66,10 @@ class Container(Instance):
         self.id: str | None = None
         self._tag = ""
         self._image: dict[str, Any] = {}
-        self._ended: Ended | None = None
+        self._ended: ProcessEnd | None = None
         self._usage: cgroup.Usage | None = None
 
-    def inside(self, plan: Plan) -> dict[str, Any]:  # noqa: ARG002 - the interface's
+    def inside(self, plan: InstancePlan) -> dict[str, Any]:  # noqa: ARG002 - the interface's
         """It starts as its user already, and the image has no folder for data."""
         return {"uid": None, "folders": [DATA, OUTPUT]}
 
@@ -86,11 +87,11 @@ class Container(Instance):
         uid, gid = super().user(own)
         return uid, gid or uid
 
-    async def start(self, plan: Plan) -> None:
+    async def start(self, plan: InstancePlan) -> None:
         """Make a container, and start it."""
         await to_the_end(self._start, plan)
 
-    def _start(self, plan: Plan) -> None:
+    def _start(self, plan: InstancePlan) -> None:
         from docker.errors import DockerException
 
         client = daemon.shared()
@@ -102,13 +103,13 @@ class Container(Instance):
                 command=list(START),
                 user=f"{plan.uid}:{plan.gid}",
                 working_dir=WORKSPACE,
-                environment=inside_environment(shared_library=False, trust=plan.spec.trust),
+                environment=environment_variables(shared_library=False, trust=plan.spec.trust),
                 hostname="sandbox",
                 labels={
                     LABEL: plan.lease.name,
                     LEASE_LABEL: str(plan.lease.folder),
                     USER_LABEL: str(os.getuid()),
-                    PLACE_LABEL: str(plan.lease.terms.place),
+                    ORIGIN_LABEL: str(plan.lease.terms.origin),
                     "nbagent.session.session": plan.spec.owner,
                 },
                 host_config=self._host_config(client, plan),
@@ -128,7 +129,7 @@ class Container(Instance):
             self._usage.bound_connections(memory=plan.spec.trust.limits.memory_mb * MIB)
         self._follow(made["Id"])
 
-    async def take_over(self, plan: Plan) -> None:
+    async def take_over(self, plan: InstancePlan) -> None:
         """Go on with the container that the lease names."""
         self._ended = self._usage = None
         await in_thread(self._look_at, daemon.shared(), plan)
@@ -137,20 +138,20 @@ class Container(Instance):
             raise SandboxError("The sandbox had not been started.")
         self._follow(container)
 
-    def _look_at(self, client: APIClient, plan: Plan) -> None:
+    def _look_at(self, client: APIClient, plan: InstancePlan) -> None:
         self._tag = plan.spec.image or image.default_tag()
         self._image = daemon.inspect(client, self._tag)
 
     def _follow(self, container: str) -> None:
         threading.Thread(target=self._watch, args=(container,), name="nbagent-docker-wait", daemon=True).start()
 
-    def _host_config(self, client: APIClient, plan: Plan) -> Any:
+    def _host_config(self, client: APIClient, plan: InstancePlan) -> Any:
         from docker.types import LogConfig, Ulimit
 
         trust = plan.spec.trust
         limits = trust.limits
         size = f"rw,exec,nosuid,nodev,size={limits.tmp_mb}m,mode=1777"
-        mounts = [(str(plan.site), environment.SITE), (str(plan.shared), INSIDE), *self._accounts(plan)]
+        mounts = [(str(plan.site), paths.SITE), (str(plan.shared), RUN), *self._accounts(plan)]
         mounts += [(str(mount.source), mount.target) for mount in plan.mounts]
         if trust.hides_shells:
             # Of those that the image doesn't have, an empty file is seen.
@@ -182,7 +183,7 @@ class Container(Instance):
         config["MaskedPaths"] = list(HIDDEN)
         return config
 
-    def _accounts(self, plan: Plan) -> list[tuple[str, str]]:
+    def _accounts(self, plan: InstancePlan) -> list[tuple[str, str]]:
         """What the image has of users, in files that name this sandbox's: each with where it is seen."""
         found = []
         for name, text in accounts(plan.uid, plan.gid).items():
@@ -193,7 +194,7 @@ class Container(Instance):
         return found
 
     @staticmethod
-    def _security(client: APIClient, plan: Plan) -> list[str]:
+    def _security(client: APIClient, plan: InstancePlan) -> list[str]:
         """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file.
 
         Podman is told here of what is hidden, too; Docker by an argument of its own.
@@ -216,15 +217,15 @@ class Container(Instance):
                 state = client.inspect_container(container)["State"]
         except (DockerException, OSError, NbagentError):
             # Gone, or the daemon is: either way nothing can be said of the container but that it is lost.
-            ended = Ended(-signal.SIGKILL)
+            ended = ProcessEnd(-signal.SIGKILL)
         else:
             # The daemon says of a sandbox that it was out of memory also if that was long ago, and a child's end. And
             # the group by which more could be known is gone with the container.
-            ended = Ended(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
+            ended = ProcessEnd(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
         if self.id == container:
             self._ended = ended
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ProcessEnd | None:
         """As the thread that waits for the container has told."""
         return self._ended
 

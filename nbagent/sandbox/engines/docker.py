@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import NbagentError
-from nbagent.sandbox.contract import Engine, Hooks, Report, Stray
+from nbagent.sandbox.contract import Engine, EngineReport, Hooks, Stray
 from nbagent.sandbox.data.mirror import known_failures
 from nbagent.sandbox.engines import daemon
-from nbagent.sandbox.engines.container import LABEL, LEASE_LABEL, PLACE_LABEL, USER_LABEL, Container
-from nbagent.sandbox.hosted import HostedSandbox
-from nbagent.sandbox.instance import ONE_USER
+from nbagent.sandbox.engines.container import LABEL, LEASE_LABEL, ORIGIN_LABEL, USER_LABEL, Container
+from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.leases.lease import Terms
-from nbagent.sandbox.leases.place import Place
+from nbagent.sandbox.leases.origin import Origin
 from nbagent.sandbox.limits import cgroup, seccomp
+from nbagent.sandbox.machine.instance import ONE_USER
+from nbagent.sandbox.machine.sandbox import MachineSandbox
 
 CONNECTIONS = {
     "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker"
@@ -38,17 +39,17 @@ class Docker(Engine):
         """Whether a runtime is set: who wants a stronger wall than the host's kernel isn't given a weaker one."""
         return daemon.chosen_runtime() is not None
 
-    def sandbox(self, hooks: Hooks) -> HostedSandbox:
+    def sandbox(self, hooks: Hooks) -> MachineSandbox:
         """A container that was not started yet."""
-        return HostedSandbox(self.name, Container(), hooks)
+        return MachineSandbox(self.name, Container(), hooks)
 
     @property
     def known_failures(self) -> Mapping[str, str]:
         """What comes with mounts; and what only root can mend: sandboxes that share a user, and Docker's groups."""
-        known = known_failures() | ({} if os.getuid() == 0 else ONE_USER)
+        known = known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
         return known if cgroup.can_bound_connections() else known | CONNECTIONS
 
-    def check(self, *, image: str | None = None) -> Report:
+    def check(self, *, image: str | None = None) -> EngineReport:
         """Whether the daemon answers and the kernel image is there."""
         from nbagent.sandbox.engines.image import default_tag
 
@@ -60,9 +61,17 @@ class Docker(Engine):
             seccomp.outer_profile()
         except NbagentError as error:
             daemon.forget()
-            return Report(available=False, reason=error.message, mend=error.mend)
+            return EngineReport(available=False, reason=error.message, mend=error.mend)
         controls, kernel = daemon.controls(info, runtime), f"{runtime.name}: {runtime.kernel}"
-        return Report(available=True, controls=controls, environment=found["Id"], kernel=kernel)
+        return EngineReport(available=True, controls=controls, environment=found["Id"], kernel=kernel)
+
+    async def build(
+        self, *, say: Callable[[str], object], base: str | None = None, tag: str | None = None, force: bool = False
+    ) -> None:
+        """Build the kernel image."""
+        from nbagent.sandbox.engines import image
+
+        await image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force, say=say)
 
     def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: ARG002 - the label names it
         """Remove the container."""
@@ -75,7 +84,7 @@ class Docker(Engine):
         return [
             Stray("container", each["Id"][:12], float(each["Created"]), functools.partial(_remove, each["Id"]))
             for each in mine
-            if Place.parse(each["Labels"].get(PLACE_LABEL, "")).lacks(Path(each["Labels"].get(LEASE_LABEL, "/")))
+            if Origin.parse(each["Labels"].get(ORIGIN_LABEL, "")).lacks(Path(each["Labels"].get(LEASE_LABEL, "/")))
         ]
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from nbagent.core import errors
 from nbagent.packages import installer
+from nbagent.sandbox import environment
 from nbagent.sandbox.engines import daemon
-from nbagent.sandbox.environment import environment
 from nbagent.sandbox.untrusted import parse
 
 DEFAULT_BASE = "python:3.13-slim-bookworm"
@@ -39,7 +39,7 @@ def default_tag() -> str:
 
 
 async def build(
-    *, base: str = DEFAULT_BASE, tag: str | None = None, force: bool = False, say: Callable[[str], None] = print
+    *, base: str = DEFAULT_BASE, tag: str | None = None, force: bool = False, say: Callable[[str], object] = print
 ) -> str:
     """Build the kernel image if it isn't there; returns its tag.
 

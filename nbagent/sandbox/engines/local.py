@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 from nbagent.core.errors import SandboxError, UsageError
 from nbagent.core.policy import TrustLevel
 from nbagent.packages import installer
-from nbagent.sandbox.contract import Control, Engine, Hooks, Report
-from nbagent.sandbox.environment import environment
-from nbagent.sandbox.handoff import open_output
-from nbagent.sandbox.hosted import HostedSandbox
-from nbagent.sandbox.instance import Ended, Instance, Plan
+from nbagent.sandbox import environment
+from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks
+from nbagent.sandbox.machine.handoff import open_output
+from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
+from nbagent.sandbox.machine.sandbox import MachineSandbox
 from nbagent.sandbox.spec import SandboxSpec
 
 CONTROLS = (
@@ -38,13 +38,13 @@ class Local(Engine):
     title = "Python (not sandboxed)"
     isolates = False
 
-    def sandbox(self, hooks: Hooks) -> HostedSandbox:
+    def sandbox(self, hooks: Hooks) -> MachineSandbox:
         """A process that was not started yet."""
-        return HostedSandbox(self.name, Process(), hooks)
+        return MachineSandbox(self.name, Process(), hooks)
 
-    def check(self, *, image: str | None = None) -> Report:  # noqa: ARG002 - an engine without images
+    def check(self, *, image: str | None = None) -> EngineReport:  # noqa: ARG002 - an engine without images
         """Always there, and enforces nothing."""
-        return Report(available=True, controls=_CONTROLS)
+        return EngineReport(available=True, controls=_CONTROLS)
 
 
 ENGINE = Local()
@@ -59,7 +59,7 @@ class Process(Instance):
     def users(self) -> None:
         """It runs as whoever starts it, root included."""
 
-    def inside(self, plan: Plan) -> dict[str, Any]:
+    def inside(self, plan: InstancePlan) -> dict[str, Any]:
         """Where things are, and that nothing is forbidden."""
         output, workspace = self.folders(plan.scratch)
         return {
@@ -78,7 +78,7 @@ class Process(Instance):
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))
 
-    async def start(self, plan: Plan) -> None:
+    async def start(self, plan: InstancePlan) -> None:
         """Start it."""
         try:
             output = open_output(plan.lease.folder)
@@ -95,14 +95,14 @@ class Process(Instance):
         except OSError as error:
             raise SandboxError(f"A local kernel can't be started: {error}.") from error
 
-    async def take_over(self, plan: Plan) -> None:  # noqa: ARG002 - the interface's
+    async def take_over(self, plan: InstancePlan) -> None:  # noqa: ARG002 - the interface's
         """It ends with its controller."""
         raise SandboxError("A local kernel can't be taken over.")
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> ProcessEnd | None:
         """As Python tells."""
         code = self._process.poll() if self._process else 0
-        return None if code is None else Ended(code)
+        return None if code is None else ProcessEnd(code)
 
     async def signal(self, signum: int) -> None:
         """Send it to process 1, and SIGKILL to the kernel too."""

@@ -4,6 +4,9 @@ ipykernel hears what programs and C libraries print by a pipe, with a thread tha
 after the cell, maybe after the result that was computed later. Who runs a program wants to read what it printed. So
 what is in the pipe is taken before anything is flushed, as it is at the end of each cell and before a result; and, once
 this process has started a program, before Python writes anything itself.
+
+Who flushes after each line, thousands of times, has that sent a hundred times a second instead: a message for each line
+would take the kernel longer than the line. No other message overtakes what waits so.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import struct
 import sys
 import termios
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,12 +29,26 @@ STARTS = frozenset({"os.system", "os.fork", "os.forkpty", "os.posix_spawn", "sub
 """Audit events by which Python starts a program. Until then it would be in vain to look into the pipe at each write."""
 PIECE = 1024
 """Bytes that are taken out of the pipe at once. Small, so that each costs about what it takes to send it."""
+PAUSE = 0.01
+"""Seconds for which text may wait that was flushed while others of the same stream had only just been."""
+FLUSHES = 50
+"""Flushes of a stream that are carried out at once; a further one for each `PAUSE`. So what is printed before a crash
+is seen, as far as ipykernel itself would have sent it."""
 
 
 def in_order(out_stream: Any) -> Any:
     """Ipykernel's `OutStream` as a class whose messages have a bounded size, and programs' output its place in time."""
     started: list[str] = []  # programs since the first request; those of ipykernel's own start print nothing
     hears: list[bool] = []
+    waiting: list[Any] = []  # the stream whose flush was put off: one at most, so that the order of the two stays
+    sender = [0]  # the thread that sends text, while it does
+
+    def send_waiting() -> None:
+        """Send what was flushed and waits, and return when that is done."""
+        for stream in waiting[:]:
+            out_stream.flush(stream)
+
+    os.register_at_fork(before=send_waiting)
 
     def hear(event: str, _arguments: object) -> None:
         if event in STARTS and not started:
@@ -44,7 +62,22 @@ def in_order(out_stream: Any) -> Any:
             self._fid: Any = None
             # A piece may end in the middle of a character.
             self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            self._flushes = float(FLUSHES)
+            self._flushed_at = 0.0
             super().__init__(*args, **kwargs)
+            if self.name == "stdout":  # both send by the same
+                self._let_none_overtake()
+
+        def _let_none_overtake(self) -> None:
+            """Have what waits sent before any other message."""
+            send = self.pub_thread.send_multipart
+
+            def send_in_turn(*args: Any, **kwargs: Any) -> None:
+                if sender[0] != threading.get_ident():
+                    send_waiting()
+                send(*args, **kwargs)
+
+            self.pub_thread.send_multipart = send_in_turn
 
         def _watch_pipe_fd(self) -> None:
             while True:
@@ -94,7 +127,39 @@ def in_order(out_stream: Any) -> Any:
 
         def flush(self) -> None:
             self._take_printed()
-            super().flush()
+            if not self._buffers and not sender[0]:
+                return  # or another thread would be waited for, several times in each cell
+            if self not in waiting:
+                send_waiting()
+            if not self._puts_off():
+                super().flush()
+
+        def _puts_off(self) -> bool:
+            """Have what was written sent later, if there were many flushes; returns whether that is so."""
+            now = time.monotonic()
+            self._flushes = min(FLUSHES, self._flushes + (now - self._flushed_at) / PAUSE)
+            self._flushed_at = now
+            if self._flushes >= 1:
+                self._flushes -= 1
+                return False
+            if not self._is_master_process():
+                return False
+            if self not in waiting:
+                waiting.append(self)
+                self.pub_thread.schedule(lambda: self._io_loop.call_later(PAUSE, send_waiting))
+            return True
+
+        def _flush(self) -> None:
+            # First what waits, also of the other stream: it was flushed before this text was.
+            while waiting:
+                stream = waiting.pop()
+                if stream is not self:
+                    stream._flush()
+            sender[0] = threading.get_ident()
+            try:
+                super()._flush()
+            finally:
+                sender[0] = 0
 
         def _flush_buffers(self) -> Iterator[tuple[Any, str]]:
             for parent, written in super()._flush_buffers():

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from commands_inside import Commands  # type: ignore[import-not-found]  # beside this file, in there
-from watch_inside import LOOK_SECONDS, Watch  # type: ignore[import-not-found]
+from overuse_inside import LOOK_SECONDS, OveruseWatch  # type: ignore[import-not-found]
 
 REQUEST_SECONDS = 5.0
 MAX_REQUEST = 4096
@@ -38,7 +38,7 @@ DESERTED = 75
 BROKEN = 70
 """Exit code of a sandbox whose process 1 could not go on."""
 OVERUSED = 71
-"""Exit code of a sandbox that took too much of the machine's (`watch_inside.py`)."""
+"""Exit code of a sandbox that took too much of the machine's (`overuse_inside.py`)."""
 
 
 class Supervisor:
@@ -79,7 +79,7 @@ class Supervisor:
         self.untold: deque[dict[str, Any]] = deque(maxlen=MAX_UNTOLD)
         self.forgotten = 0
         # Where this isn't process 1, nothing is bounded, and what it sees is the machine's.
-        self.watch_over = Watch() if os.getpid() == 1 else None
+        self.watch_over = OveruseWatch() if os.getpid() == 1 else None
         self.look_at_machine = time.monotonic() + LOOK_SECONDS
         self.selector = selectors.DefaultSelector()
         self.selector.register(listening, selectors.EVENT_READ)

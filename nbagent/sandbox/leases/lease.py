@@ -29,9 +29,9 @@ import msgspec
 
 from nbagent.core import fileio
 from nbagent.core.errors import SandboxError
+from nbagent.sandbox.leases import users
 from nbagent.sandbox.leases.locks import lock, unlock
-from nbagent.sandbox.leases.place import Place
-from nbagent.sandbox.limits import users
+from nbagent.sandbox.leases.origin import Origin
 from nbagent.sandbox.spec import SandboxSpec
 
 SOCKET_PATH_LIMIT = 107
@@ -54,8 +54,8 @@ class Terms(msgspec.Struct, kw_only=True):
         spec: What the sandbox is to be.
         key: The kernel connection's signing key.
         created: Seconds since the epoch.
-        place: Where the folder is what it is.
-        scratch: The sandbox's folder on disk.
+        origin: Where the lease was written.
+        scratch: The sandbox's scratch folder (`scratch.py`).
         uid: The user of its own that it runs as, on the host; None if it runs as the person.
         parts: What the engine made besides, by its own names.
     """
@@ -64,7 +64,7 @@ class Terms(msgspec.Struct, kw_only=True):
     spec: SandboxSpec
     key: str
     created: float
-    place: Place = Place()
+    origin: Origin = Origin()
     scratch: str = ""
     uid: int | None = None
     parts: dict[str, Any] = {}
@@ -128,7 +128,7 @@ class Lease:
             SandboxError: It can't be made.
         """
         root = runtime_root()
-        terms = Terms(engine=engine, spec=_kept(spec), key=key, created=time.time(), place=Place.here())
+        terms = Terms(engine=engine, spec=_kept(spec), key=key, created=time.time(), origin=Origin.here())
         try:
             staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
             (staged / "lock").touch(mode=0o600)
@@ -196,10 +196,13 @@ class Lease:
         _HELD.discard(self)
         unlock(self._lock)
 
-    def remove(self) -> None:
-        """Remove the folder and release its lock; does nothing if the lease was released, as in a forked process."""
+    def remove(self, *, keep_scratch: bool = False) -> None:
+        """Remove its folders, free its user and release the lock; nothing happens if it was released, as in a fork."""
         if self._lock.closed:
             return
+        # First: while the lease is there, others know that this is somebody's.
+        if self.terms.scratch and not keep_scratch:
+            shutil.rmtree(self.terms.scratch, ignore_errors=True)
         # At once for everybody who looks: half a folder would be taken for what somebody dead has left.
         going = self.folder.with_name(f"{_NEW}{self.folder.name}")
         with contextlib.suppress(OSError):

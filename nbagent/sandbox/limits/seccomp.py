@@ -268,7 +268,7 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
 
     Args:
         filter_: Where to add that.
-        locks: Whether locks of files are taken, which `watch_inside.py` then counts.
+        locks: Whether locks of files are taken, which `overuse_inside.py` then counts.
     """
     library = _library()
     for option in SOCKET_FILTERS:

@@ -12,7 +12,7 @@ from sandbox.test_bubblewrap import as_user
 from nbagent.core.limits import Limits
 from nbagent.core.policy import TrustLevel
 from nbagent.faces.selfcheck import aims, check
-from nbagent.faces.selfcheck.probe import Verdict
+from nbagent.faces.selfcheck.probe import ProbeVerdict
 from nbagent.sandbox.registry import engines
 
 AS_USER = """
@@ -53,9 +53,9 @@ def test_an_ordinary_user_s_sandbox_holds() -> None:
     done = as_user(AS_USER)
     assert done.returncode == 0, done.stderr
     found = {name: (verdict, seen, reason) for name, verdict, seen, reason in json.loads(done.stdout)}
-    wrong = {name: told for name, told in found.items() if told[0] not in (Verdict.HELD, Verdict.KNOWN)}
+    wrong = {name: told for name, told in found.items() if told[0] not in (ProbeVerdict.HELD, ProbeVerdict.KNOWN)}
     assert wrong == {}
     verdict, _, reason = found["take_memory_by_memfd"]
-    assert verdict == Verdict.KNOWN
+    assert verdict == ProbeVerdict.KNOWN
     assert "this user may not make control groups" in reason
     assert "--accept memory" in reason

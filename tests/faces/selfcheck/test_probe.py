@@ -11,7 +11,7 @@ from msgspec import structs
 
 from nbagent.core.events import Cell
 from nbagent.faces.selfcheck.check import AFTERWARDS, MODULES, PROBES
-from nbagent.faces.selfcheck.probe import Finding, Probe, Verdict, excused, judge
+from nbagent.faces.selfcheck.probe import Finding, Probe, ProbeVerdict, excused, judge
 
 PROBE = Probe(name="try_it", threat="1", group="tests", title="Try it", expected="nothing")
 
@@ -41,17 +41,17 @@ def cell(text: str, status: Any = "ok", note: str = "") -> Cell:
 @pytest.mark.parametrize(
     ("host", "verdict", "seen"),
     [
-        ({"gets": None}, Verdict.HELD, "got nothing"),
-        ({"gets": []}, Verdict.HELD, "got nothing"),
-        ({"gets": True}, Verdict.BROKEN, "it succeeded"),
-        ({"gets": ["a", 2]}, Verdict.BROKEN, "a, 2"),
-        ({"gets": "x" * 1000}, Verdict.BROKEN, "x" * 160 + "…"),
-        ({"gets": None, "raises": "os"}, Verdict.HELD, "Permission denied"),
-        ({"gets": None, "raises": "memory"}, Verdict.HELD, "MemoryError: "),
-        ({"gets": None, "raises": "bug"}, Verdict.UNCLEAR, "NameError: x"),
+        ({"gets": None}, ProbeVerdict.HELD, "got nothing"),
+        ({"gets": []}, ProbeVerdict.HELD, "got nothing"),
+        ({"gets": True}, ProbeVerdict.BROKEN, "it succeeded"),
+        ({"gets": ["a", 2]}, ProbeVerdict.BROKEN, "a, 2"),
+        ({"gets": "x" * 1000}, ProbeVerdict.BROKEN, "x" * 160 + "…"),
+        ({"gets": None, "raises": "os"}, ProbeVerdict.HELD, "Permission denied"),
+        ({"gets": None, "raises": "memory"}, ProbeVerdict.HELD, "MemoryError: "),
+        ({"gets": None, "raises": "bug"}, ProbeVerdict.UNCLEAR, "NameError: x"),
     ],
 )
-def test_what_an_attack_comes_to(host: dict[str, Any], verdict: Verdict, seen: str) -> None:
+def test_what_an_attack_comes_to(host: dict[str, Any], verdict: ProbeVerdict, seen: str) -> None:
     """To get something is to succeed, to be refused by Linux is to fail, and a mistake of the probe's is neither."""
     probe = replace(PROBE, attack=attack)
     found = judge(probe, ran(probe.source({"raises": "", **host})))
@@ -61,7 +61,7 @@ def test_what_an_attack_comes_to(host: dict[str, Any], verdict: Verdict, seen: s
 @pytest.mark.parametrize("text", ["", "[", "null", "3", json.dumps({"other": 1})])
 def test_a_cell_without_an_outcome_is_unclear(text: str) -> None:
     """What is no outcome proves nothing, and is not taken for a wall that held."""
-    assert judge(PROBE, cell(text)).verdict is Verdict.UNCLEAR
+    assert judge(PROBE, cell(text)).verdict is ProbeVerdict.UNCLEAR
 
 
 def test_warnings_do_not_blur_an_outcome() -> None:
@@ -81,17 +81,17 @@ def test_only_an_attack_on_memory_may_end_the_kernel() -> None:
     at_limit = cell("", "died", "The kernel ran out of memory (limit 256 MB); raise it with --memory.")
     crashed = cell("", "died", "The kernel was killed by SIGSEGV.")
     memory = replace(PROBE, may_kill=True)
-    assert judge(memory, at_limit).verdict is Verdict.HELD
-    assert judge(memory, crashed).verdict is Verdict.UNCLEAR
-    assert judge(PROBE, at_limit).verdict is Verdict.UNCLEAR
+    assert judge(memory, at_limit).verdict is ProbeVerdict.HELD
+    assert judge(memory, crashed).verdict is ProbeVerdict.UNCLEAR
+    assert judge(PROBE, at_limit).verdict is ProbeVerdict.UNCLEAR
 
 
 def test_a_reason_excuses_what_is_broken_only() -> None:
     """A declared failure is shown as known with its reason; what held, or came to nothing, stays what it is."""
-    for verdict in Verdict:
+    for verdict in ProbeVerdict:
         found = excused(Finding(probe=PROBE, verdict=verdict, seen=""), {"try_it": "so it is"})
-        assert found.verdict is (Verdict.KNOWN if verdict is Verdict.BROKEN else verdict)
-    assert excused(Finding(probe=PROBE, verdict=Verdict.BROKEN, seen=""), {}).verdict is Verdict.BROKEN
+        assert found.verdict is (ProbeVerdict.KNOWN if verdict is ProbeVerdict.BROKEN else verdict)
+    assert excused(Finding(probe=PROBE, verdict=ProbeVerdict.BROKEN, seen=""), {}).verdict is ProbeVerdict.BROKEN
 
 
 def test_each_probe_can_be_told_from_the_others() -> None:

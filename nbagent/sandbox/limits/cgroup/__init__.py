@@ -8,7 +8,7 @@ decides what that means.
 
 from __future__ import annotations
 
-from nbagent.sandbox.limits.cgroup import scopes, tree
+from nbagent.sandbox.limits.cgroup import own, scopes
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups
 from nbagent.sandbox.limits.cgroup.scopes import lingers
 from nbagent.sandbox.limits.cgroup.usage import Usage, can_bound_connections
@@ -18,7 +18,7 @@ __all__ = ["CONTROLLERS", "PROBE", "Group", "Groups", "Usage", "can_bound_connec
 
 def find() -> Groups | None:
     """The best way here to a group for each sandbox, or None."""
-    return tree.find() or scopes.find()
+    return own.find() or scopes.find()
 
 
 def why_not() -> str:

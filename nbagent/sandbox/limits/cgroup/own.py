@@ -37,7 +37,7 @@ FILES = {
 
 
 @dataclass(frozen=True)
-class Tree(Groups):
+class OwnGroups(Groups):
     """Where this process can make groups: a folder for each controller, all the same one in version 2."""
 
     version: int
@@ -49,7 +49,7 @@ class Tree(Groups):
         """The version."""
         return f"cgroup v{self.version}"
 
-    def make(self, folder: Path, limits: Limits) -> TreeGroup:
+    def make(self, folder: Path, limits: Limits) -> OwnGroup:
         """Make the group with these limits."""
         group = self.take(folder)
         try:
@@ -59,9 +59,9 @@ class Tree(Groups):
             raise SandboxError(f"The limits can't be set: {error}.", mend=_mend(error, limits)) from error
         return group
 
-    def take(self, folder: Path) -> TreeGroup:
+    def take(self, folder: Path) -> OwnGroup:
         """The group of that name."""
-        return TreeGroup(self.version, {name: each / folder.name for name, each in self.folders.items()})
+        return OwnGroup(self.version, {name: each / folder.name for name, each in self.folders.items()})
 
     def made(self) -> dict[str, float]:
         """The groups of sandboxes."""
@@ -77,7 +77,7 @@ def _mend(error: OSError, limits: Limits) -> str:
     return ""
 
 
-def find() -> Tree | None:
+def find() -> OwnGroups | None:
     """The place where this process can bound all of memory, CPU and processes, or None."""
     if not is_unified():
         return _usable(1, {name: _own(name) / OURS for name in CONTROLLERS})
@@ -163,7 +163,7 @@ def _is_ours(pid: int) -> bool:
     return False
 
 
-def _usable(version: int, folders: dict[str, Path]) -> Tree | None:
+def _usable(version: int, folders: dict[str, Path]) -> OwnGroups | None:
     """The folders as a tree, if groups with limits can be made in each."""
     with contextlib.suppress(OSError):
         for controller, folder in folders.items():
@@ -177,11 +177,11 @@ def _usable(version: int, folders: dict[str, Path]) -> Tree | None:
             probe.rmdir()
             if not usable:
                 return None
-        return Tree(version, folders)
+        return OwnGroups(version, folders)
     return None
 
 
-class TreeGroup(Group):
+class OwnGroup(Group):
     """A group that this process makes, which a command joins before it becomes what it is to be."""
 
     def __init__(self, version: int, folders: dict[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""What an engine adds to a sandbox that runs on this machine: its processes. All else is `HostedSandbox`'s."""
+"""What an engine adds to a sandbox that runs on this machine: its processes. All else is `MachineSandbox`'s."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbagent.sandbox.layout import OUTPUT, WORKSPACE
-from nbagent.sandbox.limits import cgroup, users
+from nbagent.sandbox.leases import users
+from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.paths import OUTPUT, WORKSPACE
 
 if TYPE_CHECKING:
     from nbagent.packages.installer import Target
@@ -27,7 +28,7 @@ ONE_USER = dict.fromkeys(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class InstancePlan:
     """What an instance is started from.
 
     Attributes:
@@ -55,7 +56,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessEnd:
     """How an instance ended, as far as its engine knows; process 1 may have said more.
 
     Attributes:
@@ -68,7 +69,7 @@ class Ended:
 
 
 class Instance(abc.ABC):
-    """The processes of one sandbox, and of those that replace it over restarts. `HostedSandbox` calls all of it.
+    """The processes of one sandbox, and of those that replace it over restarts. `MachineSandbox` calls all of it.
 
     Attributes:
         mirrors: Whether code sees data at `/tmp/data`, as a mirror of it, and not where it lies.
@@ -86,7 +87,7 @@ class Instance(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def start(self, plan: Plan) -> None:
+    async def start(self, plan: InstancePlan) -> None:
         """Start process 1 of the sandbox, `inside.py`, which finds its way from `plan.shared`.
 
         Raises:
@@ -94,7 +95,7 @@ class Instance(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def take_over(self, plan: Plan) -> None:
+    async def take_over(self, plan: InstancePlan) -> None:
         """Go on with a sandbox that another process started, by the parts of its lease.
 
         Raises:
@@ -102,7 +103,7 @@ class Instance(abc.ABC):
         """
 
     @abc.abstractmethod
-    def poll(self) -> Ended | None:
+    def poll(self) -> ProcessEnd | None:
         """None while process 1 runs, else how it ended. Cheap: called many times a second."""
 
     @abc.abstractmethod
@@ -122,7 +123,7 @@ class Instance(abc.ABC):
     def target(self) -> Target:
         """What packages must fit to be importable inside; see `Sandbox.target`."""
 
-    def inside(self, plan: Plan) -> dict[str, Any]:  # noqa: ARG002 - for engines that need it
+    def inside(self, plan: InstancePlan) -> dict[str, Any]:  # noqa: ARG002 - for engines that need it
         """What `inside.py` is told in place of what it is told by default; called before `start`."""
         return {}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nbagent.sandbox.environment.environment import PYTHON
+from nbagent.sandbox.paths import PYTHON
 
 LIBRARIES = ("lib", "lib64")
 HIDDEN = ("site-packages", "dist-packages", "test")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.sandbox import layout
-from nbagent.sandbox.environment import environment
+from nbagent.sandbox import paths
+from nbagent.sandbox.machine import userland
 
 
 def test_proxies_are_for_the_network_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy's address, which may hold a password, is inside only where there is a network to use it for."""
     monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy:1")
     for level in TrustLevel:
-        variables = layout.inside_environment(shared_library=False, trust=trust_for(level))
+        variables = userland.environment_variables(shared_library=False, trust=trust_for(level))
         assert ("secret" in str(variables)) == (level is TrustLevel.TRUSTED)
         assert ("HTTPS_PROXY" in variables) == (level in (TrustLevel.TRUSTED, TrustLevel.SANDBOXED))
 
 
 def test_cores_are_told_to_libraries() -> None:
     """Where cores are bounded, Polars and OpenMP start no more threads than that."""
-    variables = layout.inside_environment(shared_library=False, trust=trust_for(TrustLevel.UNTRUSTED))
+    variables = userland.environment_variables(shared_library=False, trust=trust_for(TrustLevel.UNTRUSTED))
     assert variables["POLARS_MAX_THREADS"] == variables["OMP_NUM_THREADS"] == "1"
-    assert layout.START[0] == f"{environment.KERNEL}/bin/python"
+    assert userland.START[0] == f"{paths.KERNEL}/bin/python"

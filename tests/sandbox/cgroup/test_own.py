@@ -15,45 +15,45 @@ from nbagent.core.errors import SandboxError
 from nbagent.core.limits import Limits
 from nbagent.core.policy import MIB
 from nbagent.sandbox.limits import cgroup
-from nbagent.sandbox.limits.cgroup import tree, usage
-from nbagent.sandbox.limits.cgroup.tree import LEAF, Tree, TreeGroup
+from nbagent.sandbox.limits.cgroup import own, usage
+from nbagent.sandbox.limits.cgroup.own import LEAF, OwnGroup, OwnGroups
 
 NAME = Path("test-of-cgroup")
 
 
 @pytest.fixture
-def hierarchy() -> Tree:
+def hierarchy() -> OwnGroups:
     """Where groups are made here."""
-    found = tree.find()
+    found = own.find()
     assert found is not None, "this user may make no control groups: run the tests as root"
     return found
 
 
 @pytest.fixture
-def group(hierarchy: Tree) -> Iterator[TreeGroup]:
+def group(hierarchy: OwnGroups) -> Iterator[OwnGroup]:
     """A group with small limits."""
     made = hierarchy.make(NAME, Limits(memory_mb=200, cpus=0.25, pids=20))
     yield made
     made.remove()
 
 
-def folders(hierarchy: Tree) -> list[Path]:
+def folders(hierarchy: OwnGroups) -> list[Path]:
     """Where the group of these tests is."""
     return [folder / NAME for folder in hierarchy.folders.values()]
 
 
-def start(group: TreeGroup, *command: str) -> subprocess.Popen[bytes]:
+def start(group: OwnGroup, *command: str) -> subprocess.Popen[bytes]:
     """Start a program in the group."""
     return subprocess.Popen([*group.prefix, *command], stderr=subprocess.DEVNULL)
 
 
-def read(hierarchy: Tree, controller: str, *names: str) -> str:
+def read(hierarchy: OwnGroups, controller: str, *names: str) -> str:
     """The first of these files of the group."""
     found = [hierarchy.folders[controller] / NAME / name for name in names]
     return next(path for path in found if path.exists()).read_text().strip()
 
 
-def test_limits_are_written(hierarchy: Tree, group: TreeGroup) -> None:
+def test_limits_are_written(hierarchy: OwnGroups, group: OwnGroup) -> None:
     """Memory in bytes, no swap beside it, the quota of a period, and processes."""
     assert NAME.name in hierarchy.made()
     assert group.processes() == []
@@ -62,7 +62,7 @@ def test_limits_are_written(hierarchy: Tree, group: TreeGroup) -> None:
     assert read(hierarchy, "pids", "pids.max") == "20"
 
 
-def test_a_process_beyond_its_memory_is_counted(group: TreeGroup) -> None:
+def test_a_process_beyond_its_memory_is_counted(group: OwnGroup) -> None:
     """A kill for want of memory is told, with the peak; before it there is none."""
     assert group.usage.oom_kills() == 0
     hog = start(group, "python3", "-c", "x = bytearray(10**9)")
@@ -72,7 +72,7 @@ def test_a_process_beyond_its_memory_is_counted(group: TreeGroup) -> None:
     assert 150 * MIB < (group.usage.memory_peak() or 0) <= 200 * MIB
 
 
-def test_removal_kills_what_is_in_it(hierarchy: Tree, group: TreeGroup) -> None:
+def test_removal_kills_what_is_in_it(hierarchy: OwnGroups, group: OwnGroup) -> None:
     """Nothing of a group outlives it, and removing it again does nothing."""
     sleeper = start(group, "sleep", "1000")
     while not group.processes():
@@ -86,14 +86,14 @@ def test_removal_kills_what_is_in_it(hierarchy: Tree, group: TreeGroup) -> None:
 
 
 @pytest.mark.needs("root")
-def test_processes_that_can_t_be_seen_are_not_ours_to_kill(group: TreeGroup) -> None:
+def test_processes_that_can_t_be_seen_are_not_ours_to_kill(group: OwnGroup) -> None:
     """As in a container that shares control groups: version 2 calls them 0, which would be one's own group."""
     sleeper = start(group, "sleep", "1000")
     group.settle(sleeper)
     code = f"""
 import pathlib
-from nbagent.sandbox.limits.cgroup import tree
-group = tree.find().take(pathlib.Path({str(NAME)!r}))
+from nbagent.sandbox.limits.cgroup import own
+group = own.find().take(pathlib.Path({str(NAME)!r}))
 group.kill()
 print(group.processes())"""
     command = ["unshare", "--pid", "--fork", sys.executable, "-c", code]
@@ -104,9 +104,9 @@ print(group.processes())"""
     assert sleeper.wait(timeout=5) == -9
 
 
-def test_what_linux_refuses_leaves_no_group(hierarchy: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_linux_refuses_leaves_no_group(hierarchy: OwnGroups, monkeypatch: pytest.MonkeyPatch) -> None:
     """A period below a millisecond is refused, and the folders that were made are gone."""
-    monkeypatch.setattr(tree, "PERIOD", 50)
+    monkeypatch.setattr(own, "PERIOD", 50)
     with pytest.raises(SandboxError, match="Invalid argument") as caught:
         hierarchy.make(NAME, Limits(cpus=0.5))
     assert "cpu_limit" in caught.value.mend
@@ -117,9 +117,9 @@ QUOTA = """
 import sys
 from pathlib import Path
 from nbagent.core.limits import Limits
-from nbagent.sandbox.limits.cgroup import tree
+from nbagent.sandbox.limits.cgroup import own
 Path(sys.argv[1], "cgroup.procs").write_text("0")
-found = tree.find()
+found = own.find()
 group = found.make(Path("below-a-quota"), Limits(cpus=2.0))
 folder = found.folders["cpu"] / "below-a-quota"
 print([name for each in ("cpu.cfs_quota_us", "cpu.max") if (folder / each).exists()
@@ -131,7 +131,7 @@ for each in set(found.folders.values()):
 """
 
 
-def test_a_group_below_a_quota_has_no_more_than_that(hierarchy: Tree) -> None:
+def test_a_group_below_a_quota_has_no_more_than_that(hierarchy: OwnGroups) -> None:
     """A container, or a service, may have less cores than a sandbox asks for: it gets those, and starts."""
     around = hierarchy.folders["cpu"].with_name("test-of-a-quota")
     around.mkdir()
@@ -149,8 +149,8 @@ def test_a_group_below_a_quota_has_no_more_than_that(hierarchy: Tree) -> None:
 @pytest.mark.needs("root")
 def test_threads_find_it_at_the_same_time() -> None:
     """Looking from many threads at once gives each the same answer."""
-    found: list[Tree | None] = []
-    threads = [threading.Thread(target=lambda: found.extend(tree.find() for _ in range(20))) for _ in range(8)]
+    found: list[OwnGroups | None] = []
+    threads = [threading.Thread(target=lambda: found.extend(own.find() for _ in range(20))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -179,7 +179,7 @@ def test_a_tree_of_version_two_is_understood(root: Path) -> None:
     """The one tree of version 2 has all limits in one folder, with the names that they have there."""
     one = root / "nbagent"
     one.mkdir()
-    made = Tree(2, dict.fromkeys(cgroup.CONTROLLERS, one)).make(NAME, Limits(memory_mb=200, cpus=0.5))
+    made = OwnGroups(2, dict.fromkeys(cgroup.CONTROLLERS, one)).make(NAME, Limits(memory_mb=200, cpus=0.5))
     assert (one / NAME / "memory.max").read_text() == str(200 * MIB)
     assert (one / NAME / "cpu.max").read_text() == "50000 100000"
     assert (one / NAME / "memory.swap.max").read_text() == "0"
@@ -204,11 +204,11 @@ def delegated(group: Path, *processes: int) -> Path:
 def test_a_delegated_group_without_processes_gives_its_controllers(root: Path) -> None:
     """Which Linux refuses, with EBUSY, as long as it has some. What was not delegated isn't asked."""
     group = delegated(root / "ours")
-    tree._gives(group)
+    own._gives(group)
     assert (group / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
     foreign = delegated(root / "theirs")
     os.removexattr(foreign, "user.delegate")
-    assert not tree._gives(foreign)
+    assert not own._gives(foreign)
     assert (foreign / "cgroup.subtree_control").read_text() == ""
 
 
@@ -216,9 +216,9 @@ def test_only_our_own_processes_are_moved(root: Path) -> None:
     """A shell that shares the group with us, or a process of an outer namespace, stays where it is."""
     for number, other in enumerate((1, 0, os.getppid())):
         group = delegated(root / f"shared-{number}", os.getpid(), other)
-        assert not tree._gives(group)
+        assert not own._gives(group)
         assert not (group / LEAF).exists()
     with subprocess.Popen(["sleep", "60"]) as child:
-        assert tree._is_ours(child.pid)
-        assert tree._is_ours(os.getpid())
+        assert own._is_ours(child.pid)
+        assert own._is_ours(os.getpid())
         child.kill()

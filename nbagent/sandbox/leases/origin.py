@@ -1,7 +1,7 @@
-"""Where something was written down: on which machine, since which start of it, and in which mount namespace.
+"""Where a path was written down: on which machine, since which start of it, and in which mount namespace.
 
-A path means something there only. A home folder is shared by machines, a daemon by containers; what looks abandoned
-from here may be somebody's who is well and elsewhere.
+The path means the same only there. Machines may share a home folder, and containers a Docker daemon: what looks
+abandoned from here may belong to a process that runs elsewhere.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a path is what it was.
+class Origin:
+    """Where a path was written down.
 
     Attributes:
         machine: The machine's id, or its name where it has none.
-        boot: The id of its present start.
+        boot: The id of the machine's start.
         mounts: The mount namespace.
     """
 
@@ -28,37 +28,37 @@ class Place:
     mounts: str = ""
 
     @classmethod
-    def here(cls) -> Place:
-        """This process's."""
+    def here(cls) -> Origin:
+        """The origin of what this process writes down."""
         return cls(_machine(), _boot(), _read_link(Path("/proc/self/ns/mnt")))
 
     @classmethod
-    def parse(cls, text: str) -> Place:
-        """What `str` made of one; a place that is nowhere if it isn't that."""
+    def parse(cls, text: str) -> Origin:
+        """The origin that `str` turned into this text; for any other text, one that matches no process."""
         words = text.split()
         return cls(*words) if len(words) == 3 else cls()
 
     def __str__(self) -> str:
-        """In one line."""
+        """In one line, for `parse`."""
         return f"{self.machine} {self.boot} {self.mounts}"
 
     @property
     def is_over(self) -> bool:
-        """Whether this machine was started anew since, and nothing that ran then runs now."""
+        """Whether this machine was started again since, so that nothing that ran then runs now."""
         return self.machine == _machine() and self.boot != _boot()
 
     def lacks(self, path: Path) -> bool:
-        """Whether a path of that place is certainly gone; False if that can't be known from here."""
-        return self.is_over or (self == Place.here() and not path.exists())
+        """Whether a path that was written down there is certainly gone; False if that can't be known from here."""
+        return self.is_over or (self == Origin.here() and not path.exists())
 
 
 def note(path: Path, *, at: Path) -> None:
-    """Write a path down in a file, together with this place."""
-    at.write_text(f"{Place.here()}\n{path}")
+    """Write a path and its origin to a file."""
+    at.write_text(f"{Origin.here()}\n{path}")
 
 
 def noted(at: Path) -> Path | None:
-    """The path that is written down in a file; None if there is none."""
+    """The path that `note` wrote to a file; None if there is none."""
     try:
         path = at.read_text().partition("\n")[2]
     except OSError:
@@ -67,12 +67,12 @@ def noted(at: Path) -> Path | None:
 
 
 def is_gone(at: Path) -> bool | None:
-    """Whether the path that is written down in a file is certainly gone; None if the file isn't there."""
+    """Whether the path that `note` wrote to a file is certainly gone; None if the file isn't there."""
     try:
         where, _, path = at.read_text().partition("\n")
     except OSError:
         return None
-    return bool(path) and Place.parse(where).lacks(Path(path))
+    return bool(path) and Origin.parse(where).lacks(Path(path))
 
 
 @functools.cache

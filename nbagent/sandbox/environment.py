@@ -27,19 +27,14 @@ from pathlib import Path
 
 import platformdirs
 
-from nbagent.core.errors import EnvironmentMissing, SandboxError
+from nbagent.core.errors import EnvironmentMissing
 from nbagent.packages import installer
-from nbagent.sandbox.leases import place
-
-KERNEL = "/opt/kernel"
-PYTHON = "/opt/python"
-SITE = "/opt/site"
-FONTS = f"{KERNEL}/share/matplotlib-cache"
+from nbagent.sandbox.paths import FONTS, KERNEL, PYTHON, SITE
 
 
 def kernels() -> Path:
     """The folder with the Dockerfile and the pinned requirements, in the wheel or in a checkout."""
-    packaged = Path(__file__).resolve().parents[2] / "_kernels"
+    packaged = Path(__file__).resolve().parents[1] / "_kernels"
     return packaged if packaged.is_dir() else packaged.parent.parent / "kernels"
 
 
@@ -51,35 +46,6 @@ def requirements() -> Path:
 def cache_root() -> Path:
     """Where environments are kept."""
     return platformdirs.user_cache_path("nbagent") / "environments"
-
-
-def scratch_root() -> Path:
-    """Where sandboxes have their folders on disk: on the same file system as uv's cache usually is."""
-    return platformdirs.user_cache_path("nbagent") / "sandboxes"
-
-
-def scratch_folder() -> Path:
-    """A new private folder on disk for one sandbox.
-
-    Raises:
-        SandboxError: It can't be made.
-    """
-    root = scratch_root()
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix="s-", dir=root))
-    except OSError as error:
-        raise SandboxError(f"{root} can't be written: {error}.", mend="Make room, or set XDG_CACHE_HOME.") from error
-
-
-def name_lease(scratch: Path, lease: Path) -> None:
-    """Write down in a scratch folder whose it is: a lease's folder, and where that is to be looked for."""
-    place.note(lease, at=scratch / "lease")
-
-
-def lease_is_gone(scratch: Path) -> bool | None:
-    """Whether nobody can want a scratch folder any more; None if it doesn't say whose it is."""
-    return place.is_gone(scratch / "lease")
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from sandbox.contract import value
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
-from nbagent.sandbox.inside import watch_inside
-from nbagent.sandbox.inside.watch_inside import BOUNDS, Watch
+from nbagent.sandbox.inside import overuse_inside
+from nbagent.sandbox.inside.overuse_inside import BOUNDS, OveruseWatch
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -156,42 +156,42 @@ async def test_a_hidden_process_counts_by_its_room(monkeypatch: pytest.MonkeyPat
         raise PermissionError(13, "Permission denied")
 
     own = str(os.getpid())
-    assert watch_inside.open_files_of(own) >= 3
+    assert overuse_inside.open_files_of(own) >= 3
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", refuse)
-        assert watch_inside.open_files_of(own) >= 64
-    assert watch_inside.open_files_of("0") == 0
+        assert overuse_inside.open_files_of(own) >= 64
+    assert overuse_inside.open_files_of("0") == 0
 
 
 async def test_a_hidden_process_counts_by_what_it_has_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mappings of files count, one by one; of who lets nobody look, all that there may be."""
     own = str(os.getpid())
-    shown = watch_inside.mapped_files_of(own)
+    shown = overuse_inside.mapped_files_of(own)
     assert 20 < shown < len(Path("/proc/self/maps").read_text().splitlines())
 
     def refuse(*_: int) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(watch_inside, "read", refuse)
-    assert watch_inside.mapped_files_of(own) > shown
-    assert watch_inside.mapped_files_of("0") == 0
+    monkeypatch.setattr(overuse_inside, "read", refuse)
+    assert overuse_inside.mapped_files_of(own) > shown
+    assert overuse_inside.mapped_files_of("0") == 0
 
 
 async def test_less_is_too_much_where_linux_s_own_memory_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of a bound is enough then; who has little stays, whatever the machine's memory does."""
     for counted, grown, ended in ((20, 0, False), (20, 600, True), (10, 600, False), (70, 0, True)):
         memory = iter([0, *[grown * 1024] * 9])
-        monkeypatch.setattr(watch_inside, "memory_of_linux", lambda memory=memory: next(memory))
+        monkeypatch.setattr(overuse_inside, "memory_of_linux", lambda memory=memory: next(memory))
         for name in ("locks", "open_files"):
-            monkeypatch.setattr(watch_inside, name, lambda: 5)
-        monkeypatch.setattr(watch_inside, "terminals", lambda counted=counted: counted)
-        assert bool(Watch().overuse()) is ended
+            monkeypatch.setattr(overuse_inside, name, lambda: 5)
+        monkeypatch.setattr(overuse_inside, "terminals", lambda counted=counted: counted)
+        assert bool(OveruseWatch().overuse()) is ended
 
 
 async def test_a_look_is_cheap() -> None:
     """Process 1 looks four times a second, beside every kernel that waits."""
-    watch = Watch()
+    watch = OveruseWatch()
     started = time.process_time()
     for _ in range(20):
         watch.overuse()
-    assert (time.process_time() - started) / 20 < watch_inside.LOOK_SECONDS / 10
+    assert (time.process_time() - started) / 20 < overuse_inside.LOOK_SECONDS / 10

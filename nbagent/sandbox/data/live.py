@@ -1,4 +1,4 @@
-"""What a sandbox is shown of its data, over its life: the mirror, the watch over it, and what is left out."""
+"""The mirror of a sandbox's data over the sandbox's life: filled at each start, and kept up to date in between."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nbagent.sandbox.data.tree import LeftOut, facts
 from nbagent.sandbox.data.watcher import Watcher
 
 
-class Shown:
-    """The data of one sandbox, which may be started again.
+class LiveMirror:
+    """The mirror of one sandbox's data, over its restarts.
 
     Args:
-        tell: Gets what is left out of what came later, on a thread of its own.
+        tell: Gets what of later changes is not shown, on a thread of its own.
 
     Attributes:
         mounts: What an engine mounts, read-only.
@@ -31,13 +31,13 @@ class Shown:
         self._watcher: Watcher | None = None
 
     def fill(self, folder: Path, data: Sequence[Mount], *, uid: int, mounting: bool = True) -> None:
-        """Fill the mirror for a start, or for a sandbox that sees it already; blocking.
+        """Fill the mirror; blocking.
 
         Args:
-            folder: The mirror's, on the host.
-            data: Files and folders.
+            folder: The mirror's folder on the host.
+            data: Files and folders to show.
             uid: The user that the sandbox runs as, on the host.
-            mounting: Whether single files can be mounted.
+            mounting: Whether single files can be mounted over it; not if the sandbox runs already.
 
         Raises:
             DataError: Something isn't there any more, or can't be shown.
@@ -49,7 +49,7 @@ class Shown:
         self.left_out = self._mirror.left_out
 
     def watch(self, folder: Path, data: Sequence[Mount], *, uid: int) -> None:
-        """From now on, bring in what changes on the host; the mirror was filled, here or by another process."""
+        """Bring in changes on the host from now on; the mirror was filled, by this process or by another one."""
         self._mirror = self._mirror or Mirror(folder, data, uid=uid)
         self._watcher = Watcher(self._mirror, told=self.left_out, tell=self._tell_each)
 
@@ -58,12 +58,12 @@ class Shown:
             self._tell(each)
 
     def stop(self) -> None:
-        """Watch no more; it takes a moment."""
+        """Have the watching end, which takes a moment."""
         if self._watcher is not None:
             self._watcher.stop()
 
     def join(self) -> None:
-        """Wait until nothing is brought into the mirror any more; blocking."""
+        """Wait for the end of the watching; blocking."""
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None

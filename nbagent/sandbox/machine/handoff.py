@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import NbagentError, SandboxError
-from nbagent.sandbox import supervisor
 from nbagent.sandbox.channels.endpoint import PORTS, UnixEndpoint
-from nbagent.sandbox.layout import INSIDE
 from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.machine import supervisor
+from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ MAX_WORDS = 50
 REQUEST_SECONDS = 5.0
 """From a caller's connection to the end of its request."""
 OUTPUT = "out"
-LAST_WORDS = 1.0
-"""Seconds to wait for them: the end of the sandbox may be known a moment before."""
+LAST_WORDS = 5.0
+"""Seconds to wait for what process 1 said at its end: on a busy machine its end may be known before its words are read.
+
+They are there; only a thread that serves an install doesn't read them soon."""
 PROGRAMS = (
-    *("inside.py", "supervisor_inside.py", "commands_inside.py", "watch_inside.py"),
+    *("inside.py", "supervisor_inside.py", "commands_inside.py", "overuse_inside.py"),
     *("bounds_inside.py", "streams_inside.py", "forward.py"),
 )
 """What of this package runs inside of a sandbox, by the sandbox's own Python."""
@@ -86,7 +88,7 @@ class Handoff:
             self.shared.mkdir(mode=0o755)
             self.shared.chmod(0o755)
             for name in PROGRAMS:
-                shutil.copyfile(Path(__file__).parent / "inside" / name, self.shared / name)
+                shutil.copyfile(Path(__file__).parents[1] / "inside" / name, self.shared / name)
                 (self.shared / name).chmod(0o644)
 
     @property
@@ -105,7 +107,7 @@ class Handoff:
         listening.append(self._listen(self.folder / supervisor.SOCKET, mode=0o600))
         ports = {name.removesuffix("_port"): number for name, number in PORTS.items()}
         keep = self.lease.terms.spec.keep
-        message = {"key": self.lease.terms.key, "ip": f"{INSIDE}/k", "ports": ports, "keep": keep, **config}
+        message = {"key": self.lease.terms.key, "ip": f"{RUN}/k", "ports": ports, "keep": keep, **config}
         self._start(message, listening)
 
     def take_over(self) -> None:
@@ -137,10 +139,10 @@ class Handoff:
         self._thread = None
         self.lease.let_go()
 
-    def remove(self) -> None:
-        """Stop serving, delete the folder and let go of the lease."""
+    def remove(self, *, keep_scratch: bool = False) -> None:
+        """Stop serving, and remove the lease with its folders."""
         self.close()
-        self.lease.remove()
+        self.lease.remove(keep_scratch=keep_scratch)
 
     def hold(self, *, keep: float) -> None:
         """Own the sandbox anew, on other terms.

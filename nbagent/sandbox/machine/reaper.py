@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbagent.core.errors import NbagentError
-from nbagent.sandbox import supervisor
-from nbagent.sandbox.environment import environment
 from nbagent.sandbox.leases import lease as leases
+from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.locks import lock, unlock
-from nbagent.sandbox.limits import users
+from nbagent.sandbox.machine import supervisor
 from nbagent.sandbox.registry import engines
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def sweep(*, waiting: bool = False, max_age: float = 0.0, engine: str | None = N
     """
     newest = time.time() - max_age
     removed = [one for folder in leases.all_folders() if (one := _sweep_sandbox(folder, waiting, newest))]
-    removed += [one for folder in _scratch_folders() if (one := _sweep_scratch(folder, newest))]
+    removed += [one for folder in scratch.folders() if (one := _sweep_scratch(folder, newest))]
     for name, each in engines().items():
         if engine in (None, name):
             removed += _sweep_strays(each, newest)
@@ -83,14 +82,12 @@ def _sweep_sandbox(folder: Path, waiting: bool, newest: float) -> Removed | None
     except NbagentError:
         return None  # somebody was faster: another sweep, or who takes it over
     # Only now, when nobody can take it over: until it was held, that may have happened.
-    if not waiting and terms.spec.keep and not terms.place.is_over and supervisor.is_alive(folder):
+    if not waiting and terms.spec.keep and not terms.origin.is_over and supervisor.is_alive(folder):
         lease.release()
         return None
     supervisor.end(folder)
     if (engine := engines().get(terms.engine)) is not None:
         engine.end(folder, terms)
-    if terms.scratch:
-        shutil.rmtree(terms.scratch, ignore_errors=True)
     lease.remove()
     kind = "host" if lease.name.startswith(leases.HOST) else "sandbox"
     return Removed(kind=kind, name=lease.name, session=terms.spec.owner, age=time.time() - terms.created)
@@ -117,16 +114,11 @@ def _sweep_unknown(folder: Path, newest: float) -> Removed | None:
     return None
 
 
-def _scratch_folders() -> list[Path]:
-    root = environment.scratch_root()
-    return sorted(root.glob("s-*")) if root.is_dir() else []
-
-
 def _sweep_scratch(folder: Path, newest: float) -> Removed | None:
     """Remove a folder on disk whose lease is gone altogether."""
     with contextlib.suppress(OSError):
         made = folder.stat().st_mtime
-        gone = environment.lease_is_gone(folder)
+        gone = scratch.is_abandoned(folder)
         if gone is None:
             gone = time.time() - made > NAMELESS
         if gone and made <= newest:

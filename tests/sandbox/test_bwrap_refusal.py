@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.sandbox.limits.forbidden import SWITCHES, why
+from nbagent.sandbox.engines.bwrap_refusal import SWITCHES, why
 
 
 def machine(folder: Path, **changed: str) -> Path:

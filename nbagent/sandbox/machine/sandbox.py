@@ -1,7 +1,7 @@
-"""A sandbox on this machine: what all engines share that start one here.
+"""A sandbox on this machine, whatever its engine: started, taken over by another process, detached, ended.
 
-It has an engine's part, the `Instance`, and beside it the lease, the hand-over, the mirror of its data, its way out and
-its user; it starts the whole, and ends it or lets another process take it over.
+The engine brings the `Instance`, which is the sandbox's processes. Here is all that goes with them: the lease and its
+folders, the hand-over, the mirror of the data, the way out, and the user that code runs as.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ import asyncio
 import atexit
 import contextlib
 import os
-import shutil
+import secrets
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.packages import installer as packages
-from nbagent.sandbox import premises
+from nbagent.core.errors import SandboxError
+from nbagent.core.events import DataLeftOut
+from nbagent.packages.installer import Installer, Target
 from nbagent.sandbox.contract import About, Hooks, Sandbox
-from nbagent.sandbox.data.shown import Shown
+from nbagent.sandbox.data.live import LiveMirror
 from nbagent.sandbox.data.tree import LeftOut, Why, facts
-from nbagent.sandbox.exit import Exit, Kills
-from nbagent.sandbox.handoff import Handoff
-from nbagent.sandbox.instance import Ended, Instance, Plan
-from nbagent.sandbox.layout import told_inside
-from nbagent.sandbox.leases import reaper
+from nbagent.sandbox.exit import Exit, KillCount
+from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.lease import Lease
-from nbagent.sandbox.limits import cgroup, users
+from nbagent.sandbox.limits import cgroup
+from nbagent.sandbox.machine import reaper
+from nbagent.sandbox.machine.handoff import Handoff
+from nbagent.sandbox.machine.instance import Instance, InstancePlan
+from nbagent.sandbox.machine.userland import config_inside
+from nbagent.sandbox.machine.way_out import open_egress
 from nbagent.sandbox.registry import missing, unenforceable
-from nbagent.sandbox.services import Services
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.threads import in_thread, to_the_end
 
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
     from nbagent.sandbox.channels.endpoint import UnixEndpoint
 
 
-class HostedSandbox(Sandbox):
+class MachineSandbox(Sandbox):
     """A sandbox on this machine, over restarts.
 
     Args:
         engine: The engine's name.
-        instance: Its part.
+        instance: The engine's part.
         hooks: Who answers what the sandbox asks for.
     """
 
@@ -51,95 +52,112 @@ class HostedSandbox(Sandbox):
         self.instance = instance
         self.spec = SandboxSpec()
         self.handoff: Handoff | None = None
+        self.data = LiveMirror(self._tell_left_out)
         self._engine = engine
-        self._services = Services(hooks)
-        self.shown = Shown(self._services.left_out)
+        self._hooks = hooks
+        self._egress: Egress | None = None
         self._running = False
-        self._kills = Kills()
+        self._kills = KillCount()
         self._controls: frozenset[str] = frozenset()
 
-    # -- its beginning ------------------------------------------------------------------------------------------
+    # -- start --------------------------------------------------------------------------------------------------
 
     async def start(self, spec: SandboxSpec) -> None:
         """Start it, or another one in its place; see `Sandbox.start`."""
         self.spec = spec
         await in_thread(self._refuse_unenforced)
         async with self._starting() as handoff:
-            await to_the_end(self._name_user)
+            await to_the_end(self._reserve_user)
             await to_the_end(self._show_data)
-            # The door must be there before the sandbox knocks.
-            handoff.open(self._inside(plan := self._plan()))
+            # The sandbox connects to the hand-over's socket, which must be there before it starts.
+            handoff.open(self._config_inside(plan := self._plan()))
             await self.instance.start(plan)
 
     @contextlib.asynccontextmanager
     async def _starting(self) -> AsyncIterator[Handoff]:
-        """What is around a start: the folders, and what becomes of them if it fails."""
+        """The sandbox's folders around a start; if that fails, what a restart keeps stays for the next attempt."""
         again = self.handoff is not None
         try:
             if self.handoff is None:
                 reaper.sweep_in_background(self._engine)
-                self.handoff = premises.new(self._engine, self.spec, self._serving)
+                self.handoff = self._new_handoff()
             else:
                 await in_thread(self.handoff.close)
                 if not self.lease.folder.is_dir():
-                    self.handoff = premises.renewed(self.handoff, self.spec, self._serving)
+                    # The end of a login removes the folder of leases.
+                    self.handoff.remove(keep_scratch=True)
+                    self.handoff = self._new_handoff(self.scratch)
             self._begin(self.handoff)
             yield self.handoff
         except BaseException:
-            # What a restart keeps stays for the next attempt, and until the sandbox is closed.
             await (self._stop_instance() if again else self.close())
             raise
         self._running = True
         self._watch_data()
 
     async def take_over(self, lease: Lease) -> None:
-        """Go on with one that another process started; see `Sandbox.take_over`."""
+        """Go on with a sandbox that another process started; see `Sandbox.take_over`."""
         self.spec = lease.terms.spec
         try:
             reaper.sweep_in_background(self._engine)
-            handoff = self.handoff = premises.settled(lease, self._serving)
+            handoff = self.handoff = self._handoff(lease)
             self._begin(handoff)
             handoff.take_over()
             await self.instance.take_over(self._plan())
         except BaseException:
-            await self._leave(lease)
+            await self._give_up(lease)
             raise
         self._running = True
         self._watch_data()
 
+    def _new_handoff(self, folder: Path | None = None) -> Handoff:
+        """Take a lease, for a new scratch folder if none is given, and make its hand-over."""
+        lease = Lease.take(self._engine, self.spec, key=secrets.token_hex(16))
+        try:
+            lease.write(scratch=str(folder or scratch.make()))
+            return self._handoff(lease)
+        except BaseException:
+            lease.remove(keep_scratch=folder is not None)
+            raise
+
+    def _handoff(self, lease: Lease) -> Handoff:
+        """The hand-over of a lease, whose scratch folder is ready from then on.
+
+        Raises:
+            SandboxError: There is no room.
+        """
+        try:
+            scratch.settle(Path(lease.terms.scratch), lease.folder)
+            return Handoff(lease, install=self._install, ran=self._tell_command)
+        except OSError as error:
+            raise SandboxError(f"The sandbox's folders can't be made: {error}.", mend="Make room.") from error
+
     def _begin(self, handoff: Handoff) -> None:
         _OPEN[id(self)] = (os.getpid(), self)
         self.last_exit = None
-        self._kills = Kills()
-        self._services.open_egress(self.spec.trust, handoff.shared)
+        self._kills = KillCount()
+        # It stays over restarts, and so do its budgets.
+        self._egress = self._egress or open_egress(self.spec.trust, handoff.shared, lambda: self._hooks)
 
-    def _serving(self, lease: Lease) -> Handoff:
-        return Handoff(lease, install=self._install, ran=self._services.ran)
-
-    def _install(self, wanted: list[str]) -> list[dict[str, Any]]:
-        return self._services.install(
-            wanted, lambda: packages.Installer(self.site, target=self.target(), policy=self.spec.install)
-        )
-
-    def _name_user(self) -> None:
+    def _reserve_user(self) -> None:
         """Give the sandbox a user of its own, which it keeps over restarts and take-overs, if root starts it."""
         if os.getuid() == 0 and self.lease.terms.uid is None and (among := self.instance.users()) is not None:
             self.lease.write(uid=users.reserve(self.lease.folder, among=among))
 
-    async def _leave(self, lease: Lease) -> None:
-        """Let go of a sandbox that could not be taken over: it may live. If it doesn't, the next sweep removes it."""
+    async def _give_up(self, lease: Lease) -> None:
+        """Release a sandbox that could not be taken over; it may live, and if it doesn't, the next sweep removes it."""
         if self.handoff is not None:
             await in_thread(self.handoff.close)
         self.handoff = None
-        await in_thread(self._services.close)
+        await self._close_egress()
         _OPEN.pop(id(self), None)
         lease.release()
 
     def _refuse_unenforced(self) -> None:
-        """Refuse to go on without a limit, unless the person accepted it by name.
+        """Refuse to start without a limit, unless the person accepted that by name.
 
         Raises:
-            LimitUnenforceable: Nobody did; all such limits are named.
+            LimitUnenforceable: Nobody did; it names all such limits.
         """
         controls = self.instance.controls(self.spec)
         self._controls = frozenset(each.name for each in controls if each.enforced)
@@ -170,27 +188,32 @@ class HostedSandbox(Sandbox):
             output_folder=output,
             workspace_folder=workspace,
             mirrors=self.instance.mirrors,
-            left_out=self.shown.left_out,
-            user=self.instance.user(self.lease.terms.uid),
+            left_out=self.data.left_out,
+            user=self._user,
             folder=self.lease.folder,
         )
 
     @property
+    def _user(self) -> tuple[int, int]:
+        """The user and the group that code runs as, on the host."""
+        return self.instance.user(self.lease.terms.uid)
+
+    @property
     def scratch(self) -> Path:
-        """A private folder of the sandbox's on disk, for the mirror of its data and for packages; gone with it."""
+        """The sandbox's scratch folder."""
         return Path(self.lease.terms.scratch)
 
     @property
     def site(self) -> Path:
-        """The folder of installed packages in it, seen at /opt/site."""
-        return self.scratch / "site"
+        """The folder of installed packages, which the sandbox sees at /opt/site."""
+        return scratch.site(self.scratch)
 
     @property
     def egress(self) -> Egress | None:
-        """Its way out by a list of hosts, if it has one."""
-        return self._services.egress
+        """The proxy, if the sandbox has one."""
+        return self._egress
 
-    def target(self) -> packages.Target:
+    def target(self) -> Target:
         """What packages must fit to be importable inside."""
         return self.instance.target()
 
@@ -202,62 +225,77 @@ class HostedSandbox(Sandbox):
         """The end of what it printed to its original stdout and stderr."""
         return await self.instance.tail() or (self.handoff.tail() if self.handoff else "")
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> InstancePlan:
         assert self.handoff is not None  # noqa: S101 - there is something to start
-        uid, gid = self.instance.user(self.lease.terms.uid)
-        return Plan(
+        uid, gid = self._user
+        return InstancePlan(
             spec=self.spec,
             lease=self.lease,
             shared=self.handoff.shared,
             scratch=self.scratch,
-            mounts=self.shown.mounts,
+            mounts=self.data.mounts,
             uid=uid,
             gid=gid,
         )
 
-    def _inside(self, plan: Plan) -> dict[str, Any]:
-        """What `inside.py` is told."""
+    def _config_inside(self, plan: InstancePlan) -> dict[str, Any]:
         trust = self.spec.trust
         watched = trust.log_all_commands and trust.allow_subprocess and "commands" in self._controls
-        told = told_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=self._notice())
-        return told | self.instance.inside(plan)
+        config = config_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=self._notice())
+        return config | self.instance.inside(plan)
+
+    # -- what it asks for and reports; on threads of its own -------------------------------------------------------
+
+    def _install(self, wanted: list[str]) -> list[dict[str, Any]]:
+        if self._hooks.install is not None:
+            return self._hooks.install(wanted)
+        installer = Installer(self.site, target=self.target(), policy=self.spec.install)
+        installed = asyncio.run(installer.install(wanted))
+        return [{"name": each.name, "version": each.version} for each in installed]
+
+    def _tell_command(self, pid: int, argv: list[str]) -> None:
+        if self._hooks.command is not None:
+            self._hooks.command(pid, argv)
+
+    def _tell_left_out(self, event: DataLeftOut) -> None:
+        if self._hooks.left_out is not None:
+            self._hooks.left_out(event)
 
     # -- its data -----------------------------------------------------------------------------------------------
 
     @property
-    def _mirror(self) -> tuple[Path, int]:
-        """The folder on the host that it sees at /tmp/data, and the user that it must be readable for."""
-        return self.scratch / "data", self.instance.user(self.lease.terms.uid)[0]
+    def _mirror(self) -> Path:
+        """The folder on the host that it sees at /tmp/data."""
+        return self.scratch / "data"
 
     def _show_data(self) -> None:
         if self.instance.mirrors and (self.spec.data or self.spec.late_data):
-            folder, uid = self._mirror
-            self.shown.fill(folder, self.spec.data, uid=uid)
+            self.data.fill(self._mirror, self.spec.data, uid=self._user[0])
 
     def _watch_data(self) -> None:
         if self.instance.mirrors and self.spec.data:
-            folder, uid = self._mirror
-            self.shown.watch(folder, self.spec.data, uid=uid)
+            self.data.watch(self._mirror, self.spec.data, uid=self._user[0])
 
     def _notice(self) -> str:
         """What the first cell says where nobody else can: what of the person's folder is not shown.
 
-        Names that begin with a dot go without saying there.
+        Names that begin with a dot are not mentioned: nearly every folder has some.
         """
-        told: LeftOut = {why: paths for why, paths in self.shown.left_out.items() if why is not Why.HIDDEN}
-        return "\n".join(each.text for each in facts(told)) if self._services.hooks.first_cell else ""
+        if not self._hooks.first_cell:
+            return ""
+        mentioned: LeftOut = {why: paths for why, paths in self.data.left_out.items() if why is not Why.HIDDEN}
+        return "\n".join(each.text for each in facts(mentioned))
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
-        """Make it somebody's; see `Sandbox.hand_over`."""
+        """Assign it to a person; see `Sandbox.hand_over`."""
         await to_the_end(self._hand_over, spec, hooks)
 
     def _hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
-        folder, uid = self._mirror
-        self.shown.fill(folder, spec.data, uid=uid, mounting=False)
+        self.data.fill(self._mirror, spec.data, uid=self._user[0], mounting=False)
         self.lease.assign(spec)
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         self.handoff.hold(keep=spec.keep)
-        self.spec, self._services.hooks = spec, hooks
+        self.spec, self._hooks = spec, hooks
         self._watch_data()
 
     # -- its end ------------------------------------------------------------------------------------------------
@@ -271,26 +309,12 @@ class HostedSandbox(Sandbox):
             if (ended := self.instance.poll()) is None:
                 kills.look(self.usage)
                 return None
-            told = await in_thread(self._told, ended)
+            # It waits a moment for what process 1 says at its end.
+            words = await in_thread(self.handoff.last_words) if self.handoff else {}
+            told = kills.exit(ended.status, killed=ended.killed, usage=self.usage(), words=words)
             if kills is self._kills and self.last_exit is None:
                 self.last_exit = told
         return self.last_exit
-
-    def _told(self, ended: Ended) -> Exit:
-        """How the kernel ended, by what process 1 said at its end, if it could; else by what the engine knows.
-
-        A status alone can't tell a signal from an exit code above 128. Process 1 is given a moment to say it.
-        """
-        words = self.handoff.last_words() if self.handoff else {}
-        said = {name: value for name, value in words.items() if isinstance(value, int)}
-        usage = self.usage()
-        kills = said.get("oom_kills", usage.oom_kills() if usage else 0)
-        killed = kills > self._kills.survived or ("oom_kills" not in said and ended.killed)
-        peak = said.get("memory_peak", usage.memory_peak() if usage else None)
-        told = Exit.told(ended.status, killed=killed, memory_peak=peak)
-        if (code := said.get("exit", -1)) >= 0:
-            return replace(told, code=code, out_of_memory=False, overuse=str(words.get("overuse", "")))
-        return told
 
     async def signal(self, signum: int) -> None:
         """Send a signal to the kernel; interrupts travel as messages and don't come here."""
@@ -312,44 +336,47 @@ class HostedSandbox(Sandbox):
             # In a thread, since it waits for the one that serves the sandbox, which may be waiting for this loop.
             await in_thread(self.handoff.close)
 
+    async def _close_egress(self) -> None:
+        if self._egress is not None:
+            egress, self._egress = self._egress, None
+            await in_thread(egress.close)
+
     async def close(self) -> None:
         """Remove all that it has on the host."""
-        self.shown.stop()
+        self.data.stop()
         self._running = False
         await self.instance.clean()
         _OPEN.pop(id(self), None)
-        await in_thread(self._services.close)
+        await self._close_egress()
         await self._stop_instance()
         if self.handoff is not None:
-            await in_thread(self.shown.join)
-            # Before the lease, by which others know that this is somebody's.
-            await in_thread(shutil.rmtree, self.scratch, True)
-            self.handoff.remove()
+            await in_thread(self.data.join)
+            await in_thread(self.handoff.remove)
             self.handoff = None
 
     async def detach(self) -> None:
-        """Let go of it without ending it: another process may take it over, as long as its lease says."""
+        """Leave it running: another process may take it over, as long as its lease says."""
         if self.handoff is not None:
             handoff, self.handoff = self.handoff, None
             _OPEN.pop(id(self), None)
             self._running = False
-            self.shown.stop()
-            await in_thread(self.shown.join)
-            await in_thread(self._services.close)
+            self.data.stop()
+            await in_thread(self.data.join)
+            await self._close_egress()
             self.instance.forget()
             handoff.close()
             handoff.lease.release()
 
 
-_OPEN: dict[int, tuple[int, HostedSandbox]] = {}
+_OPEN: dict[int, tuple[int, MachineSandbox]] = {}
 """Sandboxes that hold something on the host, with the process that started each."""
 
 
 @atexit.register
-def _clean_up_at_exit() -> None:
+def _close_at_exit() -> None:
     """Remove what clients leave: `jupyter console` only asks its kernel to end, and is gone."""
     for pid, sandbox in list(_OPEN.values()):
-        # A fork of the process that started it has not inherited the sandbox.
+        # A fork of the process that started a sandbox has no part in it.
         if pid == os.getpid():
             with contextlib.suppress(Exception):
                 asyncio.run(sandbox.close())

@@ -25,7 +25,7 @@ MAPS = 16 * 1024 * 1024
 """Bytes that are read of a process's mappings, of which there are 65,530 at most, at about 100 each."""
 
 
-class Watch:
+class OveruseWatch:
     """Looks at a sandbox from its process 1.
 
     Attributes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from nbagent.core.policy import TrustLevel
-from nbagent.faces.selfcheck.probe import NO_PROGRAMS, Group
+from nbagent.faces.selfcheck.probe import NO_PROGRAMS, ProbeGroup
 
-GROUP = Group("system calls")
+GROUP = ProbeGroup("system calls")
 _attack = GROUP.attack
 _REFUSED = "each refused with EPERM or ENOSYS"
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nbagent.core.errors import SandboxError
-from nbagent.sandbox.leases import place
+from nbagent.sandbox.leases import origin
 from nbagent.sandbox.leases.locks import lock, unlock
 
 WIDE = range(65_536, 100_000)
@@ -104,7 +104,7 @@ def _take(file: Path, lease: Path) -> bool:
     with _locked(file.parent):
         if file.exists():
             return False
-        place.note(lease, at=file)
+        origin.note(lease, at=file)
         return True
 
 
@@ -112,7 +112,7 @@ def free(uid: int, lease: Path) -> None:
     """Give back a user that was reserved for a lease; nothing happens if it is another's."""
     for each in _folders(lease.parent):
         with contextlib.suppress(OSError, SandboxError), _locked(each) as folder:
-            if place.noted(folder / str(uid)) == lease:
+            if origin.noted(folder / str(uid)) == lease:
                 (folder / str(uid)).unlink()
 
 
@@ -157,7 +157,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _is_nobodys(file: Path) -> bool:
     """Whether the lease that a file names is gone, or whoever made the file died before it named one."""
-    return place.noted(file) is None or bool(place.is_gone(file))
+    return origin.noted(file) is None or bool(origin.is_gone(file))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What a sandbox is like for what runs in it, whatever the engine: paths, shells, user, way out and environment."""
+"""What code finds in a sandbox, whatever the engine: environment variables, users and hosts in /etc, shells."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ import os
 from typing import Any
 
 from nbagent.core.policy import Network, Trust
-from nbagent.sandbox.environment import environment
+from nbagent.sandbox import paths
 from nbagent.sandbox.limits import seccomp
+from nbagent.sandbox.paths import HOME
+from nbagent.sandbox.spec import has_egress
 
-INSIDE = "/run/nbagent"
-OUTPUT = "/tmp/output"  # noqa: S108
-WORKSPACE = "/workspace"
-HOME = "/home/sandbox"
 PROXY = ("127.0.0.1", 3128)
-"""Where process 1 of a sandbox listens for programs that want out, if there is a way."""
+"""Where programs in a sandbox find the egress proxy; `forward.py` listens there."""
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 SHELLS = (
     *("sh", "bash", "rbash", "dash", "ash", "zsh", "rzsh", "ksh", "ksh93", "mksh", "lksh", "pdksh", "yash", "posh"),
     *("csh", "tcsh", "bsd-csh", "fish", "elvish", "nu", "pwsh", "busybox", "tmux", "screen"),
 )
-"""Programs that are shells, or start one whatever there is."""
+"""Programs that are shells, or that start a shell whatever their arguments."""
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 """/etc/hosts of a sandbox without the host's network."""
-START = (f"{environment.KERNEL}/bin/python", "-I", f"{INSIDE}/inside.py")
-"""How a sandbox starts its kernel. -I: nothing in the environment or the current folder can get in between."""
+START = (f"{paths.KERNEL}/bin/python", "-I", f"{paths.RUN}/inside.py")
+"""The command of process 1. With -I, no variable and no working folder can put other modules in place of ours."""
 
 
-def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
-    """The whole environment of a kernel: an allow-list, made here, with nothing of the host's but proxies.
+def environment_variables(*, shared_library: bool, trust: Trust) -> dict[str, str]:
+    """All environment variables of a kernel: an allow-list, with nothing of the host's but its proxies.
 
     Args:
         shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
-        trust: Whether the sandbox has the host's network, and so its proxies; and how many cores it may use.
+        trust: What is permitted; it decides about proxies, and how many threads libraries start.
     """
     cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
     variables = {
@@ -41,7 +39,7 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
         "USER": "sandbox",
         "LOGNAME": "sandbox",
         "LANG": "C.UTF-8",
-        "PATH": f"{environment.KERNEL}/bin:{environment.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{paths.KERNEL}/bin:{paths.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
         "TMPDIR": "/tmp",  # noqa: S108 - inside
         "PYTHONDONTWRITEBYTECODE": "1",
         # Frozen modules' frames and the debugger's warning about them help nobody here.
@@ -57,7 +55,7 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
         # A thread for each core of the machine would be slow, and too many for the limit on processes.
         variables |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
     if shared_library:
-        variables["LD_LIBRARY_PATH"] = f"{environment.PYTHON}/lib"
+        variables["LD_LIBRARY_PATH"] = f"{paths.PYTHON}/lib"
     if trust.network is Network.FULL:
         for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)):
             if name in os.environ:
@@ -70,33 +68,28 @@ def inside_environment(*, shared_library: bool, trust: Trust) -> dict[str, str]:
 
 
 def accounts(uid: int, gid: int) -> dict[str, str]:
-    """The files of /etc that name the user and the group that code runs as, by name."""
+    """The files of /etc that give the user and the group that code runs as a name, by the files' names."""
     return {
         "passwd": f"root:x:0:0::/:/bin/false\nsandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n",
         "group": f"root:x:0:\nsandbox:x:{gid}:\n",
     }
 
 
-def has_egress(trust: Trust) -> bool:
-    """Whether a sandbox's only way out is the proxy (`egress/proxy.py`)."""
-    return trust.network is Network.LISTED and trust.allow_network_tools
-
-
-def told_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str) -> dict[str, Any]:
-    """What `inside.py` is told, by default, besides where the kernel listens.
+def config_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str) -> dict[str, Any]:
+    """The configuration that `inside.py` gets beside the kernel's connection; an engine replaces some of it.
 
     Args:
         trust: What is permitted.
-        uid: The user that it becomes, if it starts as root.
-        watched: Whether each program that is executed is told.
-        notice: What the first cell says.
+        uid: The user that it becomes if it starts as root.
+        watched: Whether it reports each program that is executed.
+        notice: A text that the first cell prints; empty for none.
     """
     return {
         "uid": uid,
-        "folders": [OUTPUT],
-        "cwd": WORKSPACE,
-        "fonts": environment.FONTS,
-        "path": [environment.SITE],
+        "folders": [paths.OUTPUT],
+        "cwd": paths.WORKSPACE,
+        "fonts": paths.FONTS,
+        "path": [paths.SITE],
         "bounds": {},
         "shell": trust.allow_shell,
         "ask": seccomp.asking_program().hex() if watched else "",

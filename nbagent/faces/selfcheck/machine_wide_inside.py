@@ -1,0 +1,157 @@
+"""Attacks on what the whole machine has one supply of: open files, locks, terminals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbagent.faces.selfcheck.probe import EVERYWHERE, NO_PROGRAMS, ProbeGroup
+
+GROUP = ProbeGroup("what the whole machine shares")
+_attack = GROUP.attack
+_WITH_PROGRAMS = EVERYWHERE - NO_PROGRAMS
+
+
+@_attack(
+    "32",
+    "Take locks of files without end, whose memory Linux counts for nobody",
+    expected="none is taken where there are no programs; elsewhere the sandbox is ended for them",
+    may_kill=True,
+)
+def take_locks(host: Any) -> object:
+    import fcntl
+    import os
+    import time
+
+    files = [open(f"{host['scratch'][0]}/nbagent-probe-{number}", "wb") for number in range(50)]
+    try:
+        for number in range(20_000):
+            fcntl.lockf(files[number % len(files)], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * (number // len(files)))
+        own = str(os.getpid())
+        held = sum(line.split()[4] == own for line in open("/proc/locks"))
+        if held > 10_000 and host["isolated"]:
+            time.sleep(host["patience"])
+    finally:
+        for each in files:
+            each.close()
+            os.unlink(each.name)
+    return f"{held:,} locks" if held > 10_000 else None
+
+
+@_attack(
+    "32",
+    "Take more pseudo-terminals than a sandbox needs, of those that the whole machine has",
+    expected="none is there without a shell; elsewhere the sandbox is ended for them",
+    may_kill=True,
+)
+def take_terminals(host: Any) -> object:
+    import os
+    import time
+
+    taken: list[int] = []
+    try:
+        while len(taken) < 200:
+            taken += os.openpty()
+        if host["isolated"]:
+            time.sleep(host["patience"])
+    finally:
+        for each in taken:
+            os.close(each)
+    return f"{len(taken) // 2} terminals"
+
+
+@_attack("+", "Open tens of thousands of files", expected="refused after some thousand")
+def open_files(host: Any) -> object:
+    import os
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    opened: list[int] = []
+    try:
+        while len(opened) < 16384:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        raise OSError(f"refused after {len(opened):,} files") from error
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return f"{len(opened):,} files"
+
+
+@_attack("32", "Give a thread open files of its own, which nobody would count", expected="the call fails")
+def open_files_in_a_thread(host: Any) -> object:
+    import ctypes
+    import threading
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    got: list[int] = []
+
+    def unshare() -> None:
+        close_range, unshared, above_all = 436, 2, ctypes.c_uint(2**20)
+        got.append(libc.syscall(close_range, above_all, ctypes.c_uint(-1), ctypes.c_ulong(unshared)))
+
+    thread = threading.Thread(target=unshare)
+    thread.start()
+    thread.join()
+    return "a table of its own" if got == [0] else None
+
+
+@_attack(
+    "32",
+    "Have more open files than the machine has for a sandbox, in many processes",
+    expected="the sandbox is ended for them",
+    levels=_WITH_PROGRAMS,
+    may_kill=True,
+)
+def open_files_in_processes(host: Any) -> object:
+    import os
+    import resource
+    import time
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    each, wanted = min(hard, 8192) - 64, 120_000
+    reader, writer = os.pipe()
+    children: list[int] = []
+    most = 0
+    try:
+        while len(children) * each < wanted and len(children) < host["pids"] // 2:
+            child = os.fork()
+            if not child:
+                os.close(writer)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+                for _ in range(each):
+                    os.dup(reader)
+                os.read(reader, 1)
+                os._exit(0)
+            children.append(child)
+        end = time.monotonic() + host["patience"]
+        while most < wanted * 9 // 10 and time.monotonic() < end:
+            most = sum(len(os.listdir(f"/proc/{child}/fd")) for child in children)
+            time.sleep(0.1)
+        if host["isolated"]:
+            time.sleep(host["patience"])
+    finally:
+        os.close(writer)
+        os.close(reader)
+        for child in children:
+            os.waitpid(child, 0)
+    return f"{most:,} open files" if most > 100_000 else None
+
+
+@_attack(
+    "+",
+    "Use up the machine's requests for asynchronous files (io_setup)",
+    expected="no such call",
+    control="system calls",
+)
+def take_requests(host: Any) -> object:
+    import ctypes
+    import os
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    context = ctypes.c_ulong(0)
+    if libc.syscall(ctypes.c_long(host["io_setup"]), ctypes.c_long(1), ctypes.byref(context)):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    libc.syscall(ctypes.c_long(host["io_destroy"]), context)
+    return f"{open('/proc/sys/fs/aio-max-nr').read().strip()} are there for all of the machine"

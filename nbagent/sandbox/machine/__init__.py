@@ -1,0 +1,1 @@
+"""Sandboxes on this machine: what all engines share that start one here."""
