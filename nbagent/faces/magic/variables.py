@@ -83,10 +83,11 @@ def pack(name: str, value: Any, folder: Path) -> Packed:
         path = folder / f"{name}.txt"
         text = value if isinstance(value, str) else literal
         path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
-        reading = f'open("{FOLDER}/{name}.txt", encoding="utf-8", errors="surrogatepass", newline="").read()'
-        code = (
-            f"{name} = {reading}" if isinstance(value, str) else f"import ast\n\n{name} = ast.literal_eval({reading})"
-        )
+        reading = f'pathlib.Path("{FOLDER}/{name}.txt").read_bytes().decode("utf-8", "surrogatepass")'
+        if isinstance(value, str):
+            code = f"import pathlib\n\n{name} = {reading}"
+        else:
+            code = f"import ast\nimport pathlib\n\n{name} = ast.literal_eval({reading})"
         return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=code, path=path, size=path.stat().st_size)
     kind = KINDS.get(kind_of(value))
     if kind is None:
