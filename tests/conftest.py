@@ -61,7 +61,7 @@ def _needs(item: pytest.Item) -> set[str]:
     needs = {part for mark in item.iter_markers("needs") for part in mark.args}
     needs |= {"root"} if NEED_ROOT.intersection(getattr(item, "fixturenames", ())) else set()
     given = getattr(item, "callspec", None)  # a test without parameters has none
-    return needs | ({"docker"} if given is not None and any(isinstance(each, str) and each == "docker" for each in given.params.values()) else set())
+    return needs | ({"docker"} if given is not None and "docker" in given.params.values() else set())
 
 
 @pytest.fixture

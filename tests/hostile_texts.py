@@ -19,6 +19,7 @@ UNITS: Final = {
     "private keys": "-----BEGIN PRIVATE KEY-----", "addresses": "a://b:", "mail": "a@", "thoughts": "<think>",
     "calls": "<tool_call>", "tables": "| a ", "bars": "x │ y\n", "commas": "x,y\n", "prompts": ">>> ", "shell": "!pip ",
     "headers": " password\n", "tabbed": "\tpassword\t\n", "words": "a.", "slashes": "/", "underscores": "_",
+    "one backtick": "`",
 }  # fmt: skip
 """Each is said over and over."""
 TEXTS: Final = {

@@ -38,11 +38,13 @@ from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
+from nbagent.notebook import export
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
 from nbagent.observability.audit.entries import entries
-from nbagent.safety import columns
+from nbagent.safety import columns, sanitize
 from nbagent.safety.redaction import Redactor
+from nbagent.safety.sanitize import specs
 
 LONG = 20_000
 """Characters: enough for what is square in them to be felt."""
@@ -56,9 +58,9 @@ def shown(kind: str, content: Any) -> list[Output]:
     return cell.outputs()
 
 
-def displayed(mime: str, text: str) -> list[Output]:
+def displayed(mime: str, value: Any) -> list[Output]:
     """A MIME bundle of one."""
-    return shown("display_data", {"data": {mime: text}, "metadata": {}})
+    return shown("display_data", {"data": {mime: value}, "metadata": {}})
 
 
 def printed(text: str) -> list[Output]:
@@ -88,6 +90,11 @@ def described(text: str) -> str:
     return prompts.data_section([{"path": text, "kind": text, "rows": 5, "note": text, "columns": [column]}])
 
 
+def cleaned(mime: str, value: Any) -> object:
+    """What a notebook has of an output."""
+    return sanitize.clean_output(displayed(mime, value)[0])
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "claims of an answer": lambda text: claims.claims(text, {1: printed("1 2.5 3")}),
     "claims in outputs": lambda text: claims.claims("12.5 of 9,999,999", {1: printed(text)}, given=[text]),
@@ -106,6 +113,13 @@ READERS: dict[str, Callable[[str], object]] = {
     "a command": scripts.words_of,
     "cells of scripts": lambda text: (script_cells.literal(text), script_cells.write_file("/tmp/a", text)),
     "the data": described,
+    "Markdown in a notebook": sanitize.clean_markdown,
+    "LaTeX in a notebook": sanitize.clean_latex,
+    "HTML in a notebook": lambda text: cleaned("text/html", text),
+    "SVG in a notebook": lambda text: cleaned("image/svg+xml", f"<svg>{text}</svg>"),
+    "a style in a notebook": lambda text: cleaned("text/html", f'<p style="{text}">x</p>'),
+    "a figure in a notebook": lambda text: cleaned(specs.PLOTLY, {"data": [{"text": text}], "layout": {text: 1}}),
+    "code in a notebook": export.imports,
 }
 
 
@@ -181,7 +195,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
     """Have every reader of a turn read it: log, notebook, audit, terminal, model."""
     journal = Journal(folder, f"s{time.monotonic_ns()}")
     results = io.StringIO()
-    screen = View(folder=lambda: folder, results=results)
+    screen = View(keep_figure=lambda _name, _content: None, results=results)
     seen: list[Record] = []
     try:
         journal.follow(seen.append)

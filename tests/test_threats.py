@@ -148,7 +148,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "a notebook that is merely opened loads from elsewhere",
         "safety/sanitize/test_browser.py::test_jupyterlab_asks_nobody "
         "safety/sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
-        "safety/sanitize/test_text.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "safety/sanitize/test_markdown.py::test_no_sign_of_a_picture_or_of_html_is_left "
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing",
@@ -183,7 +183,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
-        "core/test_store.py::test_a_reader_that_fails_costs_nobody_else_an_event",
+        "core/test_journal.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""
@@ -226,7 +226,7 @@ FAULTS: dict[int, tuple[str, str]] = {
     8: (
         "long socket paths, a full disk",
         "sandbox/test_handoff.py::test_a_long_runtime_folder_is_not_used "
-        "core/test_store.py::test_without_room_the_old_file_stays",
+        "core/test_fileio.py::test_without_room_the_old_file_stays",
     ),
     9: (
         "the controller is killed",

@@ -13,7 +13,7 @@ THREAD: RunnableConfig = {"configurable": {"thread_id": "session"}}
 
 
 class Memory(Protocol):
-    """The threads of one conversation in a checkpointer; `state.Turns` is one that outlives the process."""
+    """The threads of one conversation in a checkpointer; `state.Threads` outlives the process."""
 
     @property
     def checkpointer(self) -> BaseCheckpointSaver[Any]:

@@ -5,13 +5,14 @@ A file is written beside its place and moved there when it is complete.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import itertools
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -157,3 +158,30 @@ def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
             if time.monotonic() >= end:
                 raise
             time.sleep(_PAUSE)
+
+
+@contextlib.asynccontextmanager
+async def locked(path: Path, *, shared: bool = False) -> AsyncIterator[None]:
+    """Hold the lock of a file, which is made if it is missing, against other processes and other tasks.
+
+    It is tried again and again: a wait in a thread could not be cancelled.
+
+    Args:
+        path: The file.
+        shared: Whether others may hold it at the same time, if they hold it shared too.
+
+    Raises:
+        OSError: The file can't be opened.
+    """
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(_PAUSE / 2)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,7 +1,7 @@
 """Every option of a session, declared once: its type, default and description, and where it can be given.
 
 From the fields of `Options` follow the settings and the meaning of keywords (`settings.py`), the flags of the command
-line (`faces/cli/options.py`), and JSON. The order of precedence:
+line (`faces/cli/flags.py`), and JSON. The order of precedence:
 
     a keyword or a flag  >  a variable NBAGENT_…  >  ~/.config/nbagent/config.toml  >  the default here
 """
@@ -36,7 +36,7 @@ class Option:
         description: A sentence for help texts.
         flags: Its flags on the command line and the name of their value, such as `--model -m NAME`; may be empty. A
             flag that begins with `--no-` turns the option off.
-        group: The group of flags that it belongs to; commands take whole groups (`faces/cli/options.py`).
+        group: The group of flags that it belongs to; commands take whole groups (`faces/cli/flags.py`).
         setting: Whether it can be kept in the settings.
         value: The value that a flag without an argument stands for.
         resumed: Whether it can be given when a session is resumed.

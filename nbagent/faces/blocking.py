@@ -6,35 +6,60 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from nbagent.core.errors import UsageError
 from nbagent.session.protocol import AnySession, settled
 
 if TYPE_CHECKING:
-    from nbagent.core.events import Answer, Cell, Package, Record
+    from nbagent.core.events import Record
     from nbagent.core.options import Keywords
-    from nbagent.kernel.transfer.ends import Source
-    from nbagent.session.attachments import Given
-    from nbagent.session.listing import Listing, Uploaded
+    from nbagent.session.files import Attachment
 
 T = TypeVar("T")
+P = ParamSpec("P")
 PATIENCE = 15.0
 """Seconds that something has to end once Ctrl-C was pressed, or its start has failed."""
 
 
+def _awaited(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[BlockingSession, P], T]:
+    """A call of every session's, as one that waits."""
+
+    @functools.wraps(method)
+    def call(self: BlockingSession, /, *positional: P.args, **named: P.kwargs) -> T:
+        found: T = self._wait(getattr(self._session, method.__name__)(*positional, **named))
+        return found
+
+    return call
+
+
+def _settled(
+    method: Callable[Concatenate[Any, P], T | Awaitable[T]],
+) -> Callable[Concatenate[BlockingSession, P], T]:
+    """The same for a call that returns at once where the session is."""
+
+    @functools.wraps(method)
+    def call(self: BlockingSession, /, *positional: P.args, **named: P.kwargs) -> T:
+        found: T = self._call(getattr(self._session, method.__name__), *positional, **named)
+        return found
+
+    return call
+
+
 class BlockingSession:
-    """A `Session` for scripts: the same calls, each of which waits.
+    """A session for scripts: the calls of `AnySession`, each of which waits.
 
     with BlockingSession(model="openai:gpt-5.6", data="sales.csv") as session:
         print(session.ask("Which region grew fastest?").text)
 
     Ctrl-C during a call stops the cell and the question, and raises KeyboardInterrupt; the session goes on.
-    Arguments are those of `Session`. `connect` goes on with a session whose process is gone, `attach` comes to one
-    that another process owns.
+    Arguments are those of `Session`. `connect` resumes a session whose process is gone, `attach` attaches to one that
+    another process owns.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -52,7 +77,7 @@ class BlockingSession:
 
     @classmethod
     def attach(cls, session: str, *, state_dir: str | Path | None = None) -> BlockingSession:
-        """See `nbagent.attach`; at the end of the `with` the session goes on."""
+        """See `nbagent.attach`; at the end of `with` the session goes on."""
         from nbagent.session.attach import Attached
 
         return cls._of(lambda: Attached(session, state_dir=state_dir), is_guest=True)
@@ -84,7 +109,7 @@ class BlockingSession:
             self.stop()
 
     def start(self) -> None:
-        """See `Session.start`."""
+        """See `AnySession.start`."""
         try:
             self._wait(self._session.start())
         except BaseException:
@@ -94,16 +119,8 @@ class BlockingSession:
             raise
         self._has_started = True
 
-    def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
-        """See `Session.ask`."""
-        return self._wait(self._session.ask(question, files=files))
-
-    def run(self, code: str, *, timeout: float | None = None) -> Cell:
-        """See `Session.run`."""
-        return self._wait(self._session.run(code, timeout=timeout))
-
-    def stream(self, question: str, *, files: Sequence[Given] = ()) -> Iterator[Record]:
-        """See `Session.stream`."""
+    def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> Iterator[Record]:
+        """See `AnySession.stream`."""
         events = self._session.stream(question, files=files)
         try:
             while True:
@@ -115,18 +132,8 @@ class BlockingSession:
             self._wait(events.aclose())
 
     def interrupt(self) -> None:
-        """See `Session.interrupt`; may be called from another thread."""
+        """See `AnySession.interrupt`; may be called from another thread."""
         self._loop.call_soon_threadsafe(self._session.interrupt)
-
-    def install(self, requirements: list[str]) -> list[Package]:
-        """See `Session.install`."""
-        return self._wait(self._session.install(requirements))
-
-    def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
-    ) -> Uploaded:
-        """See `Session.upload`."""
-        return self._wait(self._session.upload(source, name, to=to, unpack=unpack))
 
     @overload
     def download(self, path: str) -> bytes: ...
@@ -135,27 +142,40 @@ class BlockingSession:
     def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
 
     def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
-        """See `Session.download`."""
+        """See `AnySession.download`."""
         if to is None:
             return self._wait(self._session.download(path))
         return self._wait(self._session.download(path, to, overwrite=overwrite))
 
-    def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
-        """See `Session.files`."""
-        return self._wait(self._session.files(folder, limit=limit))
-
-    def export(self, path: str | Path, *, force: bool = False) -> Path:
-        """See `Session.export`."""
-        found: Path = self._call(self._session.export, path, force=force)
-        return found
+    ask = _awaited(AnySession.ask)
+    run = _awaited(AnySession.run)
+    install = _awaited(AnySession.install)
+    upload = _awaited(AnySession.upload)
+    files = _awaited(AnySession.files)
+    deliver = _awaited(AnySession.deliver)
+    closed = _awaited(AnySession.closed)
+    system_prompt = _awaited(AnySession.system_prompt)
+    since = _settled(AnySession.since)
+    follow = _settled(AnySession.follow)
+    artifacts = _settled(AnySession.artifacts)
+    load_artifact = _settled(AnySession.load_artifact)
+    keep_figure = _settled(AnySession.keep_figure)
+    interrupt_cell = _settled(AnySession.interrupt_cell)
+    rename = _settled(AnySession.rename)
+    attend = _settled(AnySession.attend)
+    approve = _settled(AnySession.approve)
+    approve_host = _settled(AnySession.approve_host)
+    allow_host = _settled(AnySession.allow_host)
+    check_export = _settled(AnySession.check_export)
+    export = _settled(AnySession.export)
 
     def detach(self) -> None:
-        """See `Session.detach`: the kernel is left to `connect`, or the session to its owner."""
+        """See `AnySession.detach`."""
         self._end(self._session.detach)
 
-    def stop(self) -> None:
-        """See `Session.stop`."""
-        self._end(self._session.stop)
+    def stop(self, reason: str = "") -> None:
+        """See `AnySession.stop`."""
+        self._end(functools.partial(self._session.stop, reason))
 
     def _end(self, how: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._loop.is_closed():
@@ -166,13 +186,14 @@ class BlockingSession:
             self._end_loop()
 
     def __getattr__(self, name: str) -> Any:
+        """What only a `Session` has, such as `history` and `metrics`; its calls wait too."""
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(self._session, name)
         return functools.partial(self._call, found) if callable(found) else found
 
     def _call(self, method: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """Call a method of the session where that lives, and wait for what it returns."""
+        """Call a method of the session on the loop's thread, and wait for what it returns."""
 
         async def work() -> Any:
             return await settled(method(*arguments, **keywords))

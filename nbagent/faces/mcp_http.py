@@ -1,12 +1,12 @@
-"""Who may talk to `nbagent mcp` over HTTP: the door in front of the SDK's server.
+"""`nbagent mcp --http`: where it listens, who may send it requests, and the server around the SDK's application.
 
-On loopback every user of the machine and every page in a browser can connect, so each request is looked at before a
-byte of its body is read: it names this server as its host (a page that had its own name rebound to 127.0.0.1 names
-itself), it comes from no page but one that was allowed, and it carries the token. On a Unix socket the socket's mode,
-its folder and Linux itself, which tells whose the peer is, take the token's place.
+On loopback every user of the machine and every page in a browser can connect. So each request is checked before a byte
+of its body is read: it must name this server as its host (a page whose own name was rebound to 127.0.0.1 names itself),
+come from no page but one that was allowed, and carry the token. On a Unix socket the folder's and the socket's modes
+and the peer's user, which Linux tells, take the token's place.
 
-It listens nowhere else: without TLS the token and the data could be read on the way, and a tunnel (`ssh -L`) has both
-TLS's promises and a key of the person's own.
+It listens nowhere else: without TLS the token and the data could be read on the way. A tunnel (`ssh -L`) encrypts them,
+with a key of the person's own.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class _RefusedError(Exception):
         self.headers = headers
 
 
-class Door:
-    """ASGI middleware that lets in who may: see this module's own words.
+class AccessControl:
+    """ASGI middleware that checks each request as this module's docstring says, and reads its body within bounds.
 
     Args:
         app: What is behind it.
@@ -200,8 +200,8 @@ class Door:
             self._authorize(scope)
             body = await _body(scope, receive)
         except _RefusedError as refused:
-            told = json.dumps({"error": str(refused)}).encode()
-            await _answer(send, refused.status, told, [*page, *refused.headers, (b"connection", b"close")])
+            body = json.dumps({"error": str(refused)}).encode()
+            await _answer(send, refused.status, body, [*page, *refused.headers, (b"connection", b"close")])
             return
 
         async def more(message: MutableMapping[str, Any]) -> None:
@@ -369,7 +369,7 @@ async def serve(
         max_request_body_size=MAX_BODY,
         max_sessions=SESSIONS,
         session_idle_timeout=IDLE_SECONDS,
-        # What it would look at, `Door` has looked at; and it knows no Unix sockets.
+        # `AccessControl` has looked at all of this already; and the SDK's check knows no Unix sockets.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     listening = listen(where)
@@ -377,13 +377,17 @@ async def serve(
         port = listening.getsockname()[1] if isinstance(where, int) else None
         hosts = ["localhost", "127.0.0.1"] if port in (None, 80) else []
         hosts += [f"{name}:{port}" for name in ("localhost", "127.0.0.1") if port is not None]
-        door = Door(app, hosts=hosts, token=secret, origins=pages)
+        guarded = AccessControl(app, hosts=hosts, token=secret, origins=pages)
         protocol = type("Connection", (_Connection,), {"_open": []})
         config = uvicorn.Config(
-            door, http=protocol, ws="none", log_level="error", access_log=False, server_header=False,
+            guarded, http=protocol, ws="none", log_level="error", access_log=False, server_header=False,
             proxy_headers=False, timeout_graceful_shutdown=3,
         )  # fmt: skip
-        say(_told(where if isinstance(where, Path) else f"http://127.0.0.1:{port}{PATH}", secret, chosen=bool(token)))
+        say(
+            _instructions(
+                where if isinstance(where, Path) else f"http://127.0.0.1:{port}{PATH}", secret, chosen=bool(token)
+            )
+        )
         await uvicorn.Server(config).serve(sockets=[listening])
     finally:
         listening.close()
@@ -392,10 +396,10 @@ async def serve(
                 where.unlink()
 
 
-def _told(where: str | Path, token: str, *, chosen: bool) -> str:
-    """What a client needs, in words and for its configuration. A token that a person chose is not repeated.
+def _instructions(where: str | Path, token: str, *, chosen: bool) -> str:
+    """What a client needs to connect, in words and for its configuration. A token that a person chose isn't repeated.
 
-    The address is 127.0.0.1, since somebody else may listen at the same port of `localhost`'s other address.
+    The address is 127.0.0.1 rather than `localhost`, at whose other address (::1) somebody else may listen.
     """
     shown = "${NBAGENT_MCP_TOKEN}" if chosen else token
     header = {"Authorization": f"Bearer {shown}"}

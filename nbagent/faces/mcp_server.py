@@ -26,7 +26,7 @@ from nbagent import __version__
 from nbagent.agent.tools import scripts
 from nbagent.agent.view import cut, installed, render
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.session.session import Session
+from nbagent.session.protocol import AnySession, export_last, settled
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -42,49 +42,44 @@ A sandboxed Jupyter kernel with {network}, for data analysis in Python. Variable
 calls. {data} Results that the person should keep go to /tmp/output; /workspace and /tmp are scratch. A missing \
 package is installed when it is imported. Every call becomes a cell of a notebook; export_notebook writes it."""
 FILES = 20
-"""Data files that are named."""
+"""Data files and hosts that the instructions name."""
 READING = ("download", "list_files")
 """Tools that change nothing, so that a client need not ask a person about them."""
 
 
 class Server:
-    """One session behind the tools, started by the first of them.
+    """The tools, over one session, which is started by the first of them unless it runs already.
 
     Args:
-        session: Not started yet.
+        session: New, or attached to; what was attached to goes on at the end.
         out: Where the notebook goes; into the session's folder by default.
         force: Whether it may replace a notebook that isn't nbagent's.
-
-    Raises:
-        UsageError: The notebook can't go there.
-        StoreError: The same, since nothing can be written there.
     """
 
-    def __init__(self, session: Session, *, out: Path | None = None, force: bool = False) -> None:
+    def __init__(self, session: AnySession, *, out: Path | None = None, force: bool = False) -> None:
         self._session = session
         self._out, self._force = out, force
-        if out is not None:
-            session.check_export(out, force=force)
+        self._is_guest = session.is_running
         self._starting = asyncio.Lock()
 
     async def runs(self) -> Runs:
-        """What runs cells, started if it wasn't."""
+        """What runs cells in the session, which is started if it wasn't."""
         async with self._starting:
-            if self._session.status == "new":
+            if not (self._session.is_running or self._is_guest):
                 await self._session.start()
         return self._session.runs
 
     async def stop(self) -> Path | None:
-        """Write the notebook, if anything ran, and end the sandbox."""
+        """Write the notebook, if anything ran, and end the sandbox, or leave it to its owner."""
         written = None
         if self._session.is_running:
             with contextlib.suppress(NbagentError):
-                written = self._export()
-        await self._session.stop()
+                written = await self._export()
+        await (self._session.detach() if self._is_guest else self._session.stop())
         return written
 
-    def _export(self) -> Path:
-        return self._session.export_last(self._out, force=self._force)[0]
+    async def _export(self) -> Path:
+        return (await export_last(self._session, self._out, force=self._force))[0]
 
     async def run_cell(self, code: str, timeout: float | None = None) -> list[Any]:  # noqa: ASYNC109 - the kernel's own
         """Run Python as one cell of a Jupyter notebook and see its outputs, figures included.
@@ -192,18 +187,18 @@ class Server:
     async def export_notebook(self) -> str:
         """Write the notebook of all that was run, for the person, and say where it is."""
         await self.runs()
-        return f"Written to {self._export()}."
+        return f"Written to {await self._export()}."
 
     def instructions(self) -> str:
-        """What the client's model is told of the sandbox, its way out and its data."""
+        """What the client's model must know of the sandbox, its network and its data."""
         hosts, data = self._session.hosts, self._session.data
-        listed = f"HTTP and HTTPS to {_some(hosts)} alone" if hosts else "no network"
+        listed = f"HTTP and HTTPS to {_names(hosts)} alone" if hosts else "no network"
         network = "the network" if hosts is None else listed
-        told = f"The person's data, read-only: {_some(data)}." if data else "There is no data of the person's."
-        return INSTRUCTIONS.format(network=network, data=told)
+        about = f"The person's data, read-only: {_names(data)}." if data else "There is no data of the person's."
+        return INSTRUCTIONS.format(network=network, data=about)
 
     def tools(self) -> list[Any]:
-        """What is offered."""
+        """The methods that are offered as tools."""
         return [
             *(self.run_cell, self.sandbox_exec, self.sandbox_write_file, self.sandbox_edit_file),
             *(self.install, self.upload, self.download, self.list_files, self.export_notebook),
@@ -228,7 +223,7 @@ def make(server: Server) -> MCPServer:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
                 if isinstance(wrong := error.__cause__, ValidationError):
-                    raise ToolError(_wrong(name, wrong)) from wrong
+                    raise ToolError(_wrong_arguments(name, wrong)) from wrong
                 raise
 
     app = Served("nbagent", version=__version__, instructions=server.instructions(), log_level="ERROR")
@@ -236,13 +231,17 @@ def make(server: Server) -> MCPServer:
         name = each.__name__
         hints = ToolAnnotations(read_only_hint=True, open_world_hint=False) if name in READING else None
         app.add_tool(
-            _told(each), name=name, description=inspect.getdoc(each), annotations=hints, structured_output=False
+            _with_failures_as_results(each),
+            name=name,
+            description=inspect.getdoc(each),
+            annotations=hints,
+            structured_output=False,
         )
     return app
 
 
 async def serve(
-    session: Session,
+    session: AnySession,
     *,
     out: Path | None,
     http: str | None,
@@ -253,11 +252,11 @@ async def serve(
     """Serve until the client is gone, or somebody interrupts.
 
     Args:
-        session: Not started yet.
+        session: New, or attached to.
         out: Where the notebook goes.
         http: Where to listen for streamable HTTP (see `mcp_http.address`); None for stdio.
         origins: Pages that may send requests over HTTP.
-        say: Told what a client over HTTP needs; and where the notebook is, if anything ran.
+        say: Called with what a client over HTTP needs, and with where the notebook is, if anything ran.
         force: Whether it may replace a notebook that isn't nbagent's.
 
     Raises:
@@ -267,6 +266,8 @@ async def serve(
     server = Server(session, out=out, force=force)
     app = make(server)
     try:
+        if out is not None:
+            await settled(session.check_export(out, force=force))
         if http is None:
             await app.run_stdio_async()
         else:
@@ -285,8 +286,8 @@ async def serve(
             say(f"notebook: {written}")
 
 
-def _told(tool: Any) -> Any:
-    """A tool whose complaints reach the client's model as results."""
+def _with_failures_as_results(tool: Any) -> Any:
+    """A tool whose errors reach the client's model as results."""
 
     @functools.wraps(tool)
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -300,20 +301,20 @@ def _told(tool: Any) -> Any:
     return call
 
 
-def _wrong(tool: str, error: ValidationError) -> str:
-    """Arguments that are not those of the tool, in a sentence."""
+def _wrong_arguments(tool: str, error: ValidationError) -> str:
+    """What is wrong with a call's arguments, as a sentence."""
     found = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)]
     return f"These are no arguments of {tool}: {'; '.join(found)}."
 
 
-def _some(names: Sequence[str]) -> str:
-    """Names for a sentence, as JSON: one that means to say more stays a name."""
+def _names(names: Sequence[str]) -> str:
+    """Names for a sentence, quoted as JSON, so that a hostile name can't pass for a part of the sentence."""
     more = f" and {len(names) - FILES:,} more" if len(names) > FILES else ""
     return ", ".join(json.dumps(name, ensure_ascii=False) for name in names[:FILES]) + more
 
 
 def _contents(shown: str | list[dict[str, Any]]) -> list[Any]:
-    """What the model's view of a cell is in the protocol's form."""
+    """The model's view of a cell, or a text, in the protocol's form."""
     from mcp.types import ImageContent, TextContent
 
     blocks = [{"type": "text", "text": shown}] if isinstance(shown, str) else shown

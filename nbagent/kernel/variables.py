@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from nbagent.core.errors import TransferError
 from nbagent.core.text import cut, visible
 from nbagent.kernel import inside_calls
-from nbagent.kernel.kernel import Kernel
+
+if TYPE_CHECKING:
+    from nbagent.kernel.kernel import Kernel
 
 FOLDER = "/workspace/.variables"
 """Where the file is in the sandbox."""

@@ -1,1 +1,1 @@
-"""What is permitted and what must not leave: approvals, budgets, redaction, the ledger, cleaned outputs."""
+"""What the model may do, and what must not leave: approvals, questions, redaction, the ledger, cleaned outputs."""

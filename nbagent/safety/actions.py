@@ -1,4 +1,4 @@
-"""Actions of a model that a person may have to approve, and the rules of an allow list. Pure."""
+"""Actions of the model that a person may have to approve, and the rules of an allow list. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget", "nam
 """The kind of an action. `shell` runs a program, or a cell that starts one; `edit` writes a file; `tool` makes a tool;
 `budget` uses more than was granted; `names` asks the package index for more names than code may by itself."""
 _SEVERAL = re.compile(rf"[;&|`$<>{{\n]|^%|^{PYTHON}")
-"""Signs that make a command more than one program with its arguments; no rule matches such a command. IPython replaces
-`{…}` by values."""
+"""Signs with which a command may be more than one program with its arguments, so that only a rule for the whole command
+or for all commands matches it. IPython replaces `{…}` by values."""
 _RUNNERS = frozenset(
     (
         "ash bash builtin busybox chroot command csh dash doas env eval exec find fish flock ksh nice nohup parallel "
         "runuser script setsid sh source ssh stdbuf su sudo tcsh time timeout unshare watch xargs zsh strace ."
     ).split()
 )
-"""Programs that run other programs: to allow one of their commands must not allow all of them."""
+"""Programs that run other programs: a rule for one of their commands must not allow all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Action:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """What is matched with the rules of an allow list; each subject must be allowed by one."""
+        """The texts that are matched with the rules of an allow list; a rule must allow each of them."""
         if self.packages:
             return tuple(f"install:{each.partition('==')[0]}" for each in self.packages)
         if self.commands:
@@ -69,9 +69,9 @@ class Action:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The rules that are added when a person allows this for the session: all cells, this program, these packages.
+        """The rules that are added if a person allows this for the session: all cells, this program, these packages.
 
-        None for a budget or for names beyond the allowance: these would have no bound any more.
+        There are none for a budget and for names beyond the allowance, which would have no bound any more.
         """
         if self.kind in ("budget", "names"):
             return ()
@@ -82,7 +82,7 @@ class Action:
         allowed = ["cell:*"] if self.commands and self.more else []
         for command in self.commands or (self.what,):
             program = command.split(" ")[0]
-            # An assignment before a program (`A=1 git …`) is not its name.
+            # In `A=1 git …`, the first word is an assignment, not the program.
             alone = _SEVERAL.search(command) or re.search(r"[^\w./+-]", program)
             if alone or posixpath.basename(program) in _RUNNERS:
                 allowed.append(f"shell:{_literal(command)}")
@@ -101,7 +101,7 @@ def of_cell(code: str, *, tool: str, turn: int) -> Action:
 
 
 def allows(rule: str, subject: str) -> bool:
-    """Whether a rule allows a subject. A line with several programs is matched as a whole, or by the rule `shell:*`."""
+    """Whether a rule allows a subject. One for several programs must name the whole command, or be `shell:*`."""
     if subject.startswith("shell:") and _SEVERAL.search(subject.removeprefix("shell:")):
         return rule in ("shell:*", _literal(subject))
     return fnmatch.fnmatchcase(subject, rule)
@@ -111,13 +111,13 @@ def parse_rule(text: str) -> str:
     """Check and normalise a rule that a person wrote.
 
     Raises:
-        UsageError: It is no rule.
+        UsageError: The text is no rule.
     """
     kind, colon, pattern = text.strip().partition(":")
     if kind not in ("cell", "shell", "edit", "install", "mcp", "tool"):
         raise UsageError(f"{text!r} is no rule of an allow list.", mend="Write KIND:PATTERN, such as install:polars.")
     if kind == "install":
-        pattern = re.sub(r"[_.](?![^[]*\])", "-", pattern).lower()  # names of packages are normalised
+        pattern = re.sub(r"[_.](?![^[]*\])", "-", pattern).lower()  # as names of packages are normalised
     return f"{kind}:{pattern if colon else '*'}"
 
 

@@ -20,22 +20,22 @@ _GLIMPSED = re.compile(r"\$ ([^<\n]{1,80})<([^<>\n]{1,60})> +(.+)")
 _SERIES = re.compile(r"Series: '([^'\n]{1,80})' \[([^]\n]{1,60})\]")
 _DIVIDERS = re.compile(r"[│┆]|[|]|\t|\\t|;|,")
 _LINE_ENDS = re.compile(r'\r?\n|(?:\\r)?\\n|": "')
-"""Ends of lines in text, and in a JSON string; the beginning of a JSON string begins a line, too."""
+"""Ends of lines in text and in JSON strings, and what comes before the first line of a JSON string."""
 _STRING_ENDS = re.compile(r'"[,}\]]')
 """The end of a JSON string, which ends its last line."""
 _NO_VALUE = re.compile(
     r"\W*|str|string|object|null|none|nan|<na>|…|\[redacted.*|true|false|yes|no|bool|[iu](?:8|16|32|64)|f(?:32|64)",
     re.IGNORECASE,
 )
-"""Values that are no secrets in such a column; `has_password` has yes and no."""
+"""Values that are no secret even in a column of secrets: a column `has_password` has yes and no."""
 _CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ (?:of [\d,]+ bytes \(|characters left out )")
-"""The mark that nbagent puts where it cut the middle out of a text; a table goes on behind it.
+"""The mark that nbagent leaves where it cut the middle out of a text; a table goes on behind it.
 
 See `cut` in `agent/view.py` and `left_out` in `sandbox/inside/bounds_inside.py`.
 """
 _WORD = re.compile(r"\S+")
 LONGEST = 2_000
-"""Characters of the longest line that is read: nobody prints wider tables."""
+"""Characters of the longest line that is read; nobody prints wider tables."""
 
 Span = tuple[int, int]
 
@@ -59,13 +59,13 @@ def secret_columns(text: str) -> Iterator[Span]:
 
 
 def _described(line: str) -> list[list[Span]]:
-    """A line of a data description, or of Polars' `glimpse`: a column's name, its type, and some of its values."""
+    """The values in a line of a data description or of Polars' `glimpse`: a column's name, its type, and examples."""
     match = _DESCRIBED.match(line) or _GLIMPSED.match(line)
     return [[match.span(3)]] if match is not None and _is_secret(match[1], match[2]) else []
 
 
 def _series(lines: Sequence[str], at: int) -> list[list[Span]]:
-    """A column of Polars' by itself, a value a line."""
+    """The values of a Polars series, each on its own line."""
     match = _SERIES.match(lines[at])
     if match is None or not _is_secret(match[1], match[2]) or lines[at + 1 : at + 2] != ["["]:
         return []
@@ -85,7 +85,7 @@ def _is_secret(name: str, kind: str) -> bool:
 
 
 def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
-    """A table whose cells are divided by a sign, from its header on."""
+    """The values in a table whose cells are divided by a sign, from its header on."""
     found = _DIVIDERS.search(lines[at])
     if found is None:
         return []
@@ -100,7 +100,7 @@ def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
             break
         cells = _split(line, divider)
         if indented and cells and cells[0][0] == cells[0][1]:
-            break  # lines that each begin with a tab are a list, not a table with an index
+            break  # lines that all begin with a tab are a list, not a table with an index
         if _CUT.match(line):
             rows.append([])
         elif len(cells) == len(header):
@@ -118,7 +118,7 @@ def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
 
 
 def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
-    """A table of pandas': behind the index, cells end where the words of their header do."""
+    """The values in a table of pandas, whose cells end below the end of their header's word."""
     words = [match.span() for match in _WORD.finditer(lines[at])] if lines[at][:1] == " " else []
     before = [0, *(end for _, end in words)]
     columns = [
@@ -140,7 +140,7 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
             line[end - 1 : end].strip() and not line[end : end + 1].strip() for _, end in columns
         ):
             break
-        # Before the first column stands the index.
+        # The index stands before the first column.
         places = [(start or len(line.split(" ")[0]), end) for start, end in columns]
         cells = [(end - len(line[start:end].lstrip()), end) for start, end in places]
         rows.append([cell for cell in cells if _is_value(line, cell)])
@@ -148,13 +148,13 @@ def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
 
 
 def _is_torn(lines: Sequence[str], number: int) -> bool:
-    """Whether a line was cut, so that its cells can't be told apart."""
+    """Whether a line stands beside the mark of a cut, so that its cells can't be told apart."""
     around = (lines[each] for each in (number - 1, number + 1) if each < len(lines))
     return any(_CUT.match(line) for line in around)
 
 
 def _split(line: str, divider: str) -> list[Span]:
-    """The spans of a line's cells, without the spaces around them; none if the line is no row."""
+    """The spans of a line's cells, without the spaces around them; empty if the line is no row."""
     if len(line) > LONGEST:
         return []
     spans: list[Span] = []

@@ -1,11 +1,11 @@
-"""Approvals: whether an action of the model may happen is decided by a policy, or by a person who is asked.
+"""Approvals: a policy decides whether the model may do something, or a person is asked.
 
 An `Action` has a kind: run a cell, run a program, write a file, install packages, call a tool of an MCP server, spend
-more. The mode says which kinds a person is asked about. A question is an event, `ApprovalAsked`; any reader of the
-events may answer it, once, and the answer is an event too. Where nobody is there to answer, a policy answers that was
-chosen before, by default with no.
+more. The mode says which kinds a person is asked about. The question is an event, `ApprovalAsked`. Any reader of the
+events may answer it, once, and the answer is the event `ApprovalGiven`. If nobody is there to answer, the option
+`unattended` does, by default with no.
 
-Hosts are asked about elsewhere, since running code asks for them, not the model: see `kernel/host_questions.py`.
+Questions about hosts are asked by running code, not by the model; `kernel/host_questions.py` asks them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+import msgspec
+
 from nbagent.core.errors import InstallRefused, UsageError
-from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Event, Package
+from nbagent.core.events import Approval, ApprovalAsked, ApprovalGiven, ApprovalsSet, Decision, Event, Package
 from nbagent.core.policy import NAMES_MEND
 from nbagent.core.text import cut
-from nbagent.safety.actions import Action, Kind, allows, of_cell, parse_rule
+from nbagent.safety.actions import Action, Kind, allows, parse_rule
 
-__all__ = ["Action", "Consent", "Kind", "Mode", "Unattended", "Verdict", "of_cell"]
-
-Decision = Literal["approve", "edit", "reject"]
 Unattended = Literal["reject", "approve"]
-"""How questions are answered where nobody is there."""
+"""How questions are answered if nobody is there."""
 
 
 class Mode(enum.StrEnum):
@@ -67,48 +66,24 @@ FREE: dict[Mode, frozenset[Kind]] = {
     Mode.ALLOW_LIST: frozenset(),
     Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp", "tool"}),
 }
-"""The kinds of actions that need no question, by mode. To exceed a budget is always asked."""
+"""The kinds of actions that need no question, by mode. A person is always asked before a budget is exceeded."""
 MAX_NOES = 3
 """Refusals of more package names in a session, after which code is refused without a question."""
 MAX_WHAT = 500
-"""Characters of the one line that describes an action; its code is shown whole."""
+"""Characters of the line that describes an action; its code is shown whole."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """The answer to a question.
-
-    Attributes:
-        decision: `edit` approves other code than was asked about.
-        by: `person`, or `policy:NAME`.
-        code: For `edit`, the code that is to run.
-        reason: For `reject`, the person's reason.
-        rules: What is allowed for the rest of the session too.
-    """
-
-    decision: Decision
-    by: str
-    code: str = ""
-    reason: str = ""
-    rules: tuple[str, ...] = ()
-
-    @property
-    def granted(self) -> bool:
-        """Whether the action may happen, edited or not."""
-        return self.decision in ("approve", "edit")
-
-
-STOPPED = Verdict(decision="reject", by="policy:stopped", reason="It was stopped before it was answered.")
-APPROVED = Verdict(decision="approve", by="policy:unattended")
-REJECTED = Verdict(decision="reject", by="policy:unattended", reason="Nobody is there who could approve it.")
+STOPPED = Approval(decision="reject", by="policy:stopped", reason="It was stopped before it was answered.")
+APPROVED = Approval(decision="approve", by="policy:unattended")
+REJECTED = Approval(decision="reject", by="policy:unattended", reason="Nobody is there who could approve it.")
 
 
 @dataclass
-class _Question:
+class _Pending:
     action: Action
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
-    verdict: Verdict | None = None
+    approval: Approval | None = None
 
     def wake(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits for the answer
@@ -124,12 +99,12 @@ class Consent:
         allow: Rules of actions that need no question, `KIND:PATTERN` or `KIND`, with `*` and `?`: `cell`,
             `install:polars`, `shell:ls *`, `mcp:files__*`.
         attended: Whether somebody follows the events and answers.
-        unattended: How questions are answered otherwise.
+        unattended: How questions are answered otherwise. Those about a budget or about more package names are always
+            rejected: these bounds were set for the time in which nobody is there.
 
     Attributes:
         attended: As given; may be set.
-        unattended: As given. It never answers questions about a budget or about more package names: these bounds were
-            set for the time in which nobody is there.
+        unattended: As given.
 
     Raises:
         UsageError: A rule is malformed, or there is no such policy.
@@ -153,7 +128,7 @@ class Consent:
         self._rules = [parse_rule(each) for each in allow]
         self.attended = attended
         self.unattended = unattended
-        self._open: dict[str, _Question] = {}
+        self._open: dict[str, _Pending] = {}
         self._asked = 0
         self._noes = 0
         self._lock = threading.Lock()
@@ -162,7 +137,7 @@ class Consent:
 
     @property
     def mode(self) -> Mode:
-        """Which kinds of actions are asked about. May be set while the session runs; that is an event."""
+        """Which kinds of actions are asked about. Setting it while the session runs emits `ApprovalsSet`."""
         return self._mode
 
     @mode.setter
@@ -175,9 +150,9 @@ class Consent:
         """Begin a session or resume one. New questions get ids that are not in its log.
 
         Args:
-            past: The log's events so far.
-            keep: Whether no mode was chosen for the resumed session; then the mode is no weaker than it was, and what a
-                person allowed for the rest of the session stays allowed.
+            past: The events in the session's log.
+            keep: Whether the resumed session was given no mode of its own. Then the mode is no weaker than it was, and
+                what a person allowed for the rest of the session stays allowed.
         """
         was = Mode.NEVER_ASK
         for event in past:
@@ -195,22 +170,22 @@ class Consent:
 
     @property
     def asks(self) -> bool:
-        """Whether the mode asks about any kind of action at all."""
+        """Whether the mode asks about any kind of action."""
         return bool(FREE[Mode.NEVER_ASK] - FREE[self.mode])
 
     @property
     def waited(self) -> float:
-        """Seconds so far in which a question was open."""
+        """Seconds so far for which a question was open."""
         return self._waited + (time.monotonic() if self._waits else 0.0)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a person has a question before them."""
+        """Whether a question is open."""
         return self._waits > 0
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count the time in which questions are open; questions at the same time count once."""
+        """Count the time for which questions are open; simultaneous questions count once."""
         self._waited -= 0.0 if self._waits else time.monotonic()
         self._waits += 1
         try:
@@ -230,52 +205,65 @@ class Consent:
             return "policy:allow-list"
         return ""
 
-    async def ask(self, action: Action) -> Verdict:
-        """Have an action approved or rejected; waits for a person without a limit.
+    async def ask(self, action: Action) -> Approval:
+        """Have a policy or a person approve or reject an action; a person has any amount of time.
 
         If the caller is cancelled, the question ends as rejected.
         """
         if policy := self.policy(action):
-            return Verdict(decision="approve", by=policy)
+            return Approval(decision="approve", by=policy)
         self._asked += 1
         name = f"a{self._asked}"
         # Before the event: a reader may answer while it handles the event.
-        question = _Question(action)
+        question = _Pending(action)
         with self._lock:
             self._open |= {name: question} if self.attended else {}
-        verdict = STOPPED
+        approval = STOPPED
         try:
-            self._emit(_asked(name, action))
+            self._emit(
+                ApprovalAsked(
+                    id=name,
+                    turn=action.turn,
+                    kind=action.kind,
+                    tool=action.tool,
+                    what=cut(action.what, MAX_WHAT),
+                    code=action.code,
+                    packages=list(action.packages),
+                    rules=[] if action.anyway else list(action.rules),
+                    note=action.note,
+                )
+            )
             if self.attended:
                 with self._waiting():
                     await question.answered.wait()
-                verdict = question.verdict or STOPPED
+                approval = question.approval or STOPPED
             else:
                 approves = self.unattended == "approve" and action.kind not in ("budget", "names")
-                verdict = APPROVED if approves else REJECTED
+                approval = APPROVED if approves else REJECTED
         finally:
             with self._lock:
                 self._open.pop(name, None)
             # An answer is an event even if the turn was stopped at that very moment.
-            self._emit(_given(name, action, question.verdict or verdict))
-        return verdict
+            given = msgspec.structs.asdict(question.approval or approval)
+            self._emit(ApprovalGiven(id=name, turn=action.turn, **given))
+        return approval
 
     async def install(self, packages: Iterable[Package], *, turn: int) -> None:
         """Ask about packages that are about to be installed, in exactly these versions.
 
         Raises:
-            InstallRefused: They aren't approved.
+            InstallRefused: The packages aren't approved.
         """
         named = tuple(f"{each.name}=={each.version}" for each in packages)
         action = Action(kind="install", tool="install", what=", ".join(named), packages=named, turn=turn)
-        verdict = await self.ask(action)
-        if not verdict.granted:
-            raise InstallRefused(f"{', '.join(named)} is not approved. {verdict.reason}".strip())
+        approval = await self.ask(action)
+        if not approval.granted:
+            raise InstallRefused(f"{', '.join(named)} is not approved. {approval.reason}".strip())
 
     async def exceed(self, names: Iterable[str], reason: str, *, turn: int) -> None:
-        """Ask whether the package index may be asked for names beyond the allowance.
+        """Ask a person whether code may ask the package index for names beyond its allowance.
 
-        After `MAX_NOES` refusals nobody is asked again: code that makes up names must not be able to ask for ever.
+        After `MAX_NOES` refusals the person is not asked again: code that makes up names must not ask for ever.
 
         Raises:
             InstallRefused: It may not, or nobody is there to answer.
@@ -285,10 +273,10 @@ class Consent:
         named = tuple(names)
         what = ", ".join(named)
         action = Action(kind="names", tool="install", what=what, packages=named, note=reason, turn=turn, anyway=True)
-        verdict = await self.ask(action)
-        if not verdict.granted:
+        approval = await self.ask(action)
+        if not approval.granted:
             self._noes += 1
-            raise InstallRefused(f"{reason} {verdict.reason}".strip(), mend=NAMES_MEND)
+            raise InstallRefused(f"{reason} {approval.reason}".strip(), mend=NAMES_MEND)
 
     def answer(self, name: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
         """Answer a question by the id in its event; may be called from any thread.
@@ -298,59 +286,33 @@ class Consent:
             decision: `approve`, `edit` or `reject`.
             code: For `edit`, the code that is to run.
             reason: For `reject`, why; the model is told.
-            always: Whether the same needs no question for the rest of the session.
+            always: Whether such actions need no question for the rest of the session.
 
         Returns:
             Whether the question was still open.
 
         Raises:
-            UsageError: There is no such decision, or code is missing or can't be edited here.
+            UsageError: There is no such decision, an edit has no code, or the action has no code to edit.
         """
         if decision not in get_args(Decision):
             raise UsageError(f"{decision!r} is no decision.", mend=f"Use one of: {', '.join(get_args(Decision))}.")
         with self._lock:
             question = self._open.get(name)
-            if question is None or question.verdict is not None:
+            if question is None or question.approval is not None:
                 return False
             if decision == "edit" and not (code.strip() and question.action.code):
                 raise UsageError("There is no code to edit to." if question.action.code else "This can't be edited.")
             rules = question.action.rules if always and decision == "approve" else ()
             self._rules = [*self._rules, *rules]
-            question.verdict = Verdict(decision=decision, by="person", code=code, reason=reason, rules=tuple(rules))
+            question.approval = Approval(decision=decision, by="person", code=code, reason=reason, rules=list(rules))
         question.wake()
         return True
 
     def close(self) -> None:
         """End all open questions as rejected, since the session ends."""
         with self._lock:
-            questions = [each for each in self._open.values() if each.verdict is None]
+            questions = [each for each in self._open.values() if each.approval is None]
             for each in questions:
-                each.verdict = STOPPED
+                each.approval = STOPPED
         for each in questions:
             each.wake()
-
-
-def _asked(name: str, action: Action) -> ApprovalAsked:
-    return ApprovalAsked(
-        id=name,
-        turn=action.turn,
-        kind=action.kind,
-        tool=action.tool,
-        what=cut(action.what, MAX_WHAT),
-        code=action.code,
-        packages=list(action.packages),
-        rules=[] if action.anyway else list(action.rules),
-        note=action.note,
-    )
-
-
-def _given(name: str, action: Action, verdict: Verdict) -> ApprovalGiven:
-    return ApprovalGiven(
-        id=name,
-        turn=action.turn,
-        decision=verdict.decision,
-        by=verdict.by,
-        code=verdict.code,
-        reason=verdict.reason,
-        rules=list(verdict.rules),
-    )

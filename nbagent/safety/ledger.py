@@ -1,6 +1,6 @@
 """The ledger: what was sent to models, piece by piece, computed from a session's events. Pure.
 
-Each call sends the whole conversation again. A piece is listed once for each host; repetitions are counted in bytes.
+Each call sends the whole conversation again. A piece is listed once for each host; its repetitions count as bytes only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from nbagent.core.events import Event, Piece, SentToModel
 
 HERE = "this machine"
-"""Shown in place of a host where nothing left the machine."""
+"""The name that is shown for the host if nothing left the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """A piece, the first time that it was sent to a host.
+class SentPiece:
+    """A piece, when it was first sent to a host.
 
     Attributes:
         turn: The number of the question for which it was sent.
@@ -36,14 +36,14 @@ class Line:
 
 @dataclass(kw_only=True)
 class Total:
-    """What one host was sent.
+    """What was sent to one host.
 
     Attributes:
         models: The models that were asked there.
         calls: The number of calls.
         size: Bytes of all calls, without the JSON around them.
-        new: Bytes that the host had not been sent before.
-        redacted: Secrets that were hidden in these.
+        new: Bytes of the pieces that had not been sent to the host before.
+        redacted: Secrets that were hidden in its new pieces.
     """
 
     models: list[str] = field(default_factory=list)
@@ -62,13 +62,13 @@ class Ledger:
         totals: One for each host.
     """
 
-    lines: list[Line]
+    lines: list[SentPiece]
     totals: dict[str, Total]
 
 
 def ledger(events: Iterable[Event]) -> Ledger:
     """Compute the ledger of a session from its events."""
-    lines: list[Line] = []
+    lines: list[SentPiece] = []
     totals: dict[str, Total] = defaultdict(Total)
     known: set[tuple[str, str, str]] = set()
     for event in events:
@@ -85,7 +85,7 @@ def ledger(events: Iterable[Event]) -> Ledger:
                 known.add(key)
                 total.new += piece.size
                 total.redacted += len(piece.redacted)
-                lines.append(Line(turn=event.turn, host=event.host, model=event.model, piece=piece))
+                lines.append(SentPiece(turn=event.turn, host=event.host, model=event.model, piece=piece))
     return Ledger(lines=lines, totals=dict(totals))
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_CHARACTERS = 50_000
-"""Characters of code with IPython's syntax that is read: IPython's rules take quadratic time."""
+"""Characters of the longest code with IPython's syntax that is read: IPython's rules take quadratic time."""
 PYTHON = "python: "
-"""Prefix of a command that is a call in Python, or code that can't be parsed."""
+"""The prefix of a command that is a call in Python, or code that can't be parsed."""
 
 _HARMLESS = frozenset(
     (
@@ -39,7 +39,7 @@ _OTHERS = frozenset(
         "unload_ext uv"
     ).split()
 )
-"""All other line magics, so that one is known where it is written without its `%`."""
+"""All other line magics, so that they are recognised without their `%`, too."""
 _ALIASES = frozenset("cat cp ld lf lk ll ls lx man mkdir mv rm rmdir".split())
 """Programs that IPython runs if a one-line cell begins with their name."""
 _MODULES = frozenset("pexpect plumbum posix pty sh subprocess".split())
@@ -61,7 +61,7 @@ class Programs:
     """The programs that a cell starts.
 
     Attributes:
-        commands: Each as a shell gets it; a magic with its `%`; a call in Python behind `python: `.
+        commands: The commands as a shell gets them, magics with their `%`, calls in Python behind `python: `.
         more: Whether the cell does anything else.
     """
 
@@ -109,7 +109,7 @@ def _module(code: str) -> ast.Module:
 
 
 def _of_line(text: str) -> Programs | None:
-    """The programs of a one-line cell that IPython takes for a magic without its `%`; None if it doesn't."""
+    """The programs of a one-line cell that IPython takes for a magic without its `%`; None for any other cell."""
     line = text.strip()
     found = _WORD.match(line)
     if found is None or len(line.splitlines()) != 1:
@@ -141,7 +141,7 @@ def _of_tree(tree: ast.Module) -> Programs:
 
 
 def _of_shell_call(call: ast.Call) -> list[str] | None:
-    """The commands of a call that IPython's syntax was turned into; None for any other call."""
+    """The commands of a call into which IPython's syntax was turned; None for any other call."""
     match call:
         case ast.Call(
             func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython"), args=[]), attr=name),
@@ -201,7 +201,7 @@ def _starts_program(node: ast.AST) -> bool:
 
 
 def _names_module(call: ast.Call, function: str) -> bool:
-    """Whether a call imports or looks up, by a string, such a module or a function of it."""
+    """Whether a call imports such a module, or looks up such a function, by a string."""
     words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     if function in ("__import__", "import_module"):
         return any(each.partition(".")[0] in _MODULES for each in words) or not words

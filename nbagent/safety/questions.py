@@ -1,10 +1,10 @@
-"""What a person is asked, as values: made of a session's events, rendered by any face, answered by one call.
+"""Questions to a person, as values: made from a session's events, shown by any face, answered by one call.
 
     for record in session.since():
         if question := Question.of(record): ...   # a terminal, a widget or a page shows it
     answer(session, question, "approve")
 
-`still_open` is for a face that comes late.
+A face that joins later finds the questions that wait with `still_open`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from nbagent.core.events import (
 from nbagent.core.text import cut, visible
 
 ASK_SECONDS: Final = 60.0
-"""That a person has to answer a question about a host; then it is a denial."""
+"""Seconds in which a person can answer a question about a host; after that, the host is denied."""
 MAX_RULES: Final = 200
-"""Characters of what would be allowed for the session."""
+"""Characters of the rules that the choice `session` would add."""
 Choice = Literal["approve", "once", "session", "edit", "reject", "deny"]
 LABELS: Final[dict[Choice, str]] = {
     "approve": "approve",
@@ -41,7 +41,7 @@ LABELS: Final[dict[Choice, str]] = {
     "reject": "reject",
     "deny": "deny",
 }
-"""How a face offers each choice; the choice's own word stands in it."""
+"""The words with which a face offers each choice."""
 _WANTS: Final = {
     "cell": "run a cell",
     "shell": "start a program",
@@ -55,21 +55,21 @@ _WANTS: Final = {
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a person is asked. All text but the code is on one line each, with nothing hidden in it.
+    """A question to a person. Each text but the code is on one line, with nothing hidden in it.
 
     Attributes:
-        id: By which it is answered.
+        id: The id by which it is answered.
         kind: `host`, or an approval's: `cell`, `shell`, `edit`, `install`, `mcp`, `tool`, `budget`, `names`.
-        title: What it is about, as a heading.
+        title: The heading: who wants what.
         text: The question itself.
-        choices: The answers that there are, the usual one first.
-        default: The answer that stands for none: for Ctrl-C, the end of input, a window that is closed.
-        code: What will run, whole and as it is; with the choice `edit` other code may be given instead.
-        suffix: The ending of a file with that code, by which editors know a language.
-        packages: For an install, each with its version.
+        choices: The possible answers, the usual one first.
+        default: The answer where a person gives none: Ctrl-C, the end of input, a closed window.
+        code: The whole code that will run, unchanged; the choice `edit` gives other code instead.
+        suffix: The ending of a file with that code, by which editors know the language.
+        packages: For an install, each package with its version.
         note: What else a person should know.
-        rules: What the choice `session` would allow.
-        deadline: When it is answered by itself, in seconds since the epoch; None if it waits for ever.
+        rules: The rules that the choice `session` would add.
+        deadline: When `default` becomes the answer, in seconds since the epoch; None if the question waits for ever.
     """
 
     id: str
@@ -87,7 +87,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, record: Record) -> Question | None:
-        """The question that an event asks; None if it asks none."""
+        """The question that an event asks; None for all other events."""
         match record.event:
             case HostAsked(id=name) as asked:
                 return cls(
@@ -104,9 +104,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def is_over(self, event: Event) -> bool:
-        """Whether an event is the end of this question: an answer, whoever gave it, or the end of who asked it.
+        """Whether an event ends this question: its answer, the end of the session, or the start of a new owner.
 
-        A process that is killed says nothing of what it asked: the next one's start is the end of that.
+        An owner that was killed emits no end of its questions; so the start of the next owner ends them.
         """
         match event:
             case HostDecided(id=name):
@@ -119,11 +119,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def still_open(records: Iterable[Record], *, now: float) -> list[Question]:
-    """The questions that wait for an answer, in the order in which they came.
+    """The questions that wait for an answer, in order.
 
     Args:
         records: The session's log so far.
-        now: Seconds since the epoch.
+        now: The time in seconds since the epoch.
     """
     found: list[Question] = []
     for record in records:
@@ -134,7 +134,7 @@ def still_open(records: Iterable[Record], *, now: float) -> list[Question]:
 
 
 class Answers(Protocol):
-    """A session that takes answers: one's own, or one that is attached to."""
+    """A session that takes answers: a `Session`, or an `Attached`, whose methods are asynchronous."""
 
     def approve(
         self, name: str, decision: Any = ..., *, code: str = ..., reason: str = ..., always: bool = ...
@@ -151,17 +151,17 @@ def answer(
     """Answer a question.
 
     Args:
-        session: Whose question it is.
-        question: Which one.
+        session: The session that asks.
+        question: The question.
         choice: One of its choices.
-        code: For `edit`, what is to run instead.
-        reason: For `reject`, why not; the model is told.
+        code: For `edit`, the code that runs instead.
+        reason: For `reject`, why; the model is told.
 
     Returns:
-        Whether the question was still open; from a session that is attached to, to be awaited.
+        Whether the question was still open; an `Attached` returns an awaitable of that.
 
     Raises:
-        UsageError: It has no such choice, or an edit has no code.
+        UsageError: The question has no such choice, or an edit has no code.
     """
     if choice not in question.choices:
         raise UsageError(f"{choice!r} is no answer to this.", mend=f"Use one of: {', '.join(question.choices)}.")

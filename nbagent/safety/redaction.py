@@ -27,16 +27,16 @@ MIN_SECRET = 8
 
 
 STRICT: tuple[What, ...] = ("none", "secrets", "pii")
-"""From the weakest to the strictest."""
+"""What can be hidden, from nothing to the most."""
 
 
-class Rule(NamedTuple):
-    """One form of a secret: the pattern's group, or all of the match."""
+class SecretForm(NamedTuple):
+    """A form of secrets. The secret is the group of the pattern that matched, or else the whole match."""
 
     kind: str
     pattern: re.Pattern[str]
     signs: tuple[str, ...]
-    """Strings of which one must occur, in lower case if the pattern ignores case; a quick test before the pattern."""
+    """Strings of which one must occur: a quick test before the pattern. In lower case if the pattern ignores case."""
     is_one: Callable[[str], bool] = bool
     """Whether a match is really a secret."""
 
@@ -46,20 +46,20 @@ class Redacted(NamedTuple):
 
     text: str
     kinds: tuple[str, ...] = ()
-    """The kind of each that was replaced, sorted."""
+    """The kind of each secret that was replaced, sorted."""
 
 
 _ESCAPED = r"(?<=\\[nrt])"
-"""Behind an escaped line end of JSON (`\\n`), whose letter is no part of a word."""
+"""Matches behind an escaped line end of JSON (`\\n`), whose letter is no part of a word."""
 
 
-def _form(kind: str, pattern: str, *signs: str) -> Rule:
+def _form(kind: str, pattern: str, *signs: str) -> SecretForm:
     """A rule for secrets with a known prefix, which must not be the middle of a word."""
-    return Rule(kind, re.compile(rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPED})(?:{pattern})", re.ASCII), signs)
+    return SecretForm(kind, re.compile(rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPED})(?:{pattern})", re.ASCII), signs)
 
 
 FORMS = (
-    # A primer or guide of twenty bases is none.
+    # Twenty bases of DNA are no key.
     _form(
         "aws key",
         r"(?!ACCA[ACGTN]{16})(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])",
@@ -90,7 +90,7 @@ FORMS = (
     _form("age key", r"AGE-SECRET-KEY-1[0-9A-Z]{50,}+", "AGE-SECRET-KEY-"),
     _form("telegram token", r"\d{8,10}:AA[\w-]{33}(?![\w-])", ":AA"),
     _form("json web token", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*+", "eyJ"),
-    Rule("slack webhook", re.compile(r"hooks\.slack\.com/(services/[\w/]{20,100})"), ("hooks.slack.com/",)),
+    SecretForm("slack webhook", re.compile(r"hooks\.slack\.com/(services/[\w/]{20,100})"), ("hooks.slack.com/",)),
 )
 """Secrets that are known by their form alone; after gitleaks' rules."""
 
@@ -98,10 +98,10 @@ _UNSAID = (
     r"""(?!\\?["']?(?:\$|\{|<|%|/|\.\.|\*{3}|\[redacted|os\."""
     r"""|(?:none|null|true|false|nan|str|string|object|getpass)\b))"""
 )
-"""Values behind a secret's name that are no secrets: a variable, a placeholder, a path, a type, a call."""
+"""Excludes values behind a secret's name that are no secrets: a variable, a placeholder, a path, a type, a call."""
 _IS = r"""\\?["']?[ \t]{0,4}(?::=|=>|==?|:)[ \t]{0,4}"""
 NAMED = (
-    Rule(
+    SecretForm(
         "password",
         re.compile(
             rf"(?:password|passwd|passphrase|passwort|pwd)\d?{_IS}{_UNSAID}"
@@ -110,7 +110,7 @@ NAMED = (
         ),
         ("passw", "passphrase", "pwd"),
     ),
-    Rule(
+    SecretForm(
         "password",
         re.compile(
             r"(?:password|passphrase|passwort)\s{1,4}(?:is|ist)[\s:]{1,4}[\"'`]?"
@@ -119,7 +119,7 @@ NAMED = (
         ),
         ("passw", "passphrase"),
     ),
-    Rule(
+    SecretForm(
         "secret",
         re.compile(
             r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|account[_-]?key|private[_-]?key|secret|token"
@@ -129,7 +129,7 @@ NAMED = (
         ),
         ("key", "secret", "token", "credential"),
     ),
-    Rule(
+    SecretForm(
         "authorization",
         re.compile(
             rf"authorization{_IS}\\?[\"']?((?:bearer|basic|token)\s{{1,4}}[^\s\"'\\,;]{{6,}}+)"
@@ -139,7 +139,7 @@ NAMED = (
         ("authorization", "bearer"),
     ),
     # The password in a URL: up to the last @ before the path.
-    Rule("password in a url", re.compile(r"\w://[^\s/:@\"'<>]*+:([^\s/\"'<>]{1,1000})@"), ("://",)),
+    SecretForm("password in a url", re.compile(r"\w://[^\s/:@\"'<>]*+:([^\s/\"'<>]{1,1000})@"), ("://",)),
 )
 """Secrets that are known by the name before them."""
 
@@ -163,26 +163,26 @@ def _has_top_level(address: str) -> bool:
 
 
 PII = (
-    Rule(
+    SecretForm(
         "email address",
         # A full stop behind it ends a sentence.
         re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,6}+"),
         ("@",),
         _has_top_level,
     ),
-    Rule(
+    SecretForm(
         "payment card",
         re.compile(rf"(?:(?<![\w.-])|{_ESCAPED})[3-6]\d{{3}}(?:[ -]?\d{{4}}){{2}}[ -]?\d{{1,7}}(?![\w-]|\.\d)"),
         (),
         _luhn,
     ),
-    Rule(
+    SecretForm(
         "iban",
         re.compile(rf"(?:(?<!\w)|{_ESCAPED})[A-Z]{{2}}\d{{2}}(?: ?[A-Z0-9]{{4}}){{2,7}}(?: ?[A-Z0-9]{{1,3}})?(?!\w)"),
         (),
         _iban,
     ),
-    Rule(
+    SecretForm(
         "social security number",
         re.compile(rf"(?:(?<![\w.-])|{_ESCAPED})(?!000|666|9)\d{{3}}-(?!00)\d{{2}}-(?!0000)\d{{4}}(?![\w-])"),
         ("-",),
@@ -199,18 +199,12 @@ _IN_ADDRESS = re.compile(r"\w://[^\s/:@]*:([^\s/]+)@")
 
 
 def label(kind: str) -> str:
-    """The text that replaces a secret of a kind."""
+    """The text in place of a secret of that kind."""
     return f"[redacted: {kind}]"
 
 
-def known_forms(text: str, replace: Callable[[str], str] = label) -> str:
-    """Replace the secrets that are known by their form alone."""
-    text = _replaced(text, "private key", _private_keys(text), replace, Counter())
-    return _by_rules(text, FORMS, replace, Counter())
-
-
 def in_past(events: Iterable[Event]) -> What:
-    """What was hidden in a session so far, by its log; an unknown value counts as `pii`."""
+    """What the redaction of a session was at last, by its log; an unknown value counts as `pii`."""
     was: What = "secrets"
     for event in events:
         if isinstance(event, RedactionSet):
@@ -227,15 +221,10 @@ def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
             value = address[1]
         elif not _SECRET_NAMES.search(name):
             continue
-        # The path of a file with a secret is no secret.
+        # A path, such as that of a file with the secret, is no secret.
         if len(value) >= MIN_SECRET and not value.startswith(("/", "~", "./")):
             found.setdefault(value, name)
     return dict(sorted(found.items(), key=lambda each: -len(each[0])))
-
-
-def own(text: str, secrets: Mapping[str, str], replace: Callable[[str], str] = label) -> str:
-    """Replace the values of the person's own secrets."""
-    return _own(text, secrets, replace, Counter())
 
 
 class Redactor:
@@ -258,7 +247,7 @@ class Redactor:
             raise UsageError(f"There is nothing called {what!r} to redact.", mend=f"Use one of: {known}.")
         self._rules = (*FORMS, *NAMED, *(PII if what == "pii" else ()))
         self._secrets = secrets_of(os.environ) if secrets is None else secrets
-        self.what: What = what  # type: ignore[assignment]  # one of its words, as was looked at
+        self.what: What = what  # type: ignore[assignment]  # checked above
         self._hides = what != "none"
 
     def __call__(self, text: str) -> Redacted:
@@ -266,20 +255,20 @@ class Redactor:
         if not self._hides:
             return Redacted(text)
         count: Counter[str] = Counter()
-        # Columns first: replacements change the positions by which tables are read.
-        hidden = _replaced(text, "column of secrets", secret_columns(text), label, count)
-        hidden = _own(hidden, self._secrets, label, count)
-        hidden = _replaced(hidden, "private key", _private_keys(hidden), label, count)
-        hidden = _by_rules(hidden, self._rules, label, count)
+        # Columns first: other replacements would move the columns of aligned tables.
+        hidden = _replaced(text, "column of secrets", secret_columns(text), count)
+        hidden = _own(hidden, self._secrets, count)
+        hidden = _replaced(hidden, "private key", _private_keys(hidden), count)
+        hidden = _by_rules(hidden, self._rules, count)
         return Redacted(hidden, tuple(sorted(count.elements())))
 
 
-def _own(text: str, secrets: Mapping[str, str], replace: Callable[[str], str], count: Counter[str]) -> str:
+def _own(text: str, secrets: Mapping[str, str], count: Counter[str]) -> str:
     for value, name in secrets.items():
         for written in _written(value):
             if (times := text.count(written)) > 0:
                 count[f"${name}"] += times
-                text = text.replace(written, replace(f"${name}"))
+                text = text.replace(written, label(f"${name}"))
     return text
 
 
@@ -292,25 +281,25 @@ def _written(value: str) -> Iterable[str]:
     )
 
 
-def _by_rules(text: str, rules: Iterable[Rule], replace: Callable[[str], str], count: Counter[str]) -> str:
+def _by_rules(text: str, rules: Iterable[SecretForm], count: Counter[str]) -> str:
     lower = text.lower()
     for rule in rules:
         where = lower if rule.pattern.flags & re.IGNORECASE else text
         if not rule.signs or any(sign in where for sign in rule.signs):
-            text = _replaced(text, rule.kind, _spans(rule, text), replace, count)
+            text = _replaced(text, rule.kind, _spans(rule, text), count)
     return text
 
 
-def _spans(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
+def _spans(rule: SecretForm, text: str) -> Iterator[tuple[int, int]]:
     for match in rule.pattern.finditer(text):
-        # Each alternative has a group of its own; take the one that matched.
+        # Each alternative of a pattern has a group of its own.
         group = match.lastindex or 0
         if "[redacted" not in match[group] and rule.is_one(match[group]):
             yield match.span(group)
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """The spans of private keys; of one that was cut, to the end of what is left."""
+    """The spans of private keys; a key that was cut ends with its text."""
     at = 0
     ended = _KEY_ENDS.search(text)
     while (begun := _KEY_BEGINS.search(text, at)) is not None:
@@ -324,13 +313,11 @@ def _private_keys(text: str) -> Iterator[tuple[int, int]]:
         yield begun.start(), at
 
 
-def _replaced(
-    text: str, kind: str, spans: Iterable[tuple[int, int]], replace: Callable[[str], str], count: Counter[str]
-) -> str:
+def _replaced(text: str, kind: str, spans: Iterable[tuple[int, int]], count: Counter[str]) -> str:
     parts: list[str] = []
     at = 0
     for start, end in spans:
-        parts += [text[at:start], replace(kind)]
+        parts += [text[at:start], label(kind)]
         at = end
         count[kind] += 1
     return "".join([*parts, text[at:]]) if parts else text

@@ -3,21 +3,23 @@
     async with nbagent.attach("20261121-0645") as session:
         answer = await session.ask("Which region grew fastest?")
 
-It has the calls of `Session` (`protocol.AnySession`), in any process of the same person, and imports nothing that runs
-models or kernels.
+It has the calls of every session (`protocol.AnySession`), in any process of the same person, and imports nothing that
+runs models or kernels.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import os
 import shutil
 import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -25,6 +27,7 @@ from nbagent.core import fileio, folders
 from nbagent.core.errors import OwnerGone, StoreError, UsageError, contained
 from nbagent.core.events import (
     Answer,
+    Answered,
     Asked,
     Cell,
     CellFinished,
@@ -37,20 +40,56 @@ from nbagent.core.events import (
 )
 from nbagent.core.journal import Tail, read_log
 from nbagent.session import index
-from nbagent.session.listing import IN_MEMORY, Listing, Uploaded
+from nbagent.session.listing import IN_MEMORY, Uploaded
+from nbagent.session.protocol import AnySession
 from nbagent.session.stream import streamed
-from nbagent.session.wire import FROM_OWNER, Call, Returned, address, framed, is_own, receive
+from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
+    from nbagent.agent.runs import Runs
     from nbagent.kernel.transfer.ends import Source
     from nbagent.kernel.variables import Written
-    from nbagent.safety.consent import Decision
-    from nbagent.session.attachments import Given
+    from nbagent.session.files import Attachment
     from nbagent.state import Artifact
 
 T = TypeVar("T")
-ENDS_WITH_CALLER = frozenset(["ask", "run"])
-"""Calls that the owner stops when their caller here is cancelled."""
+P = ParamSpec("P")
+
+
+def _awaited(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Attached, P], Coroutine[Any, Any, T]]:
+    """A method that has the owner call its own of this name, and is awaited as that is."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    async def call(self: Attached, /, *positional: P.args, **named: P.kwargs) -> T:
+        found: T = await self.call(method.__name__, **_by_name(signature, positional, named))
+        return found
+
+    return call
+
+
+def _begun(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Attached, P], asyncio.Task[Any]]:
+    """The same for a method that returns at once where the session is: it is called whether or not it is awaited."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self: Attached, /, *positional: P.args, **named: P.kwargs) -> asyncio.Task[Any]:
+        return self._soon(self.call(method.__name__, **_by_name(signature, positional, named)))
+
+    return call
+
+
+def _by_name(signature: inspect.Signature, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a method by their names, as they go over the socket."""
+    bound = signature.bind(None, *positional, **named).arguments
+    bound.pop("self")
+    return bound
+
+
+def _absolute(path: str | Path) -> str:
+    return os.path.abspath(path)  # noqa: PTH100 - the path may be of a link, which stays one
 
 
 class Attached:
@@ -60,20 +99,15 @@ class Attached:
     `is_running` is false, calls raise `OwnerGone`, and all that was written can still be read. `start` may be called
     again once another process owns it: whoever follows then gets what happened meanwhile first.
 
+    What is known of the session comes from its log, such as `engine`, `is_replay` (false before the first question) and
+    `unfinished` (without its cells).
+
     Args:
         session: Its id, or enough of its beginning.
         state_dir: Where sessions are kept; where the settings say by default.
-
-    Attributes:
-        id: The session's name.
-        folder: Its folder on the host.
-        last: The number of the log's last record that is known here.
-        engine: The engine's name.
-        trust: The trust level's name.
-        is_replay: Whether the model's replies are recorded ones; False before the first question.
-        turns: Questions asked so far.
-        attended: Whether somebody at this face answers `ApprovalAsked`.
     """
+
+    outlasts_login = True
 
     def __init__(self, session: str, *, state_dir: str | Path | None = None) -> None:
         self.folder = index.find(folders.state_root(state_dir or own_state_dir()), session)
@@ -81,7 +115,13 @@ class Attached:
         self.last = self.turns = 0
         self.engine = self.trust = ""
         self.is_replay = self.attended = False
+        self.data: list[str] = []
+        self.hosts: tuple[str, ...] | None = ()
+        self.news: list[Record] = []
+        self.unfinished: Answer | None = None
+        self._answered: Answer | None = None
         self._cell = 0
+        self._figures: Path | None = None
         self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
@@ -104,12 +144,7 @@ class Attached:
         return self._hearing is not None and not self._hearing.done()
 
     async def start(self) -> None:
-        """Come to the session's door.
-
-        Raises:
-            UsageError: No process owns the session now, or its owner can't be attached to.
-            StoreError: Its log can't be read.
-        """
+        """See `AnySession.start`."""
         if self.is_running:
             raise UsageError(f"This is attached to the session {self.id} already.")
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -134,13 +169,12 @@ class Attached:
 
     def _no_door(self) -> UsageError:
         if index.is_running(self.folder):
-            told = f"The process that runs the session {self.id} can't be attached to now."
-            return UsageError(told, mend="Try again in a moment: it may be starting.")
-        told = f"No process runs the session {self.id} now."
-        return UsageError(told, mend=f"Go on with it by: nbagent resume {self.id}")
+            message = f"The process that runs the session {self.id} can't be attached to now."
+            return UsageError(message, mend="Try again in a moment: it may be starting.")
+        return UsageError(f"No process runs the session {self.id} now.", mend=f"Resume it by: nbagent resume {self.id}")
 
     async def detach(self) -> None:
-        """Leave; the session goes on."""
+        """See `AnySession.detach`."""
         if self._writer is not None:
             self._writer.close()
         if self._hearing is not None:
@@ -148,11 +182,7 @@ class Attached:
             await asyncio.wait([self._hearing])
 
     async def closed(self) -> None:
-        """Wait until the process that owns the session lets go of it, or dies; all that it wrote was read by then.
-
-        Raises:
-            OSError: Of who follows, such as of a terminal that is gone.
-        """
+        """See `AnySession.closed`; all that the owner wrote was read by then."""
         if self._hearing is not None:
             await asyncio.wait([self._hearing])
             if not self._hearing.cancelled() and (error := self._hearing.exception()) is not None:
@@ -161,16 +191,11 @@ class Attached:
     # -- what happens -------------------------------------------------------------------------------------------
 
     def since(self, seq: int = 0) -> Iterator[Record]:
-        """The records of the log after number `seq`."""
+        """See `AnySession.since`."""
         return read_log(self.folder, since=seq)
 
     def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
-        """Call `reader` with each record, as it happens; returns what ends that.
-
-        Args:
-            reader: Gets the records.
-            since: Begin with those of the log after this number; with what happens from now on by default.
-        """
+        """See `AnySession.follow`."""
         if since is not None:
             for record in self.since(since):
                 if record.seq > self.last:
@@ -180,9 +205,7 @@ class Attached:
         return lambda: self._readers.remove(reader)
 
     async def _hear(self, reader: asyncio.StreamReader) -> None:
-        gone = OwnerGone(
-            f"The process that ran the session {self.id} has ended.", mend=f"Go on with it by: nbagent resume {self.id}"
-        )
+        gone = self._gone(f"The process that ran the session {self.id} has ended.")
         try:
             while (data := await receive(reader)) is not None:
                 message = FROM_OWNER.decode(data)
@@ -216,8 +239,12 @@ class Attached:
     def _note(self, record: Record) -> None:
         self.last = record.seq
         match record.event:
-            case SessionStarted(engine=engine, trust=trust):
-                self.engine, self.trust = engine, trust
+            case SessionStarted(engine=engine, trust=trust, data=data, security=security):
+                self.engine, self.trust, self.data = engine, trust, [each.path for each in data]
+                hosts = security.get("allowed_hosts", ())
+                self.hosts = () if not security.get("network_enabled") else None if hosts is None else tuple(hosts)
+            case Answered() as answer:
+                self._answered = answer
             case Asked(turn=turn, replay=replay):
                 self.turns, self.is_replay = turn, replay
             case CellStarted(cell=cell):
@@ -235,45 +262,60 @@ class Attached:
         waiting.set_exception(failure.as_error())
 
     def artifacts(self) -> list[Artifact]:
-        """The files that reached the host, and the figures of its cells. See `Session.artifacts`."""
+        """See `AnySession.artifacts`."""
         from nbagent.state.views import Views
 
         return Views(self.folder.parent.parent).artifacts(self.id)
 
     def load_artifact(self, artifact_id: str) -> bytes:
-        """The content of one of `artifacts()`. See `Session.load_artifact`."""
+        """See `AnySession.load_artifact`."""
         from nbagent.state.views import Views
 
         return Views(self.folder.parent.parent).load(artifact_id)[1]
 
+    def keep_figure(self, name: str, content: bytes) -> Path | None:
+        """See `AnySession.keep_figure`; into a temporary folder, since the session's own is its owner's."""
+        with contextlib.suppress(OSError):
+            self._figures = self._figures or Path(tempfile.mkdtemp(prefix=f"nbagent-{self.id}-"))
+            path = self._figures / name
+            path.write_bytes(content)
+            return path
+        return None
+
     # -- calls --------------------------------------------------------------------------------------------------
 
-    async def _call(self, name: str, returns: type[T], /, **arguments: Any) -> T:
-        """Have the owner call a method of its session.
+    async def call(self, name: str, /, **arguments: Any) -> Any:
+        """Have the owner make one of the calls in `wire.CALLS`, and return what it returns.
 
         Raises:
             OwnerGone: The owner is gone.
-            NbagentError: What the method raised.
+            NbagentError: What the call raised.
         """
         if self._writer is None or not self.is_running:
-            told = f"The process that ran the session {self.id} isn't there."
-            raise OwnerGone(told, mend=f"Go on with it by: nbagent resume {self.id}")
+            raise self._gone(f"The process that ran the session {self.id} isn't there.")
+        rule = CALLS.get(name, CallRule())
         self._number += 1
         number, waiting = self._number, asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         try:
-            self._writer.write(framed(Call(number, name, arguments)))
+            self._writer.write(framed(Request(number, name, arguments)))
             await self._writer.drain()
             value: msgspec.Raw = await waiting
         except OSError:
-            value = await waiting  # the one who hears will say that the owner is gone
+            value = await waiting  # `_hear` will say that the owner is gone
         except asyncio.CancelledError:
-            if name in ENDS_WITH_CALLER:
+            if rule.ends_with_caller:
                 self._send("cancel", call=number)
             raise
         finally:
             self._waiting.pop(number, None)
-        return from_json(value, returns)
+        return from_json(value, rule.returns)
+
+    def _send(self, name: str, **arguments: Any) -> None:
+        """Make a call whose end nobody waits for."""
+        if self._writer is not None and self.is_running:
+            self._number += 1
+            self._writer.write(framed(Request(self._number, name, arguments)))
 
     def _soon(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin a call that is made whether or not somebody awaits it."""
@@ -283,13 +325,16 @@ class Attached:
         def done(ended: asyncio.Task[T]) -> None:
             self._calls.discard(ended)
             if not ended.cancelled():
-                ended.exception()  # raised where it is awaited, and of no interest to who doesn't
+                ended.exception()  # is raised where the call is awaited; if it isn't, nobody wants to know
 
         task.add_done_callback(done)
         return task
 
+    def _gone(self, message: str) -> OwnerGone:
+        return OwnerGone(message, mend=f"Resume it by: nbagent resume {self.id}")
+
     @contextlib.asynccontextmanager
-    async def _lent(self) -> AsyncGenerator[Path, None]:
+    async def _shared_folder(self) -> AsyncGenerator[Path, None]:
         """A folder for files on their way, which the owner sees too, wherever it has its /tmp."""
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=".sent-", dir=self.folder)
         try:
@@ -297,34 +342,33 @@ class Attached:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
-        """Ask a question, and wait for the answer; who is cancelled stops it. See `Session.ask`."""
-        async with self._lent() if files else contextlib.nullcontext(self.folder) as folder:
+    async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
+        """See `AnySession.ask`."""
+        before, self.unfinished = self._answered, None
+        async with self._shared_folder() if files else contextlib.nullcontext(self.folder) as folder:
             pairs = [each if isinstance(each, tuple) else (None, each) for each in files]
-            sent = [await _sent(source, name, folder / str(at)) for at, (name, source) in enumerate(pairs)]
-            return await self._call("ask", Answer, question=question, files=sent)
+            sent = [await _readable(source, name, folder / str(at)) for at, (name, source) in enumerate(pairs)]
+            try:
+                answer: Answer = await self.call("ask", question=question, files=sent)
+            except BaseException:
+                self.unfinished = self._answered if self._answered is not before else None
+                raise
+        return answer
 
-    async def stream(self, question: str, *, files: Sequence[Given] = ()) -> AsyncGenerator[Record, None]:
-        """Ask a question, and yield each event as it happens; see `Session.stream`."""
+    async def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
+        """See `AnySession.stream`."""
         async with contextlib.aclosing(streamed(lambda: self.ask(question, files=files), follow=self.follow)) as events:
             async for record in events:
                 yield record
 
-    async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
-        """Run a cell without the model; who is cancelled stops it, and no other one. See `Session.run`."""
-        return await self._call("run", Cell, code=code, timeout=timeout)
-
-    async def install(self, requirements: list[str]) -> list[Package]:
-        """Install distributions for the session; see `Session.install`."""
-        return await self._call("install", list[Package], requirements=requirements)
-
     async def upload(
         self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
-        """Put a file into the sandbox; see `Session.upload`."""
-        async with self._lent() as folder:
-            called, path = await _sent(source, name, folder / "file")
-            return await self._call("upload", Uploaded, source=path, name=called, to=to, unpack=unpack)
+        """See `AnySession.upload`."""
+        async with self._shared_folder() as folder:
+            called, path = await _readable(source, name, folder / "file")
+            found: Uploaded = await self.call("upload", source=path, name=called, to=to, unpack=unpack)
+            return found
 
     @overload
     async def download(self, path: str) -> bytes: ...
@@ -333,86 +377,96 @@ class Attached:
     async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
 
     async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
-        """Fetch a plain file from the sandbox; see `Session.download`."""
+        """See `AnySession.download`."""
         if to is not None:
-            place = os.path.abspath(to)  # noqa: PTH100 - what is named may be a link
-            return await self._call("download", Path, path=path, to=place, overwrite=overwrite)
-        async with self._lent() as folder:
-            place = str(folder / "file")
-            found = await self._call("download", Path, path=path, to=place, bound=IN_MEMORY)
+            found: Path = await self.call("download", path=path, to=_absolute(to), overwrite=overwrite)
+            return found
+        async with self._shared_folder() as folder:
+            found = await self.call("download", path=path, to=str(folder / "file"), bound=IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
     async def pull(self, name: str, to: str | Path) -> Written:
-        """Fetch a variable of the kernel's as a file; see `Session.pull`."""
-        from nbagent.kernel.variables import Written
+        """See `AnySession.pull`."""
+        found: Written = await self.call("pull", name=name, to=_absolute(to))
+        return found
 
-        place = os.path.abspath(to)  # noqa: PTH100 - what is named may be a link
-        return await self._call("pull", Written, name=name, to=place)
-
-    async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
-        """What there is in the sandbox's folders; see `Session.files`."""
-        return await self._call("files", Listing, folder=folder, limit=limit)
-
-    async def deliver(self) -> dict[str, str]:
-        """Have the owner collect what cells left; see `Session.deliver`."""
-        return await self._call("deliver", dict[str, str])
+    def check_export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[None]:
+        """See `AnySession.check_export`."""
+        return self._soon(self.call("check_export", path=_absolute(path), force=force))
 
     def export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[Path]:
-        """Write the session's notebook; see `Session.export`."""
-        place = os.path.abspath(path)  # noqa: PTH100
-        return self._soon(self._call("export", Path, path=place, force=force))
-
-    def rename(self, title: str) -> asyncio.Task[None]:
-        """Give the session another title; see `Session.rename`."""
-        return self._soon(self._call("rename", type(None), title=title))
+        """See `AnySession.export`."""
+        return self._soon(self.call("export", path=_absolute(path), force=force))
 
     def attend(self, answers: bool = True) -> asyncio.Task[None]:
-        """Say whether somebody at this face answers `ApprovalAsked`; see `Session.attend`."""
+        """See `AnySession.attend`."""
         self.attended = answers
-        return self._soon(self._call("attend", type(None), answers=answers))
-
-    def approve(
-        self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
-    ) -> asyncio.Task[bool]:
-        """Answer an `ApprovalAsked`; see `Session.approve`."""
-        more = {"decision": decision, "code": code, "reason": reason, "always": always}
-        return self._soon(self._call("approve", bool, name=name, **more))
-
-    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> asyncio.Task[bool]:
-        """Answer a `HostAsked`; see `Session.approve_host`."""
-        return self._soon(self._call("approve_host", bool, name=name, allow=allow, remember=remember))
-
-    def allow_host(self, entry: str) -> asyncio.Task[None]:
-        """Let the code reach a host from now on; see `Session.allow_host`."""
-        return self._soon(self._call("allow_host", type(None), entry=entry))
+        return self._soon(self.call("attend", answers=answers))
 
     def interrupt(self) -> None:
-        """Stop what runs: the cell if one does, and the question it runs for. Doesn't wait for it."""
+        """See `AnySession.interrupt`."""
         self._send("interrupt")
 
     def interrupt_cell(self) -> bool:
-        """Stop the running cell only: the model is told, and goes on. Returns whether one was known to be running."""
+        """See `AnySession.interrupt_cell`; returns whether this process knew of a running cell."""
         self._send("interrupt_cell")
         return self._cell > 0
 
-    def _send(self, name: str, **arguments: Any) -> None:
-        if self._writer is not None and self.is_running:
-            self._number += 1
-            self._writer.write(framed(Call(self._number, name, arguments)))
-
     async def stop(self, reason: str = "") -> None:
-        """End the session and its sandbox, whoever owns it; its folder and log stay."""
+        """See `AnySession.stop`."""
         with contextlib.suppress(OwnerGone):
-            await self._call("stop", type(None), reason=reason)
+            await self.call("stop", reason=reason)
+
+    @property
+    def runs(self) -> Runs:
+        """See `AnySession.runs`."""
+        return _RemoteRuns(self)
+
+    run = _awaited(AnySession.run)
+    system_prompt = _awaited(AnySession.system_prompt)
+    install = _awaited(AnySession.install)
+    files = _awaited(AnySession.files)
+    deliver = _awaited(AnySession.deliver)
+    rename = _begun(AnySession.rename)
+    approve = _begun(AnySession.approve)
+    approve_host = _begun(AnySession.approve_host)
+    allow_host = _begun(AnySession.allow_host)
 
 
-async def _sent(source: Source, name: str | None, place: Path) -> tuple[str, str]:
-    """The name of what is to be sent, and the path by which the owner finds it: contents are written to a place."""
+class _RemoteRuns:
+    """Runs cells in the owner's kernel for an agent of this process."""
+
+    def __init__(self, session: Attached) -> None:
+        self._call = session.call
+
+    async def run_cell(self, code: str, *, timeout: float | None = None, tool: str = "python") -> Cell:  # noqa: ASYNC109
+        cell: Cell = await self._call("runs.run_cell", code=code, timeout=timeout, tool=tool)
+        return cell
+
+    async def install(self, requirements: list[str]) -> list[Package]:
+        packages: list[Package] = await self._call("runs.install", requirements=requirements)
+        return packages
+
+    async def install_module(self, module: str) -> list[Package]:
+        packages: list[Package] = await self._call("runs.install_module", module=module)
+        return packages
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
+        found: tuple[list[str], int] = await self._call("runs.output_files", limit=limit)
+        return found
+
+    async def count_in_file(self, path: str, text: str) -> int:
+        count: int = await self._call("runs.count_in_file", path=path, text=text)
+        return count
+
+
+async def _readable(source: Source, name: str | None, place: Path) -> tuple[str, str]:
+    """The name of a file, and a path where the owner can read it: contents are written to `place`."""
     from nbagent.kernel.transfer.ends import name_of
 
     called = name_of(source, name)
     if isinstance(source, str | Path):
-        return called, os.path.abspath(source)  # noqa: PTH100 - what is named may be a link
+        return called, _absolute(source)
 
     def work() -> None:
         with place.open("wb") as file:

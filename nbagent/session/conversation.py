@@ -12,9 +12,8 @@ from nbagent.core.events import Answer, Event, Package
 from nbagent.core.policy import Network, Trust
 from nbagent.notebook.record import Recording
 from nbagent.safety.consent import Consent
-from nbagent.session.attachments import Given, told
 from nbagent.session.cells import Cells
-from nbagent.session.files import SessionFiles
+from nbagent.session.files import Attachment, SessionFiles
 from nbagent.session.inputs import clean_question
 from nbagent.session.listing import Uploaded
 
@@ -69,7 +68,7 @@ class Conversation:
         self.history: list[Answer] = []
         self.unfinished: Answer | None = None
 
-    async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
+    async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
         """Ask a question, and wait for the answer; see `Session.ask`."""
         text = clean_question(question)
         if self._asking is not None:
@@ -100,10 +99,10 @@ class Conversation:
             asking.cancel()
             await asyncio.wait([asking], timeout=LAST_WORDS)
 
-    async def _ask(self, question: str, files: Sequence[Given]) -> Answer:
+    async def _ask(self, question: str, files: Sequence[Attachment]) -> Answer:
         if self._agent is None:
             self._agent = await self._open_agent(self._past)
-        more = told([await self._upload(each) for each in files])
+        more = _upload_note([await self._upload(each) for each in files])
         self.turns += 1
         turn = self._cells.turn = Turn(self.turns, self._emit)
         self.unfinished = None
@@ -117,8 +116,8 @@ class Conversation:
         self.history.append(answer)
         return answer
 
-    async def _upload(self, given: Given) -> Uploaded:
-        name, source = given if isinstance(given, tuple) else (None, given)
+    async def _upload(self, attachment: Attachment) -> Uploaded:
+        name, source = attachment if isinstance(attachment, tuple) else (None, attachment)
         return await self._files.upload(source, name, to="/workspace", unpack=False)
 
     async def confirm(self, packages: list[Package], *, own: bool) -> None:
@@ -135,8 +134,14 @@ class Conversation:
             await self._consent.install(packages, turn=self.turns)
 
 
-def hosts_told(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:
-    """What of the network the model is told of.
+def _upload_note(uploads: Sequence[Uploaded]) -> str:
+    """What the model reads behind a question that came with files."""
+    listed = ", ".join(f"{each.path} ({each.size:,} bytes)" for each in uploads)
+    return f"\n\n[The person uploaded: {listed}]" if listed else ""
+
+
+def reachable_hosts(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:
+    """What of the network the code may reach, in words for a model: rules, or None for all of it.
 
     Args:
         trust: What is permitted.

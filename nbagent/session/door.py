@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import operator
 import os
 import socket
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import msgspec
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import to_json
 from nbagent.session.protocol import settled
-from nbagent.session.wire import FROM_CALLER, Call, Failure, Grown, Returned, address, framed, is_own, receive
+from nbagent.session.wire import CALLS, FROM_CALLER, Failure, Grown, Request, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
     from nbagent.core.events import Record
@@ -27,15 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbagent")
 
-CALLS = frozenset(
-    "ask run install upload download pull files deliver export rename approve approve_host allow_host interrupt "
-    "interrupt_cell stop".split()
-)
-"""The methods of a session that can be called through its door."""
-AT_ANY_TIME = frozenset(["cancel", "interrupt", "interrupt_cell", "stop", "approve", "approve_host", "attend"])
-"""Calls that are heard however many others wait."""
 AT_ONCE = 32
-"""Other calls of one caller that may wait for their end."""
+"""Calls of one caller that may wait for their end, beside the urgent ones."""
 
 
 class Door:
@@ -159,12 +153,11 @@ class Door:
         number, task = 0, asyncio.current_task()
         assert task is not None  # noqa: S101 - it runs
         try:
-            call = FROM_CALLER.decode(data)
-            number = call.number
+            request = FROM_CALLER.decode(data)
+            number = request.number
             self._begun[writer, number] = task
-            if is_too_much and call.name not in AT_ANY_TIME:
-                raise UsageError(f"{AT_ONCE} calls of this one wait already.", mend="Wait for some of them.")
-            returned = Returned(number, msgspec.Raw(to_json(await self._call(call, writer))))
+            value = await self._call(request, writer, is_too_much=is_too_much)
+            returned = Returned(number, msgspec.Raw(to_json(value)))
         except asyncio.CancelledError:
             returned = Returned(number, failure=Failure("UsageError", "It was stopped."))
         except NbagentError as error:
@@ -178,19 +171,23 @@ class Door:
             writer.write(framed(returned))
             await writer.drain()
 
-    async def _call(self, call: Call, writer: asyncio.StreamWriter) -> Any:
-        arguments = call.arguments
-        if call.name == "attend":
-            return self._attend(writer, answers=bool(arguments.get("answers")))
-        if call.name == "cancel":  # a call of this one's own, be it that it runs or that it waits for its turn
-            begun = self._begun.get((writer, arguments.get("call", 0)))
-            return begun is not None and begun.cancel()
-        if call.name not in CALLS:
-            raise UsageError(f"A session has no call {call.name[:80]!r}.")
-        if call.name == "ask":  # pairs of a name and a path, which JSON has no tuples for
-            arguments |= {"files": [tuple(each) for each in arguments.get("files", ())]}
+    async def _call(self, request: Request, writer: asyncio.StreamWriter, *, is_too_much: bool) -> Any:
+        name, arguments = request.name, request.arguments
+        rule = CALLS.get(name)
+        if rule is None:
+            raise UsageError(f"A session has no call {name[:80]!r}.")
+        if is_too_much and not rule.is_urgent:
+            raise UsageError(f"{AT_ONCE} calls of this face wait already.", mend="Wait for some of them.")
+        match name:
+            case "attend":  # which is about this face alone
+                return self._attend(writer, answers=bool(arguments.get("answers")))
+            case "cancel":
+                begun = self._begun.get((writer, arguments.get("call", 0)))
+                return begun is not None and begun.cancel()
+            case "ask":  # JSON has no tuples for pairs of a name and a path
+                arguments |= {"files": [tuple(each) for each in arguments.get("files", ())]}
         try:
-            found = getattr(self._session, call.name)(**arguments)
+            found = operator.attrgetter(name)(self._session)(**arguments)
         except TypeError as error:
-            raise UsageError(f"The call {call.name} is wrong: {error}.") from error
+            raise UsageError(f"The call {name} is wrong: {error}.") from error
         return await settled(found)

@@ -42,6 +42,8 @@ LISTED = 1000
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
 OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
+Attachment = Source | tuple[str, Source]
+"""A file that goes along with a question: as for `AnySession.upload`, with a name if it has none of its own."""
 
 
 class SessionFiles:
@@ -90,7 +92,7 @@ class SessionFiles:
         self._transfer = Transfer(kernel)
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
-        self._told: set[str] = set()
+        self._named: set[str] = set()
 
     def interrupt(self) -> None:
         """Stop what moves; nothing of it stays."""
@@ -115,12 +117,12 @@ class SessionFiles:
             found = await self._collector.collect(after=cell.duration, report=self._kernel.report)
         except OSError as error:
             raise fileio.cannot_write(self._output, error) from error
-        told = self._tell(found, cell.cell, lost)
+        notes = self._tell(found, cell.cell, lost)
         if found.changed:
             self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
         cell = msgspec.structs.replace(
             cell,
-            outputs=[*cell.outputs, *told],
+            outputs=[*cell.outputs, *notes],
             files=[one.name for one in found.saved],
             total_files=found.total,
             changed=found.changed,
@@ -135,7 +137,7 @@ class SessionFiles:
             self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
         if not (left := [*lost, *found.left]):
             return []
-        self._told |= {each.path for each in left}
+        self._named |= {each.path for each in left}
         event = FilesLeft(cell=cell, files=left)
         self._emit(event)
         return [left_output(event)]
@@ -149,7 +151,7 @@ class SessionFiles:
             except OSError as error:
                 raise fileio.cannot_write(self._output, error) from error
         left = self._collector.left
-        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
+        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._named]:
             self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
         return dict(left)
 
@@ -168,7 +170,7 @@ class SessionFiles:
         if isinstance(source, str | Path):
             origin = str(Path(source).expanduser().resolve())
             self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
-        told = FileUploaded(
+        event = FileUploaded(
             path=paths.shown(place.path),
             name=paths.shown(name.rpartition("/")[2]),
             size=carried.size,
@@ -176,7 +178,7 @@ class SessionFiles:
             source=origin.encode("utf-8", "replace").decode(),
             unpacked=carried.files,
         )
-        self._emit(told)
+        self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
     async def download(
@@ -256,8 +258,8 @@ class SessionFiles:
         )
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
-        told = found.get("error") if isinstance(found, dict) else None
-        raise TransferError(paths.shown(told) if isinstance(told, str) else "The file could not be read.")
+        error = found.get("error") if isinstance(found, dict) else None
+        raise TransferError(paths.shown(error) if isinstance(error, str) else "The file could not be read.")
 
     def _host(self, entry: Entry) -> Path | None:
         """Where the host has a file too."""

@@ -212,7 +212,7 @@ class SessionManager:
         if not folders:
             return []
         from nbagent.core import settings
-        from nbagent.state import StateManager, Turns
+        from nbagent.state import StateManager, Threads
 
         removed = []
         url = settings.load().state_url
@@ -226,7 +226,7 @@ class SessionManager:
                     if is_held:
                         await asyncio.to_thread(_end_sandbox, folder.name)
                         # First: a folder that is left is found again, a conversation without one is not.
-                        await Turns(state.checkpointer, folder.name).forget()
+                        await Threads(state.checkpointer, folder.name).forget()
                         await asyncio.to_thread(_remove_folder, folder)
                         removed.append(folder)
         return removed

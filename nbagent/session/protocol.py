@@ -11,23 +11,29 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
+from nbagent.core.errors import NbagentError
+
 if TYPE_CHECKING:
-    from nbagent.core.events import Answer, Cell, Package, Record
+    from nbagent.agent.runs import Runs
+    from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.ends import Source
     from nbagent.kernel.variables import Written
-    from nbagent.safety.consent import Decision
-    from nbagent.session.attachments import Given
+    from nbagent.session.files import Attachment
     from nbagent.session.listing import Listing, Uploaded
     from nbagent.state import Artifact
 
+NOTEBOOK = "notebook.ipynb"
+"""The name of a notebook that nobody named, in the session's folder."""
 T = TypeVar("T")
 
 
 class AnySession(Protocol):
-    """A session, wherever it runs. Each call is described at `nbagent.session.session.Session`.
+    """A session, wherever it runs. A call that needs the sandbox raises a `UsageError` unless the session runs.
+
+    From another process each call may also raise `OwnerGone`: the process that owned the session has ended.
 
     Attributes:
-        id: The session's name.
+        id: The session's name, also of its folder.
     """
 
     id: str
@@ -38,7 +44,7 @@ class AnySession(Protocol):
 
     @property
     def last(self) -> int:
-        """The number of the log's last record that is known here."""
+        """The number of the log's last record, as far as this process has read it."""
 
     @property
     def is_running(self) -> bool:
@@ -46,11 +52,19 @@ class AnySession(Protocol):
 
     @property
     def engine(self) -> str:
-        """The engine's name."""
+        """The engine's name; empty before the start if it is chosen by itself."""
 
     @property
     def trust(self) -> str:
         """The trust level's name."""
+
+    @property
+    def data(self) -> list[str]:
+        """The paths at which the code sees its data."""
+
+    @property
+    def hosts(self) -> tuple[str, ...] | None:
+        """What of the network the code may reach: rules, or None for all of it."""
 
     @property
     def is_replay(self) -> bool:
@@ -61,22 +75,55 @@ class AnySession(Protocol):
         """Questions asked so far."""
 
     @property
+    def unfinished(self) -> Answer | None:
+        """What the last question had come to if it failed or was stopped; None after one that was answered."""
+
+    @property
     def attended(self) -> bool:
         """Whether somebody at this face answers `ApprovalAsked`."""
+
+    @property
+    def news(self) -> list[Record]:
+        """What `start` found out before anybody could follow; empty if another process has started the session."""
+
+    @property
+    def outlasts_login(self) -> bool:
+        """Whether what `detach` leaves running goes on when the person logs out."""
 
     # -- its life -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the session, or come to its door."""
+        """Start the session's sandbox, or attach to the process that owns the session.
+
+        A model that was named is opened too, so that what is wrong with it shows first.
+
+        Raises:
+            UsageError: It was started before, the model can't be had, or no process owns the session.
+            SandboxError: No engine works here, or the sandbox can't be started.
+            StoreError: The session's folder can't be read or written.
+        """
 
     async def detach(self) -> None:
-        """Leave without ending the session."""
+        """Leave what runs running: the kernel for `connect` during `keep_minutes`, or the session with its owner.
+
+        A cell of this process's own session is waited for; who is cancelled meanwhile still has the session.
+        """
 
     async def stop(self, reason: str = "") -> None:
-        """End the session and its sandbox; its folder and log stay."""
+        """End the session and its sandbox, whoever owns it; its folder and log stay. May be called at any time.
+
+        A session has one end: all who call this at the same time wait for it, and it goes on if they are cancelled.
+
+        Args:
+            reason: Why, for the log.
+        """
 
     async def closed(self) -> None:
-        """Wait until the session has ended, or its owner has."""
+        """Wait until the session has ended, or its owner has let go of it or died.
+
+        Raises:
+            OSError: Of who follows, such as of a terminal that is gone.
+        """
 
     # -- what happens -------------------------------------------------------------------------------------------
 
@@ -84,32 +131,116 @@ class AnySession(Protocol):
         """The records of the log after number `seq`."""
 
     def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
-        """Call `reader` with each record, as it happens; returns what ends that."""
+        """Call `reader` with each record, as it happens; returns a function that ends this.
+
+        Args:
+            reader: Called with the records, each once and in order.
+            since: Begin with the records after this number; with what happens from now on by default.
+        """
 
     def artifacts(self) -> list[Artifact]:
-        """The files that reached the host, and the figures of its cells."""
+        """The files that reached the host, and the figures of the cells: each with its size, hash, type and cell."""
 
     def load_artifact(self, artifact_id: str) -> bytes:
-        """The content of one of `artifacts()`."""
+        """The content of one of `artifacts()`.
 
-    # -- what is to be done -------------------------------------------------------------------------------------
+        Raises:
+            StoreError: There is none of that id, or its file is gone or was changed since.
+        """
 
-    async def ask(self, question: str, *, files: Sequence[Given] = ()) -> Answer:
-        """Ask a question, and wait for the answer."""
+    def keep_figure(self, name: str, content: bytes) -> Path | None:
+        """Write a figure that this face shows to a file of the session's, and return its path.
 
-    def stream(self, question: str, *, files: Sequence[Given] = ()) -> AsyncGenerator[Record, None]:
-        """Ask a question, and yield each event as it happens."""
+        Returns:
+            None if it can't be written, or the session's quota has no room for it.
+        """
+
+    # -- questions and cells ------------------------------------------------------------------------------------
+
+    async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
+        """Ask a question, and wait for the answer; who is cancelled stops the question.
+
+        Args:
+            question: In the person's words.
+            files: What goes along with it: each is uploaded to /workspace first, and the model is told of it. Paths,
+                open files, or pairs of a name and the bytes.
+
+        Raises:
+            DataError: A file can't be read.
+            TransferError: A file can't be put into the sandbox.
+            UsageError: There is no question, another one is being answered, or there is no model.
+            ModelCallError: The model's provider failed; the cells that ran are kept.
+            ReplayError: The recorded replies ran out.
+            SandboxError: The sandbox failed.
+        """
+
+    def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
+        """Ask a question, and yield each event as it happens; the last one is `Answered`.
+
+        Who leaves early should close it (`contextlib.aclosing`), which stops the question.
+
+        Raises:
+            NbagentError: As for `ask`, after the events that came before.
+        """
 
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
-        """Run a cell without the model."""
+        """Run a cell without the model; who is cancelled stops this cell, and no other one.
+
+        Packages that the code's PEP 723 block declares are the person's own word, as those of `install` are: no data
+        can have chosen them. They don't count for `unknown_names`.
+
+        Args:
+            code: Python, as IPython takes it.
+            timeout: Seconds; None for the session's limit.
+
+        Raises:
+            UsageError: The code can't be run at all.
+            SandboxError: The sandbox failed.
+        """
+
+    def interrupt(self) -> None:
+        """Stop what runs: the cell if one does, and the question it runs for. Doesn't wait for the end of them."""
+
+    def interrupt_cell(self) -> bool:
+        """Stop the running cell only: the model is told, and goes on. Returns whether one was running."""
+
+    @property
+    def runs(self) -> Runs:
+        """What runs cells for an agent that isn't the session's own, see `nbagent.agent.KernelMiddleware`."""
+
+    async def system_prompt(self, *, images: bool = False) -> str:
+        """What a model that isn't the session's own must know of the sandbox and the data.
+
+        Args:
+            images: Whether the model is shown the figures.
+        """
+
+    # -- packages and files -------------------------------------------------------------------------------------
 
     async def install(self, requirements: list[str]) -> list[Package]:
-        """Install distributions for the session."""
+        """Install distributions for the session.
+
+        Raises:
+            InstallRefused: Policy or the form of the request forbids it.
+            InstallError: It failed; the environment is as it was.
+        """
 
     async def upload(
         self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
-        """Put a file into the sandbox."""
+        """Put a file into the sandbox; it is there whole or not at all, in place of a plain file of that name.
+
+        Args:
+            source: Bytes, the path of a file, or an open binary file.
+            name: Its name inside; the file's own by default.
+            to: A folder inside, below /workspace or /tmp; made if it isn't there.
+            unpack: Unpack a zip or tar archive instead, into a new folder of its name without the ending.
+
+        Raises:
+            DataError: The file can't be read.
+            TransferLimit: The place, the size, or what is in the archive is not allowed.
+            TransferError: It can't be written there, or was stopped.
+        """
 
     @overload
     async def download(self, path: str) -> bytes: ...
@@ -117,40 +248,120 @@ class AnySession(Protocol):
     @overload
     async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
 
+    async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+        """Fetch a plain file from the sandbox.
+
+        Args:
+            path: Where it is inside, below /workspace or /tmp.
+            to: A file, or a folder that is there, on the host; without it the contents are returned, up to 256 MB.
+            overwrite: Whether a file that is there may be replaced; a link never is followed.
+
+        Returns:
+            The contents, or where they are.
+
+        Raises:
+            TransferLimit: It is too large, no plain file, or the path is not allowed.
+            TransferError: It isn't there, changed while it was read, or its place on the host is taken.
+            StoreError: The host's file can't be written.
+        """
+
     async def pull(self, name: str, to: str | Path) -> Written:
-        """Fetch a variable of the kernel's as a file."""
+        """Fetch a variable of the kernel's as a file: a table as Arrow, an array as `.npy`, plain data as JSON.
+
+        Args:
+            name: The variable's name.
+            to: The file on the host, which may be there.
+
+        Returns:
+            What it is; the sandbox says so, and the file was written by code under suspicion.
+
+        Raises:
+            TransferError: There is no such variable, or it is nothing of the kind.
+        """
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
-        """What there is in the sandbox's folders."""
+        """List /workspace and /tmp, /tmp/data and /tmp/output included, or one folder of them.
+
+        Raises:
+            TransferError: There is no such folder.
+        """
 
     async def deliver(self) -> dict[str, str]:
-        """Collect the files that cells left; returns those that can't be had, each with why."""
+        """Collect what cells left in /tmp/output and /workspace and what still waits; to be called at the end.
+
+        Returns:
+            Why what can't be had will not reach the person, by its path in the sandbox. It is gone when the session
+            ends.
+
+        Raises:
+            StoreError: The host's folder can't be written.
+        """
+
+    # -- the notebook -------------------------------------------------------------------------------------------
+
+    def check_export(self, path: str | Path, *, force: bool = False) -> Awaitable[None] | None:
+        """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
 
     def export(self, path: str | Path, *, force: bool = False) -> Path | Awaitable[Path]:
-        """Write the session's notebook."""
+        """Write the session's notebook, and return its absolute path.
+
+        Args:
+            path: Its name ends in `.ipynb`. A notebook that nbagent wrote, and nobody changed since, is replaced.
+            force: Whether any other notebook is replaced too; data and other files never are.
+
+        Raises:
+            UsageError: It has another ending, or something is there that must not be replaced.
+            StoreError: It can't be written; a file that was there is intact.
+        """
+
+    # -- what the person decides --------------------------------------------------------------------------------
 
     def rename(self, title: str) -> Awaitable[None] | None:
-        """Give the session another title."""
+        """Give the session another title; an empty one stands for its first question."""
 
     def attend(self, answers: bool = True) -> Awaitable[None] | None:
-        """Say whether somebody at this face answers `ApprovalAsked`."""
+        """Say whether somebody at this face answers `ApprovalAsked`; if nobody does anywhere, a policy answers."""
 
     def approve(
         self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
     ) -> bool | Awaitable[bool]:
-        """Answer an `ApprovalAsked`."""
+        """Answer an `ApprovalAsked`; the turn goes on, and the model is told of a no.
+
+        Args:
+            name: The id of the `ApprovalAsked`.
+            decision: `approve`, `edit` or `reject`.
+            code: For `edit`, what is to run instead.
+            reason: For `reject`, why not.
+            always: Whether the same may happen for the rest of the session without a question.
+
+        Returns:
+            Whether the question was still open.
+
+        Raises:
+            UsageError: There is no such decision, or an edit has no code, or is of something that has none.
+        """
 
     def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool | Awaitable[bool]:
-        """Answer a `HostAsked`."""
+        """Answer a `HostAsked`.
+
+        Args:
+            name: The id of the `HostAsked`.
+            allow: Whether the code may reach the host.
+            remember: Whether that holds for the session, or for the requests that wait; a denial always holds.
+
+        Returns:
+            Whether the question was still open: after a minute without an answer it is a denial.
+        """
 
     def allow_host(self, entry: str) -> Awaitable[None] | None:
-        """Let the code reach a host from now on."""
+        """Let the code reach a host from now on, also one that was denied before.
 
-    def interrupt(self) -> None:
-        """Stop what runs: the cell if one does, and the question it runs for."""
+        Args:
+            entry: `HOST`, `HOST:PORT` or `*.DOMAIN`.
 
-    def interrupt_cell(self) -> bool:
-        """Stop the running cell only; returns whether one was running."""
+        Raises:
+            UsageError: It is in another form, or this session's code has no list of hosts.
+        """
 
 
 async def settled(value: T | Awaitable[T]) -> T:
@@ -159,3 +370,31 @@ async def settled(value: T | Awaitable[T]) -> T:
         found: T = await value
         return found
     return value
+
+
+async def export_last(
+    session: AnySession, out: Path | None, *, force: bool = False
+) -> tuple[Path, NbagentError | None]:
+    """Write the notebook when all is done; into the session's folder if its place can't be had any more.
+
+    Args:
+        session: Whose notebook it is.
+        out: Where it is wanted; None for the session's folder.
+        force: As for `AnySession.export`.
+
+    Returns:
+        Where it is, and why it isn't where it was wanted.
+
+    Raises:
+        StoreError: It can't be written into the session's folder either.
+    """
+    from nbagent.notebook import place
+
+    refused: NbagentError | None = None
+    if out is not None:
+        try:
+            return await settled(session.export(out, force=force)), None
+        except NbagentError as error:
+            refused = error
+    kept = await settled(session.export(place.free(session.folder / NOTEBOOK)))
+    return kept, refused and type(refused)(refused.message, mend=f"The notebook is {kept}.")

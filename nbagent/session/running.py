@@ -250,12 +250,12 @@ class Running:
 
     async def _open_memory(self) -> Memory:
         """Where the conversation outlives this process."""
-        from nbagent.state import StateManager, Turns
+        from nbagent.state import StateManager, Threads
 
         plan = self._plan
         self._state = StateManager(url=plan.options.state_url, session_id=plan.id, root=plan.root)
         await self._state.initialize()
-        return Turns(self._state.checkpointer, plan.id)
+        return Threads(self._state.checkpointer, plan.id)
 
     # -- a person's own work ------------------------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 """What goes over the socket between the process that owns a session and those that are attached to it.
 
-Each message is a JSON object behind its length, four bytes. Events don't travel: whoever is attached reads them from
+`CALLS` is the one table of what can be called: `door.py` serves it, `attach.py` calls it, and a face that relays calls
+for another program, such as a page in a browser, may check them against it.
+
+Each message is a JSON object behind its length in four bytes. Events are not sent: whoever is attached reads them from
 the session's log, and is told only how far that has come. So a slow reader costs the owner nothing, and loses nothing.
 """
 
@@ -20,7 +23,9 @@ import msgspec
 
 from nbagent.core import errors
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import to_json
+from nbagent.core.events import Answer, Cell, Package, to_json
+from nbagent.kernel.variables import Written
+from nbagent.session.listing import Listing, Uploaded
 
 NAME = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""
@@ -28,12 +33,58 @@ LIMIT = 256 * 1024 * 1024
 """Bytes of one message."""
 
 
-class Call(msgspec.Struct, frozen=True, tag=True):
-    """One method of the session is to be called.
+class CallRule(msgspec.Struct, frozen=True):
+    """How one call is treated.
+
+    Attributes:
+        returns: The type of what it returns, as JSON has it.
+        is_urgent: Whether it is heard however many others wait for their end.
+        ends_with_caller: Whether the owner stops it when its caller is cancelled; any other one goes on to its end.
+    """
+
+    returns: Any = None
+    is_urgent: bool = False
+    ends_with_caller: bool = False
+
+
+CALLS: dict[str, CallRule] = {
+    "ask": CallRule(Answer, ends_with_caller=True),
+    "run": CallRule(Cell, ends_with_caller=True),
+    "interrupt": CallRule(is_urgent=True),
+    "interrupt_cell": CallRule(bool, is_urgent=True),
+    "system_prompt": CallRule(str),
+    "install": CallRule(list[Package]),
+    "upload": CallRule(Uploaded),
+    "download": CallRule(Path),
+    "pull": CallRule(Written),
+    "files": CallRule(Listing),
+    "deliver": CallRule(dict[str, str]),
+    "check_export": CallRule(),
+    "export": CallRule(Path),
+    "rename": CallRule(),
+    "attend": CallRule(is_urgent=True),
+    "approve": CallRule(bool, is_urgent=True),
+    "approve_host": CallRule(bool, is_urgent=True),
+    "allow_host": CallRule(),
+    "stop": CallRule(is_urgent=True),
+    # For agents that aren't the session's own: `AnySession.runs`.
+    "runs.run_cell": CallRule(Cell, ends_with_caller=True),
+    "runs.install": CallRule(list[Package]),
+    "runs.install_module": CallRule(list[Package]),
+    "runs.output_files": CallRule(tuple[list[str], int]),
+    "runs.count_in_file": CallRule(int),
+    # Stops another call of the same caller, be it that it runs or that it waits: `cancel(call=NUMBER)`.
+    "cancel": CallRule(bool, is_urgent=True),
+}
+"""What can be called through a session's door: methods of `AnySession`, and `cancel`."""
+
+
+class Request(msgspec.Struct, frozen=True, tag=True):
+    """A call of the session's that somebody attached wants.
 
     Attributes:
         number: By which the answer is known.
-        name: The method's.
+        name: One of `CALLS`.
         arguments: By their names.
     """
 
@@ -43,7 +94,7 @@ class Call(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An error of the owner's.
+    """An error of the owner's, as it goes over the socket.
 
     Attributes:
         kind: Its class in `nbagent.core.errors`.
@@ -57,7 +108,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, error: NbagentError) -> Failure:
-        """An error as it goes over the socket."""
+        """The form of an error for the socket."""
         return cls(type(error).__name__, error.message, error.mend)
 
     def as_error(self) -> NbagentError:
@@ -72,8 +123,8 @@ class Returned(msgspec.Struct, frozen=True, tag=True):
     """What a call returned, or raised.
 
     Attributes:
-        number: The call's.
-        value: As JSON.
+        number: The request's.
+        value: What the call returned, as JSON.
         failure: What it raised, if it did.
     """
 
@@ -93,10 +144,10 @@ class Grown(msgspec.Struct, frozen=True, tag=True):
 
 
 FROM_OWNER = msgspec.json.Decoder(Returned | Grown)
-FROM_CALLER = msgspec.json.Decoder(Call)
+FROM_CALLER = msgspec.json.Decoder(Request)
 
 
-def framed(message: Call | Returned | Grown) -> bytes:
+def framed(message: Request | Returned | Grown) -> bytes:
     """A message as it goes over the socket."""
     data = to_json(message)
     return len(data).to_bytes(4, "big") + data

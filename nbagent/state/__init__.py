@@ -1,14 +1,15 @@
 """State, artifacts and events that outlive a session, and conversations that go on after a restart.
 
-    scopes      who shares a state, how long it lives, and its form
-    artifacts   large content as files named by their hash
-    bus         publishing and subscribing, across sessions and processes
+    manager     `StateManager`: states, artifacts and events in one
+    scopes      who shares a state, how long it lives, and how it is kept
     states      states in LangGraph's store
-    views       what of sessions and of the library of tools is shown among them
-    bell        wakes whoever waits for a file to change
-    manager     all of this as one: `StateManager`
-    turns       a conversation's place in a checkpointer
-    backends    the URL → LangGraph's checkpointer and store, and the event log
+    artifacts   large content, as files named by their hash
+    bus         events between agents, sessions and processes
+    views       read-only states, artifacts and events of sessions and of the library of tools
+    threads     the threads of a conversation in LangGraph's checkpointer
+    backends    opens what a URL names: checkpointer, store and event log (sqlite, postgres, redis)
+    guarded     plain data only and sentences for errors, in all checkpointers and stores
+    bell        wakes tasks that wait for a file to change
 
 LangGraph is imported when a back end is opened, not before.
 """
@@ -17,6 +18,6 @@ from nbagent.state.artifacts import Artifact
 from nbagent.state.bus import BusEvent, EventType, Subscription
 from nbagent.state.manager import StateManager
 from nbagent.state.scopes import StateEntry, StateScope
-from nbagent.state.turns import Turns
+from nbagent.state.threads import Threads
 
-__all__ = ["Artifact", "BusEvent", "EventType", "StateEntry", "StateManager", "StateScope", "Subscription", "Turns"]
+__all__ = ["Artifact", "BusEvent", "EventType", "StateEntry", "StateManager", "StateScope", "Subscription", "Threads"]

@@ -1,4 +1,4 @@
-"""Where states, conversations and events are kept: chosen by a URL, opened as LangGraph's checkpointer and store.
+"""Opens the back end that a URL names, as LangGraph's checkpointer and store and an event log.
 
 (none)                                DIR/state.sqlite
 sqlite:///home/me/team.sqlite         another file
@@ -29,13 +29,13 @@ _REDIS = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "r
 
 @dataclass(kw_only=True)
 class Backend:
-    """An opened back end; close it.
+    """An open back end.
 
     Attributes:
-        checkpointer: LangGraph's, for `create_agent(checkpointer=…)`. Reads plain data only (see `guard`).
+        checkpointer: LangGraph's, for `create_agent(checkpointer=…)`; reads plain data only (see `guarded`).
         store: LangGraph's, for `create_agent(store=…)`.
-        log: For the bus.
-        place: Where it is, fit to be shown: without a password.
+        log: The events of the bus.
+        place: The file or address without a password, to be shown.
     """
 
     checkpointer: BaseCheckpointSaver[Any]
@@ -53,8 +53,8 @@ async def open(url: str = "", *, folder: Path) -> Backend:
     """Open the back end that a URL names.
 
     Args:
-        url: See above; empty is SQLite in the folder.
-        folder: Where the file is, when the URL names none.
+        url: See above; if empty, SQLite in the folder.
+        folder: The folder of the SQLite file, if the URL is empty.
 
     Raises:
         StoreError: The URL is unknown, an extra is missing, the file is damaged or can't be written, or the server
@@ -87,7 +87,7 @@ async def open(url: str = "", *, folder: Path) -> Backend:
 
 
 def shown(parts: SplitResult) -> str:
-    """A URL without what may be secret in it: the user, the password and the options."""
+    """A URL without the user, the password and the options, which may be secret."""
     host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{host}{port}{parts.path}"
@@ -96,7 +96,7 @@ def shown(parts: SplitResult) -> str:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # complains of one that is no number
+        _ = parts.port  # raises an error if it is no number
     except ValueError:
         raise StoreError("The URL of the state can't be read: its host or its port is malformed.") from None
     return parts
@@ -113,7 +113,7 @@ def _path(parts: SplitResult) -> Path:
 
 
 def _module(extra: str, needs: str) -> Any:
-    """A back end's module, imported now; its libraries are an extra."""
+    """Import a back end's module, whose libraries are an extra."""
     try:
         return importlib.import_module(f"nbagent.state.{extra}")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Wakes whoever waits for a file to change, which another process may do. Nobody polls."""
+"""Wakes tasks that wait for a file to change, also if another process changes it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ POLL_SECONDS = 0.05
 
 
 class Bell:
-    """A file that tells by inotify when it was touched or written to.
+    """Wakes a task by inotify when a file is touched or written.
 
-    Where the machine has no inotify instance left, the file is looked at every `POLL_SECONDS`.
+    If the machine has no inotify instance left, `look` is called every `POLL_SECONDS` instead.
 
     Args:
         path: The file.
-        look: Returns something that changes with the file; asked only where there is no inotify.
+        look: Returns a value that changes with the file.
     """
 
     def __init__(self, path: Path, *, look: Callable[[], Awaitable[object]]) -> None:
@@ -30,15 +30,15 @@ class Bell:
         self._seen: object = None
 
     def ring(self) -> None:
-        """Wake who waits in this process."""
+        """Wake the task of this process that waits."""
         self._rung.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until the file may have changed, at most so many seconds. Used by one task at a time."""
+        """Wait until the file may have changed, or for so many seconds. One task at a time may call this."""
         if self._watch is None:
             if not self._listen():
                 await self._poll(seconds)
-            return  # what was told before it listened
+            return  # the file may have changed before this listened
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
@@ -50,7 +50,7 @@ class Bell:
         try:
             self._watch = inotify_simple.INotify(nonblocking=True)
             self._watch.add_watch(self._path, inotify_simple.flags.ATTRIB | inotify_simple.flags.MODIFY)
-        except OSError:  # each user has a bounded number of them
+        except OSError:  # each user has a bounded number of inotify instances
             self.close()
             return False
         asyncio.get_running_loop().add_reader(self._watch.fileno(), self._hear)
@@ -65,7 +65,7 @@ class Bell:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             seen = await self._look()
-            # A database counts the commits of other connections; those of this one have rung already.
+            # `look` may see changes by others only; for its own, this process has called `ring`.
             if seen != self._seen or self._rung.is_set():
                 self._seen = seen
                 self._rung.clear()

@@ -1,9 +1,9 @@
-"""Events between agents, sessions and processes: an append-only log, and readers that follow it.
+"""The event bus between agents, sessions and processes: an append-only log, and subscribers that follow it.
 
-A publisher appends to the log of the back end (`EventLog`), which numbers the events without a gap. A subscriber is a
-place in that log. It reads on when the log says that it has grown, and no further than its queue has room: what it
-didn't read yet waits in the log, not in memory. Something is lost only when the log is cut before a slow reader got
-there; the reader gets an `EVENTS_LOST` at that place.
+A publisher appends to the back end's log (`EventLog`), which numbers the events without gaps. A subscriber has a
+position in that log. It reads on when the log has grown and its queue has room, so unread events wait in the log, not
+in memory. Events are lost only if the log is trimmed before a slow subscriber has read them; it gets an `EVENTS_LOST`
+in their place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from nbagent.core.errors import StoreError
-from nbagent.state.scopes import check_name, to_json
+from nbagent.state.scopes import check_name, from_json, to_json
 
 PAYLOAD_LIMIT = 64 * 1024
 """Bytes of an event's payload as JSON."""
@@ -24,15 +24,16 @@ QUEUE_SIZE = 256
 KEEP_EVENTS = 100_000
 """Events that the log keeps at least, unless they are older than `KEEP_SECONDS`."""
 KEEP_SECONDS = 7 * 24 * 3600.0
+"""Seconds for which the log keeps events."""
 GIVE_UP_SECONDS = 30.0
-"""How long a subscriber tries to reach a log that is gone, before its reader is told."""
+"""Seconds for which a subscriber tries to reach a log before `get` raises an error."""
 _BATCH = 100
 _LOOK_AGAIN = 5.0
-"""Seconds after which a log is read without having been told to: a publisher may be killed before it tells."""
+"""Seconds after which a log is read without a notification: a publisher may be killed before it sends one."""
 
 
 class EventType(StrEnum):
-    """What an event says."""
+    """What an event is about."""
 
     TASK_STARTED = "task_started"
     TASK_COMPLETED = "task_completed"
@@ -41,22 +42,22 @@ class EventType(StrEnum):
     ARTIFACT_SAVED = "artifact_saved"
     MESSAGE = "message"
     EVENTS_LOST = "events_lost"
-    """Told by the bus alone: events were removed before this subscriber read them; `payload["count"]` is how many, or
-    None if the server lost its log."""
+    """Made by the bus: events were removed before this subscriber read them. `payload["count"]` is their number; None
+    if the server lost its log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusEvent:
-    """Something that an agent told.
+    """An event on the bus.
 
     Attributes:
-        id: Its number in the log, from 1, without gaps; of `EVENTS_LOST` that of the last event that was lost.
-        type: What it says.
-        source_agent: Who told it.
-        target_agent: To whom; None is everybody.
-        task_id: Of which task, if of one.
-        payload: What else there is to say.
-        created: When, by the publisher's clock, seconds since the epoch.
+        id: Its number in the log, from 1, without gaps; for `EVENTS_LOST`, the number of the last event that was lost.
+        type: What it is about.
+        source_agent: The agent that published it.
+        target_agent: The agent that it is for; None for all.
+        task_id: The task that it belongs to, if any.
+        payload: Its data, as JSON has it.
+        created: When it was published, by the publisher's clock, in seconds since the epoch.
     """
 
     id: int
@@ -69,37 +70,37 @@ class BusEvent:
 
 
 class EventLog(Protocol):
-    """What a back end offers the bus. Every method may raise a `StoreError`."""
+    """The log of a back end, which the bus reads and writes. Every method may raise a `StoreError`."""
 
     async def append(self, event: BusEvent, *, payload: str) -> int:
-        """Write an event, its payload as JSON text, and return its number; the event's own is ignored."""
+        """Write an event with this payload, which is JSON text, in place of its own; returns the event's number."""
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
-        """The events that follow a number, in order, at most `limit`."""
+        """The events after a number, in order, at most `limit`."""
 
     async def last(self) -> int:
         """The number of the last event ever written, 0 before the first."""
 
     async def grown(self, seconds: float) -> None:
-        """Wait until the log may have grown, at most so many seconds. Used by one task at a time."""
+        """Wait until the log may have grown, or for so many seconds. One task at a time may call this."""
 
     async def trim(self, *, keep: int, before: float) -> None:
-        """Remove events from before a time (seconds since the epoch), and all but the last `keep`."""
+        """Remove events older than `before` (seconds since the epoch), and all but the last `keep`."""
 
 
 class Subscription:
     """A subscriber's queue: `await get()`, or `async for event in subscription`. Close it, or use it as a context.
 
-    It gets what is addressed to its agent and what is addressed to everybody, its own events included.
+    It has the events for its agent and those for all, its agent's own included.
 
     Args:
-        log: Where to read.
-        agent_id: For whom.
+        log: The log that it reads.
+        agent_id: The agent that subscribes.
         after: The number of the event after which to begin.
         size: Events that may wait in memory.
 
     Attributes:
-        position: The number of the last event that was looked at. `subscribe_events(agent, since=position)` continues.
+        position: The number of the last event that was taken. `subscribe_events(agent, since=position)` continues.
     """
 
     def __init__(self, log: EventLog, agent_id: str, *, after: int, size: int = QUEUE_SIZE) -> None:
@@ -115,31 +116,31 @@ class Subscription:
         self._task = asyncio.create_task(self._pump(), name=f"events of {agent_id}")
 
     async def get(self) -> BusEvent:
-        """The next event, waited for.
+        """Wait for the next event.
 
         Raises:
             StoreError: The subscription was closed, or the log could not be reached for `GIVE_UP_SECONDS`.
         """
-        return self._taken(await self._queue.get() if not (self.closed and self._queue.empty()) else None)
+        return self._event(await self._queue.get() if not (self.closed and self._queue.empty()) else None)
 
     def get_nowait(self) -> BusEvent:
         """The next event.
 
         Raises:
-            asyncio.QueueEmpty: None has been read yet.
+            asyncio.QueueEmpty: No event waits in memory.
             StoreError: As in `get`.
         """
-        return self._taken(self._queue.get_nowait())
+        return self._event(self._queue.get_nowait())
 
     def qsize(self) -> int:
-        """How many events wait in memory; more may wait in the log."""
+        """The number of events that wait in memory; more may wait in the log."""
         return self._queue.qsize()
 
     def empty(self) -> bool:
         """Whether no event waits in memory."""
         return self._queue.empty()
 
-    def _taken(self, item: BusEvent | StoreError | None) -> BusEvent:
+    def _event(self, item: BusEvent | StoreError | None) -> BusEvent:
         if isinstance(item, StoreError):
             self._failure, self.closed = item, True
         if item is None or isinstance(item, StoreError):
@@ -165,7 +166,7 @@ class Subscription:
         await self.close()
 
     async def close(self) -> None:
-        """End the subscription; whoever waits in `get` is told, and an `async for` ends."""
+        """End the subscription: a `get` that waits raises an error, and an `async for` ends."""
         self.closed = True
         await end(self._task)
         while not self._queue.empty():
@@ -173,7 +174,7 @@ class Subscription:
         self._queue.put_nowait(None)
 
     async def _pump(self) -> None:
-        """Carry events from the log to the queue, as far as there is room."""
+        """Carry events from the log to the queue, as long as there is room."""
         loop = asyncio.get_running_loop()
         pause, failing_since = 0.1, 0.0
         while True:
@@ -204,7 +205,7 @@ class Subscription:
                 self._read_to = event.id
 
     async def _look_for_loss(self) -> list[BusEvent]:
-        """Nothing to read is either the end of the log, or the place of something that was removed."""
+        """Where nothing can be read, tell whether that is the end of the log or a place where events were removed."""
         last = await self._log.last()
         if last == self._read_to:
             return []
@@ -222,10 +223,10 @@ def _lost(count: int | None, *, upto: int) -> BusEvent:
 
 
 class Bus:
-    """Publishing and subscribing over one log.
+    """Publishes to one log, and subscribes to it.
 
     Args:
-        log: The back end's.
+        log: The log.
     """
 
     def __init__(self, log: EventLog) -> None:
@@ -237,10 +238,10 @@ class Bus:
         """Write an event to the log, and return its number.
 
         Raises:
-            StoreError: It can't be written, or isn't fit to be.
+            StoreError: The event is malformed, or can't be written.
         """
         if event.type is EventType.EVENTS_LOST:
-            raise StoreError("An event of type EVENTS_LOST is told by the bus alone.")
+            raise StoreError("An event of type EVENTS_LOST can't be published: the bus alone makes them.")
         check_name(event.source_agent, "source_agent")
         for name, what in ((event.target_agent, "target_agent"), (event.task_id, "task_id")):
             if name is not None:
@@ -267,14 +268,14 @@ class Bus:
             try:
                 await self._log.grown(_LOOK_AGAIN)
             except StoreError:
-                await asyncio.sleep(0.2)  # the subscribers find out by themselves, and tell their readers
+                await asyncio.sleep(0.2)  # each subscriber meets the same failure, and raises it
             for subscription in [*self._subscriptions]:
                 if subscription.closed:
                     self._subscriptions.discard(subscription)
                 subscription.wake.set()
 
     async def trim(self, *, now: float) -> None:
-        """Forget what is too old or too much."""
+        """Remove events that are too old or too many."""
         await self._log.trim(keep=KEEP_EVENTS, before=now - KEEP_SECONDS)
 
     async def close(self) -> None:
@@ -288,14 +289,14 @@ class Bus:
 
 
 async def end(task: asyncio.Task[None]) -> None:
-    """Cancel a task, and wait for its end. More than once if need be: redis-py may swallow a cancellation."""
+    """Cancel a task, and wait for its end; repeatedly, since redis-py may swallow a cancellation."""
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.1)
 
 
-def event_of(row: Mapping[str, Any], payload: dict[str, Any]) -> BusEvent:
-    """A row of a log as an event. A type that a newer nbagent invented reads as `MESSAGE`."""
+def event_of(row: Mapping[str, Any]) -> BusEvent:
+    """A row of a log as an event; a type that only a newer nbagent knows becomes `MESSAGE`."""
     try:
         kind = EventType(row["type"])
     except ValueError:
@@ -306,6 +307,6 @@ def event_of(row: Mapping[str, Any], payload: dict[str, Any]) -> BusEvent:
         source_agent=row["source"],
         target_agent=row["target"] or None,
         task_id=row["task"] or None,
-        payload=payload,
+        payload=from_json(row["payload"], what="An event"),
         created=float(row["created"]),
     )

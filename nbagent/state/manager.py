@@ -1,4 +1,4 @@
-"""State, artifacts and events that outlive a session and that several share: the state manager.
+"""The state manager: states, artifacts and events that outlive a session and that agents and processes share.
 
 async with StateManager(data_dir="./state_data") as state:
 await state.set_state(agent_id="reasoning-agent", task_id="task-123", scope=StateScope.TASK, data={"step": 1})
@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from nbagent.core.errors import StoreError
 from nbagent.core.folders import state_root
@@ -28,28 +28,22 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
 SWEEP_SECONDS = 300.0
-Part = TypeVar("Part")
-
-
-class _Default:
-    """What stands for a time to live that wasn't given, as None is one."""
-
-
-_DEFAULT = _Default()
+"""Seconds between two sweeps."""
+_Part = TypeVar("_Part")
 
 
 class StateManager:
-    """The state of agents, kept in one place by any number of processes.
+    """States, artifacts and events in one back end, which any number of processes may use.
+
+    Nothing is opened before `initialize`.
 
     Args:
-        data_dir: For the database, if the URL names none, and for the artifacts. Default: `shared` in nbagent's own
-            state folder.
-        url: Where the rest is kept; see `backends`.
-        session_id: Whose states the scope SESSION means.
-        ttl: Seconds that a state of a scope lives, where `DEFAULT_TTL` doesn't suit; None is until it is deleted.
-        root: nbagent's own state folder, whose sessions and tools are shown too; see `views`.
-
-    Nothing is done before `initialize`.
+        data_dir: The folder for artifacts, and for the database if the URL is empty; by default `shared` in nbagent's
+            own state folder.
+        url: The back end, see `backends`.
+        session_id: The session whose states the scope SESSION means.
+        ttl: Seconds that states live, by scope, in place of `DEFAULT_TTL`; None means until they are deleted.
+        root: nbagent's own state folder, from whose sessions and tools the `views` are made.
     """
 
     def __init__(
@@ -75,7 +69,7 @@ class StateManager:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def initialize(self) -> None:
-        """Open the back end; again is without effect.
+        """Open the back end; does nothing if it is open.
 
         Raises:
             StoreError: See `backends.open`.
@@ -89,7 +83,7 @@ class StateManager:
         self._sweeper = asyncio.create_task(self._sweep_on(), name="sweep of states")
 
     async def close(self) -> None:
-        """End the subscriptions, and close what is open; again is without effect."""
+        """End the subscriptions and close the back end; does nothing if it is closed."""
         if self._sweeper is not None:
             await end(self._sweeper)
         if self._bus is not None:
@@ -111,25 +105,25 @@ class StateManager:
 
     @property
     def checkpointer(self) -> BaseCheckpointSaver[Any]:
-        """LangGraph's checkpointer, for conversations that go on after a restart."""
+        """LangGraph's checkpointer, which keeps conversations over restarts."""
         return self._opened(self._backend).checkpointer
 
     @property
     def store(self) -> BaseStore:
-        """LangGraph's store; the namespaces below `nbagent` are this manager's."""
+        """LangGraph's store; this manager owns the namespaces below `nbagent`."""
         return self._opened(self._backend).store
 
     @property
     def artifacts(self) -> Artifacts:
-        """The artifacts that were saved, by themselves."""
+        """The artifacts that were saved, without those of sessions."""
         return self._opened(self._artifacts)
 
     @property
     def bus(self) -> Bus:
-        """The events that were published, by themselves."""
+        """The bus of the events that were published, without those of sessions."""
         return self._opened(self._bus)
 
-    def _opened(self, part: Part | None) -> Part:
+    def _opened(self, part: _Part | None) -> _Part:
         if part is None:
             raise StoreError("The state manager is not open.", mend="Await its initialize() first.")
         return part
@@ -141,31 +135,31 @@ class StateManager:
         task_id: str = "",
         scope: StateScope = StateScope.TASK,
         data: dict[str, Any],
-        ttl: float | _Default | None = _DEFAULT,
+        ttl: float | Literal["default"] | None = "default",
         key: str = "",
     ) -> None:
-        """Set a state whole; the last who sets it wins. Everybody is told that it changed (`STATE_CHANGED`).
+        """Replace a state, and publish `STATE_CHANGED`.
 
         Args:
-            agent_id: Who sets it, and in the scopes TASK and AGENT whose it is.
-            task_id: At which task; the scope TASK needs it.
+            agent_id: The agent that sets it; it owns states of the scopes TASK and AGENT.
+            task_id: The task at which it is set; needed for the scope TASK.
             scope: Who shares it.
             data: JSON: text, numbers, lists, dictionaries with text as keys.
-            ttl: Seconds that it lives; None is until it is deleted. Default: the scope's.
-            key: Its name, if the scope is to hold more than one.
+            ttl: Seconds that it lives; None means until it is deleted; by default as its scope says.
+            key: Its name, if the scope holds more than one state.
 
         Raises:
             StoreError: The data is not JSON or too large, or it can't be written.
         """
-        lives = self.ttl[scope] if isinstance(ttl, _Default) else ttl
+        lives = self.ttl[scope] if ttl == "default" else ttl
         await self._opened(self._states).set(scope, key, agent_id=agent_id, task_id=task_id, data=data, ttl=lives)
         payload = {"scope": scope.value, "key": key, "session_id": self.session_id}
-        await self._tell(EventType.STATE_CHANGED, agent_id, task_id, payload)
+        await self._publish(EventType.STATE_CHANGED, agent_id, task_id, payload)
 
     async def get_state(
         self, agent_id: str = "", task_id: str = "", scope: StateScope = StateScope.TASK, *, key: str = ""
     ) -> dict[str, Any] | None:
-        """A state, or None if there is none, or none any more.
+        """The data of a state; None if it was never set, was deleted, or has expired.
 
         Raises:
             StoreError: It can't be read, or the scope needs a name that is empty.
@@ -175,7 +169,7 @@ class StateManager:
     async def delete_state(
         self, agent_id: str = "", task_id: str = "", scope: StateScope = StateScope.TASK, *, key: str = ""
     ) -> bool:
-        """Delete a state; whether there was one.
+        """Delete a state, and publish `STATE_CHANGED`; returns whether there was one.
 
         Raises:
             StoreError: It can't be written, or the scope needs a name that is empty.
@@ -183,13 +177,13 @@ class StateManager:
         there = await self._opened(self._states).delete(scope, key, agent_id=agent_id, task_id=task_id)
         if there and agent_id:
             payload = {"scope": scope.value, "key": key, "session_id": self.session_id, "deleted": True}
-            await self._tell(EventType.STATE_CHANGED, agent_id, task_id, payload)
+            await self._publish(EventType.STATE_CHANGED, agent_id, task_id, payload)
         return there
 
     async def list_states(
         self, scope: StateScope, *, agent_id: str | None = None, task_id: str | None = None
     ) -> list[StateEntry]:
-        """The states of a scope, the oldest first; those of one agent or one task, if named. SESSION is this session's.
+        """The states of a scope, the oldest first; those of one agent or one task, if named.
 
         Raises:
             StoreError: They can't be read.
@@ -206,15 +200,15 @@ class StateManager:
         content_type: str = "application/octet-stream",
         ttl: float | None = ARTIFACT_TTL,
     ) -> str:
-        """Keep content, and return the id to load it by. Everybody is told (`ARTIFACT_SAVED`).
+        """Save content as an artifact, and publish `ARTIFACT_SAVED`; returns the id to load it by.
 
         Args:
-            agent_id: Who saves it.
-            task_id: At which task.
-            name: What it is called; never used as a path.
+            agent_id: The agent that saves it.
+            task_id: The task at which it is saved.
+            name: A name for people; never used as a path.
             content: At most `ARTIFACT_LIMIT` bytes.
             content_type: Its MIME type.
-            ttl: Seconds that it lives; None is until it is deleted.
+            ttl: Seconds that it lives; None means until it is deleted.
 
         Raises:
             StoreError: It is too large, or can't be written.
@@ -223,14 +217,14 @@ class StateManager:
             content, agent_id=agent_id, task_id=task_id, name=name, content_type=content_type, ttl=ttl
         )
         payload = {"artifact_id": artifact.id, "name": name, "content_type": content_type, "size": artifact.size}
-        await self._tell(EventType.ARTIFACT_SAVED, agent_id, task_id, payload)
+        await self._publish(EventType.ARTIFACT_SAVED, agent_id, task_id, payload)
         return artifact.id
 
     async def load_artifact(self, artifact_id: str) -> tuple[Artifact, bytes]:
-        """An artifact and its content, whose hash is checked; also one of a session's.
+        """An artifact, also one of a session, and its content, whose hash is checked.
 
         Raises:
-            StoreError: There is none of that id, or its content is gone or was changed.
+            StoreError: There is no such artifact, or its content is gone or was changed.
         """
         if ":" in artifact_id:
             return await asyncio.to_thread(self.views.load, artifact_id)
@@ -239,12 +233,12 @@ class StateManager:
     async def list_artifacts(
         self, *, agent_id: str | None = None, task_id: str | None = None, session_id: str | None = None
     ) -> list[Artifact]:
-        """The artifacts that were saved, the oldest first; of one agent or one task, if named.
+        """The artifacts that were saved, or those of a session, the oldest first.
 
         Args:
-            agent_id: Who saved them.
-            task_id: At which task.
-            session_id: A session, whose files and figures are listed instead.
+            agent_id: Only those that this agent saved.
+            task_id: Only those that were saved at this task.
+            session_id: The session whose files and figures are listed instead.
 
         Raises:
             StoreError: They can't be read, or there is no such session.
@@ -254,7 +248,7 @@ class StateManager:
         return await self.artifacts.find_all(agent_id=agent_id, task_id=task_id)
 
     async def delete_artifact(self, artifact_id: str) -> bool:
-        """Delete an artifact, and its content if nothing else refers to it; whether there was one."""
+        """Delete an artifact, and its content if no other refers to it; returns whether there was one."""
         return await self.artifacts.delete(artifact_id)
 
     async def publish_event(
@@ -266,7 +260,7 @@ class StateManager:
         task_id: str | None = None,
         payload: dict[str, Any] | None = None,
     ) -> int:
-        """Tell an agent, or everybody, in this process and in others; returns the event's number.
+        """Publish an event for one agent or for all, in this process and in others; returns its number.
 
         Raises:
             StoreError: The payload is not JSON or too large, or it can't be written.
@@ -284,14 +278,14 @@ class StateManager:
     async def subscribe_events(
         self, agent_id: str, *, since: int | None = None, session_id: str | None = None
     ) -> Subscription:
-        """The queue of what an agent is told from now on, or after the event of number `since`; 0 is all that is kept.
+        """Subscribe to the events for an agent and those for all.
 
         Args:
-            agent_id: Who subscribes.
-            since: The number of the last event that it knows.
-            session_id: A session, what happens in which is told instead: questions and their answers
-                (`TASK_STARTED`, `TASK_COMPLETED`, `TASK_FAILED`), what it waits for (`MESSAGE`), files and figures
-                (`ARTIFACT_SAVED`), and what a person allowed for good (`STATE_CHANGED`).
+            agent_id: The agent that subscribes.
+            since: The number of the last event that it knows; 0 for all that are kept, None for events from now on.
+            session_id: A session to whose events it subscribes instead: questions and answers (`TASK_STARTED`,
+                `TASK_COMPLETED`, `TASK_FAILED`), what the session waits for (`MESSAGE`), files and figures
+                (`ARTIFACT_SAVED`), and what a person allowed for the rest of it (`STATE_CHANGED`).
 
         Raises:
             StoreError: The events can't be read, or there is no such session.
@@ -304,13 +298,13 @@ class StateManager:
             bus = self._sessions[session_id][1]
         return await bus.subscribe(agent_id, since=since)
 
-    async def _tell(self, type: EventType, agent_id: str, task_id: str, payload: dict[str, Any]) -> None:
+    async def _publish(self, type: EventType, agent_id: str, task_id: str, payload: dict[str, Any]) -> None:
         await self.publish_event(type, source_agent=agent_id, task_id=task_id or None, payload=payload)
 
     async def sweep(self) -> int:
-        """Remove what has expired, files that nothing refers to, and old events; returns how many states and artifacts.
+        """Remove expired states and artifacts, and old events; returns the number of states and artifacts.
 
-        Done by itself when the manager opens and every `SWEEP_SECONDS`. Nothing that has expired is returned meanwhile.
+        An open manager does this by itself every `SWEEP_SECONDS`. Until then, expired states are not returned either.
 
         Raises:
             StoreError: It can't be written.
@@ -322,7 +316,7 @@ class StateManager:
 
     async def _sweep_on(self) -> None:
         while True:
-            # Whoever uses the manager meets the same failure, and is told.
+            # The next call of the manager meets the same failure, and raises it.
             with contextlib.suppress(StoreError):
                 await self.sweep()
             await asyncio.sleep(SWEEP_SECONDS)

@@ -19,12 +19,18 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from nbagent.core.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
-from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, end_batches, told
-from nbagent.state.scopes import from_json
+from nbagent.state.guarded import (
+    GuardedSaver,
+    GuardedStore,
+    PlainSerializer,
+    Translate,
+    end_batches,
+    store_errors,
+)
 
 CONNECT_SECONDS = 5
 WAIT_SECONDS = 10.0
-"""How long a request waits for a connection of the pool, while others use them or the server is gone."""
+"""Seconds for which a request waits for a connection of the pool, if all are in use or the server is gone."""
 POOL_SIZE = 8
 _CHANNEL = "nbagent_events"
 _SETUP_LOCK = 0x6E626167
@@ -50,8 +56,8 @@ _TABLES = (
     """,
     "INSERT INTO nbagent_events_last (last) VALUES (0) ON CONFLICT DO NOTHING",
 )
-# The row of the last number is locked until the event is visible: were the numbers a sequence's, a reader could see 7
-# before 6, go on from 7, and never see 6.
+# The row with the last number is locked until the event is visible. With a sequence, a reader could see 7 before 6, go
+# on from 7, and never see 6.
 _APPEND = f"""
 WITH next AS (UPDATE nbagent_events_last SET last = last + 1 RETURNING last),
      event AS (
@@ -61,8 +67,7 @@ WITH next AS (UPDATE nbagent_events_last SET last = last + 1 RETURNING last),
 SELECT id, pg_notify('{_CHANNEL}', '') FROM event
 """  # noqa: S608 - a constant of this module
 
-Connection = psycopg.AsyncConnection[DictRow]
-Pool = AsyncConnectionPool[Connection]
+_Pool = AsyncConnectionPool[psycopg.AsyncConnection[DictRow]]
 _OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
 
 
@@ -72,34 +77,34 @@ async def open_parts(
     """The checkpointer, the store and the event log in a database.
 
     Args:
-        stack: What closes them.
-        url: Of the database, with its password.
-        place: The same as it may be shown.
+        stack: Closes them.
+        url: The URL of the database, with its password.
+        place: The URL as it may be shown.
 
     Raises:
-        StoreError: The server can't be reached, or doesn't let us in, or make tables.
+        StoreError: The server can't be reached, refuses the user, or doesn't let the user make tables.
     """
 
     def translate(error: BaseException) -> StoreError | None:
         return sentence(place, error) if isinstance(error, psycopg.Error | PoolTimeout) else None
 
-    # By itself first: a pool tries for long, and keeps the reason to itself.
+    # One connection first: a pool tries for long, and doesn't say why it failed.
     try:
         first = await psycopg.AsyncConnection.connect(url, connect_timeout=CONNECT_SECONDS, autocommit=True)
     except psycopg.Error as error:
         raise refused(place, error) from None  # the driver's own words may quote the address
     async with first:
-        pool: Pool = AsyncConnectionPool(
+        pool: _Pool = AsyncConnectionPool(
             url,
             min_size=1,
             max_size=POOL_SIZE,
             timeout=WAIT_SECONDS,
             kwargs=_OPTIONS,
             open=False,
-            check=AsyncConnectionPool.check_connection,  # a server that was restarted is not noticed otherwise
+            check=AsyncConnectionPool.check_connection,  # replaces connections to a server that was restarted
         )
         stack.push_async_callback(pool.close)
-        with told(translate):
+        with store_errors(translate):
             await pool.open(wait=True, timeout=CONNECT_SECONDS)
             async with _alone(first):
                 saver = PostgresSaver(pool, serde=PlainSerializer())
@@ -109,7 +114,7 @@ async def open_parts(
                 stack.callback(end_batches, store)
                 store.translate = translate
                 await store.setup()
-                log = PostgresLog(pool, url, place=place, translate=translate)
+                log = PostgresLog(pool, url, translate=translate)
                 await log.setup()
     stack.push_async_callback(log.close)
     return saver, store, log
@@ -117,20 +122,20 @@ async def open_parts(
 
 @contextlib.asynccontextmanager
 async def _alone(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
-    """One process at a time makes the tables.
+    """Hold the lock under which one process at a time makes the tables.
 
-    It is asked for again and again: LangGraph makes indexes CONCURRENTLY, which waits for every transaction, and one
-    that waits for a lock is a transaction too.
+    It is tried again and again: LangGraph makes indexes CONCURRENTLY, which waits for every transaction, and waiting
+    for a lock is a transaction too.
     """
     while True:
         row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (_SETUP_LOCK,))).fetchone()
         if row and row[0]:
             break
         await asyncio.sleep(0.05)
-    yield  # closing the connection lets go of the lock
+    yield  # the lock ends with the connection
 
 
-class PostgresSaver(Guarded, AsyncPostgresSaver):
+class PostgresSaver(GuardedSaver, AsyncPostgresSaver):
     """LangGraph's checkpointer for Postgres, guarded."""
 
 
@@ -142,16 +147,14 @@ class PostgresLog:
     """An `EventLog` in a table.
 
     Args:
-        pool: For reading and writing.
-        url: For a connection of its own, on which it listens.
-        place: The URL as it may be shown.
-        translate: See `guard`.
+        pool: Connections for reading and writing.
+        url: The URL for a connection of its own, on which it listens.
+        translate: Makes a `StoreError` of an exception of the driver's.
     """
 
-    def __init__(self, pool: Pool, url: str, *, place: str, translate: Translate) -> None:
+    def __init__(self, pool: _Pool, url: str, *, translate: Translate) -> None:
         self._pool = pool
         self._url = url
-        self._place = place
         self._translate = translate
         self._listening: psycopg.AsyncConnection[Any] | None = None
 
@@ -162,20 +165,20 @@ class PostgresLog:
                 await connection.execute(statement)
 
     async def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[DictRow]:
-        with told(self._translate):
+        with store_errors(self._translate):
             async with self._pool.connection() as connection:
                 cursor = await connection.execute(query.encode(), values)
                 return await cursor.fetchall() if cursor.description else []
 
     async def append(self, event: BusEvent, *, payload: str) -> int:
         """See `EventLog`."""
-        told_by = (event.type.value, event.source_agent, event.target_agent, event.task_id)
-        return int((await self._rows(_APPEND, (time.time(), *told_by, payload)))[0]["id"])
+        values = (time.time(), event.type.value, event.source_agent, event.target_agent, event.task_id, payload)
+        return int((await self._rows(_APPEND, values))[0]["id"])
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
         """See `EventLog`."""
         rows = await self._rows("SELECT * FROM nbagent_events WHERE id > %s ORDER BY id LIMIT %s", (after, limit))
-        return [event_of(row, from_json(row["payload"], what="An event")) for row in rows]
+        return list(map(event_of, rows))
 
     async def last(self) -> int:
         """See `EventLog`."""
@@ -183,13 +186,13 @@ class PostgresLog:
 
     async def grown(self, seconds: float) -> None:
         """See `EventLog`."""
-        with told(self._translate):
+        with store_errors(self._translate):
             if self._listening is None or self._listening.closed:
                 self._listening = await psycopg.AsyncConnection.connect(
                     self._url, connect_timeout=CONNECT_SECONDS, autocommit=True
                 )
                 await self._listening.execute(f"LISTEN {_CHANNEL}".encode())
-                return  # what was told before it listened
+                return  # events may have come before it listened
             try:
                 async for _ in self._listening.notifies(timeout=seconds, stop_after=1):
                     return
@@ -213,7 +216,7 @@ class PostgresLog:
 
 
 def refused(place: str, error: psycopg.Error) -> StoreError:
-    """Why there is no connection, without the driver's own words."""
+    """The error that says why there is no connection, without the driver's own words."""
     words = str(error)
     if "password" in words or "authentication" in words:
         return StoreError(f"{place} refuses the user or the password.", mend="Look at the URL of the state.")
@@ -223,7 +226,7 @@ def refused(place: str, error: psycopg.Error) -> StoreError:
 
 
 def sentence(place: str, error: BaseException) -> StoreError:
-    """What the server has said, in words."""
+    """The error that says what the server answered."""
     match error:
         case psycopg.errors.DiskFull() | psycopg.errors.OutOfMemory():
             return StoreError(f"{place} has no room left.", mend="Make room on the server.")

@@ -1,7 +1,7 @@
 """Redis or Valkey, without any module: a checkpointer and a store of our own, and the event log in a stream.
 
-LangGraph's package for Redis needs RediSearch and RedisJSON, which Debian's and most managed servers lack. What is here
-uses core commands only (Redis 5 and later), through redis-py.
+LangGraph's package for Redis needs RediSearch and RedisJSON, which Debian's and most managed servers lack. This back
+end uses core commands only (Redis 5 and later), through redis-py.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from redis.backoff import ExponentialBackoff
 
 from nbagent.core.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
-from nbagent.state.guard import Guarded, GuardedStore, PlainSerializer, Translate, told
+from nbagent.state.guarded import GuardedSaver, GuardedStore, PlainSerializer, Translate, store_errors
 from nbagent.state.redis_saver import PREFIX, PlainRedisSaver
 from nbagent.state.redis_store import PlainRedisStore
-from nbagent.state.scopes import from_json
 
 CONNECT_SECONDS = 5.0
 POOL_SIZE = 16
 _OPTIONS = {"socket_connect_timeout": CONNECT_SECONDS, "health_check_interval": 30}
 _EVENTS = f"{PREFIX}events"
 _LAST = f"{PREFIX}events:last"
-_TOLD = f"{PREFIX}events:told:"
-# Numbers without gaps, given in the order in which the events become visible. What is sent again, since the connection
-# broke before the answer came, gets the number that it has.
+_NUMBER = f"{PREFIX}events:number:"
+# Numbers without gaps, given in the order in which the events become visible. An event that is sent again, because the
+# connection broke before the answer came, keeps its number.
 _APPEND = """
 local known = redis.call('GET', KEYS[3])
 if known then return tonumber(known) end
@@ -50,19 +49,19 @@ async def open_parts(
     """The checkpointer, the store and the event log on a server.
 
     Args:
-        stack: What closes them.
-        url: Of the server, with its password.
-        place: The same as it may be shown.
+        stack: Closes them.
+        url: The URL of the server, with its password.
+        place: The URL as it may be shown.
 
     Raises:
-        StoreError: The server can't be reached, or doesn't let us in.
+        StoreError: The server can't be reached, or refuses the user.
     """
 
     def translate(error: BaseException) -> StoreError | None:
         return sentence(place, error) if isinstance(error, redis.exceptions.RedisError) else None
 
     try:
-        # Connections of a server that was restarted are noticed when they are used; whatever is sent may be sent again.
+        # A connection to a server that was restarted fails when it is used; then the command is sent again.
         again = Retry(ExponentialBackoff(base=0.05, cap=0.5), retries=4)
         pool = redis.asyncio.BlockingConnectionPool.from_url(
             url, max_connections=POOL_SIZE, timeout=30, retry=again, **_OPTIONS
@@ -75,7 +74,7 @@ async def open_parts(
         await client.ping()
     except (redis.exceptions.RedisError, OSError) as error:
         raise sentence(place, error) from None
-    except TypeError:  # an option in the URL that redis-py hands on, and then doesn't know
+    except TypeError:  # an option of the URL that redis-py passes on unchecked
         raise StoreError(f"{place} has options that Redis's client doesn't know.") from None
     saver = RedisSaver(client, serde=PlainSerializer())
     saver.translate = translate
@@ -84,20 +83,20 @@ async def open_parts(
     return saver, store, RedisLog(client, translate=translate)
 
 
-class RedisSaver(Guarded, PlainRedisSaver):
-    """Our checkpointer for Redis, guarded."""
+class RedisSaver(GuardedSaver, PlainRedisSaver):
+    """The checkpointer for Redis, guarded."""
 
 
 class RedisStore(GuardedStore, PlainRedisStore):
-    """Our store for Redis, guarded."""
+    """The store for Redis, guarded."""
 
 
 class RedisLog:
     """An `EventLog` in a stream, whose ids are `NUMBER-0`.
 
     Args:
-        client: The server's.
-        translate: See `guard`.
+        client: A client of the server.
+        translate: Makes a `StoreError` of an exception of the client's.
     """
 
     def __init__(self, client: redis.asyncio.Redis, *, translate: Translate) -> None:
@@ -116,31 +115,31 @@ class RedisLog:
             "payload": payload,
         }
         words = [word for field in fields.items() for word in field]
-        with told(self._translate):
-            told_key = _TOLD + secrets.token_hex(12)
-            return int(await self._client.eval(_APPEND, 3, _EVENTS, _LAST, told_key, *words))
+        with store_errors(self._translate):
+            number = _NUMBER + secrets.token_hex(12)
+            return int(await self._client.eval(_APPEND, 3, _EVENTS, _LAST, number, *words))
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
         """See `EventLog`."""
-        with told(self._translate):
+        with store_errors(self._translate):
             found: Any = await self._client.xrange(_EVENTS, min=f"{after + 1}-0", count=limit)
         rows = [{"id": key.split(b"-")[0], **{k.decode(): v.decode() for k, v in row.items()}} for key, row in found]
-        return [event_of(row, from_json(row["payload"], what="An event")) for row in rows]
+        return list(map(event_of, rows))
 
     async def last(self) -> int:
         """See `EventLog`."""
-        with told(self._translate):
+        with store_errors(self._translate):
             return int(await self._client.get(_LAST) or 0)
 
     async def grown(self, seconds: float) -> None:
         """See `EventLog`."""
-        with told(self._translate):
+        with store_errors(self._translate):
             if self._seen is None:
                 self._seen = await self.last()
-                return  # what came before
+                return  # events may have come before
             reply: Any = await self._client.xread({_EVENTS: f"{self._seen}-0"}, count=1, block=int(seconds * 1000))
             if reply:
-                # One is enough to wake the readers, who read it themselves; the others that came are skipped here.
+                # One is enough to wake the subscribers, who read on by themselves.
                 self._seen = await self.last()
                 return
             if await self.last() < self._seen:
@@ -152,11 +151,11 @@ class RedisLog:
         cut = max(newest - keep, await self._last_before(before, newest=newest))
         # By number, and not with MINID, which Redis 5 lacks.
         if cut > 0:
-            with told(self._translate):
+            with store_errors(self._translate):
                 await self._client.xtrim(_EVENTS, maxlen=newest - cut, approximate=False)
 
     async def _last_before(self, before: float, *, newest: int) -> int:
-        """The number of the last event from before a time, found by halves: clocks go forward."""
+        """The number of the last event from before a time, by binary search: clocks go forward."""
         low, high = 0, newest
         while low < high:
             middle = (low + high + 1) // 2
@@ -170,7 +169,7 @@ class RedisLog:
 
 
 def sentence(place: str, error: BaseException) -> StoreError:
-    """What the server has said, in words."""
+    """The error that says what the server answered."""
     match error:
         case redis.exceptions.AuthenticationError() | redis.exceptions.NoPermissionError():
             return StoreError(f"{place} refuses the user or the password.", mend="Look at the URL of the state.")

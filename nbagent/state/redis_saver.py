@@ -6,8 +6,8 @@
     checkpoint:T:N:ID       hash: parent, type, checkpoint, metadata
     writes:T:N:ID           hash: task and index of a write → path, channel, type, value
 
-T and N are quoted, so that no name contains a colon. Whatever belongs together is written in one transaction.
-Asynchronous only, as nbagent is.
+T and N are quoted, so that no name contains a colon. What belongs together is written in one transaction.
+There are asynchronous methods only.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 PREFIX = "{nbagent}:"
-"""Before each key; the braces keep them on one node of a cluster, as transactions need it."""
+"""The beginning of each key; the braces keep all keys on one node of a cluster, as transactions need it."""
 _THREADS = f"{PREFIX}threads"
 
 
 class PlainRedisSaver(BaseCheckpointSaver[Any]):
-    """A checkpointer on core commands, for one that needs no modules.
+    """A checkpointer that uses Redis's core commands only.
 
     Args:
-        client: The server's; not closed here.
-        serde: What values are written with.
+        client: A client of the server; its owner closes it.
+        serde: Writes and reads values.
     """
 
     def __init__(self, client: redis.asyncio.Redis, *, serde: SerializerProtocol | None = None) -> None:
@@ -114,7 +114,7 @@ class PlainRedisSaver(BaseCheckpointSaver[Any]):
                 yield found_tuple
 
     async def _places(self, config: RunnableConfig | None) -> list[tuple[str, str]]:
-        """The threads and namespaces that a configuration means; one without a namespace means all."""
+        """The threads and namespaces that a configuration names; all namespaces if it names none."""
         if config is None:
             threads = [unquote(name.decode()) for name in await _members(self.client, _THREADS)]
         else:
@@ -153,7 +153,7 @@ class PlainRedisSaver(BaseCheckpointSaver[Any]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Write what a task has said so far; a write that is there stays, but for those of the special channels."""
+        """Write the results that a task has so far; only those of special channels replace earlier ones."""
         thread, namespace = _names(config)
         key = _writes(thread, namespace, str(config["configurable"]["checkpoint_id"]))
         replace = all(channel in WRITES_IDX_MAP for channel, _ in writes)
@@ -168,50 +168,17 @@ class PlainRedisSaver(BaseCheckpointSaver[Any]):
             await pipe.execute()
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread."""
+        """Delete all checkpoints of a thread."""
         thread = str(thread_id)
         for _, namespace in await self._places({"configurable": {"thread_id": thread}}):
-            await self._remove(thread, namespace, await self._all(thread, namespace))
+            found: Any = await self.client.zrangebylex(_ids(thread, namespace), "-", "+")
+            async with self.client.pipeline(transaction=True) as pipe:
+                pipe.unlink(_ids(thread, namespace))
+                for identifier in map(bytes.decode, found):
+                    pipe.unlink(_checkpoint(thread, namespace, identifier), _writes(thread, namespace, identifier))
+                await pipe.execute()
         await self.client.delete(_thread(thread))
         await self.client.srem(_THREADS, quote(thread, safe=""))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete all checkpoints of threads but the newest of each namespace, or all of them.
-
-        Raises:
-            NotImplementedError: A thread has a DeltaChannel, whose value is spread over its checkpoints.
-            ValueError: The strategy is neither `keep_latest` nor `delete`.
-        """
-        if strategy not in {"keep_latest", "delete"}:
-            raise ValueError(f"Unknown prune strategy: {strategy!r}")
-        for thread in map(str, thread_ids):
-            if strategy == "delete":
-                await self.adelete_thread(thread)
-                continue
-            for _, namespace in await self._places({"configurable": {"thread_id": thread}}):
-                await self._keep_latest(thread, namespace)
-
-    async def _keep_latest(self, thread: str, namespace: str) -> None:
-        *older, newest = await self._all(thread, namespace) or [""]
-        metadata: Any = await self.client.hget(_checkpoint(thread, namespace, newest), "metadata")
-        if metadata and "counters_since_delta_snapshot" in json.loads(metadata):
-            raise NotImplementedError(f"keep_latest can't prune a thread that uses a DeltaChannel: {thread}")
-        if older:
-            await self.client.hset(_checkpoint(thread, namespace, newest), "parent", "")
-            await self._remove(thread, namespace, older)
-
-    async def _all(self, thread: str, namespace: str) -> list[str]:
-        found: Any = await self.client.zrangebylex(_ids(thread, namespace), "-", "+")
-        return [identifier.decode() for identifier in found]
-
-    async def _remove(self, thread: str, namespace: str, identifiers: Sequence[str]) -> None:
-        if not identifiers:
-            return
-        async with self.client.pipeline(transaction=True) as pipe:
-            pipe.zrem(_ids(thread, namespace), *identifiers)
-            for identifier in identifiers:
-                pipe.unlink(_checkpoint(thread, namespace, identifier), _writes(thread, namespace, identifier))
-            await pipe.execute()
 
 
 def _names(config: RunnableConfig) -> tuple[str, str]:

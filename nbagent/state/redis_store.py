@@ -3,8 +3,8 @@
     items                   sorted set, all of one score: NAMESPACE NUL KEY, its labels joined by dots
     item:NAMESPACE NUL KEY  string: value and times as JSON
 
-LangGraph allows no dot in a label, so a prefix of labels is a prefix of names. There are no vectors: a search with a
-`query` is told so.
+LangGraph allows no dot in a label, so a prefix of labels is a prefix of names. There are no vectors, so a search with a
+`query` raises an error.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _CHUNK = 500
 
 
 class PlainRedisStore(BaseStore):
-    """A store on core commands.
+    """A store that uses Redis's core commands only.
 
     Args:
-        client: The server's; not closed here.
+        client: A client of the server; its owner closes it.
     """
 
     def __init__(self, client: redis.asyncio.Redis) -> None:
@@ -47,7 +47,7 @@ class PlainRedisStore(BaseStore):
         self.client = client
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Not offered: nbagent is asynchronous."""
+        """Raise an error: this store is asynchronous."""
         raise NotImplementedError("This store is asynchronous; use its methods that begin with an a.")
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

@@ -1,4 +1,4 @@
-"""How long a state lives, who shares it, and in which form it is kept: pure.
+"""Who shares a state, how long it lives, and how it is kept in a LangGraph store.
 
 | scope     | who shares it                           | lives, unless said otherwise |
 |-----------|-----------------------------------------|------------------------------|
@@ -7,27 +7,32 @@
 | `AGENT`   | one agent, whatever its task or session | until it is deleted          |
 | `GLOBAL`  | everybody                               | until it is deleted          |
 
-A scope is a namespace of a LangGraph store, so that tools and middleware find it there too. The data is kept as JSON
-text within the item: databases have ideas of their own on JSON (Postgres takes no NUL, and rewrites numbers), while
-text stays as it is.
+A scope is a namespace of the store, so that tools and middleware find it there too. The data is kept as JSON text
+within the item: databases change JSON (Postgres takes no NUL, and rewrites numbers), but not text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from nbagent.core.errors import StoreError
 
+if TYPE_CHECKING:
+    from langgraph.store.base import BaseStore, SearchItem
+
 ROOT = "nbagent"
 """The first label of every namespace that this package writes."""
 STATE_LIMIT = 1_000_000
-"""Bytes of one state as JSON; what is larger belongs into an artifact."""
+"""Bytes of one state as JSON; larger data belongs into an artifact."""
 _NAME_LIMIT = 200
+_PAGE = 500
+"""Items that are asked of a store at once."""
 
 
 class StateScope(StrEnum):
@@ -45,21 +50,21 @@ DEFAULT_TTL: Mapping[StateScope, float | None] = {
     StateScope.AGENT: None,
     StateScope.GLOBAL: None,
 }
-"""Seconds that a state lives after it was set; None is until it is deleted."""
+"""Seconds that a state lives after it was set; None means until it is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateEntry:
-    """A state, and what it is of.
+    """A state and its place.
 
     Attributes:
         scope: Who shares it.
-        agent_id: Who set it.
-        task_id: At which task it was set; may be empty.
-        key: Its name within the scope; empty for the scope's one state.
-        data: As it was set.
-        updated: When it was set, seconds since the epoch.
-        expires: When it ends, seconds since the epoch; None is never.
+        agent_id: The agent that set it.
+        task_id: The task at which it was set; may be empty.
+        key: Its name within the scope; empty for the scope's unnamed state.
+        data: The data that was set.
+        updated: When it was set, in seconds since the epoch.
+        expires: When it ends, in seconds since the epoch; None for never.
     """
 
     scope: StateScope
@@ -72,7 +77,7 @@ class StateEntry:
 
 
 def namespace(scope: StateScope, *, agent_id: str, task_id: str, session_id: str) -> tuple[str, ...]:
-    """Where the states of a scope are in the store.
+    """The namespace in which the states of a scope are kept.
 
     Raises:
         StoreError: A name that the scope needs is empty or too long.
@@ -90,20 +95,24 @@ def namespace(scope: StateScope, *, agent_id: str, task_id: str, session_id: str
 
 
 def label(name: str, what: str) -> str:
-    """A name as LangGraph takes it in a namespace: without a dot, and never empty.
+    """A name in the form that LangGraph takes as a label of a namespace: quoted, without a dot.
 
     Raises:
-        StoreError: It is empty, too long, or no text.
+        StoreError: See `check_name`.
     """
     check_name(name, what)
     return quote(name, safe=" ").replace(".", "%2E")
 
 
 def check_name(name: str, what: str) -> str:
-    """The name, if it is one.
+    """Check a name, and return it.
+
+    Args:
+        name: The name.
+        what: What an error message calls it, such as `agent_id`.
 
     Raises:
-        StoreError: It is empty, too long, or no text that every database takes.
+        StoreError: It is empty, too long, or not text that every database takes.
     """
     if not isinstance(name, str) or not 0 < len(name) <= _NAME_LIMIT:
         raise StoreError(f"{what} must be text of 1 to {_NAME_LIMIT} characters, not {str(name)[:40]!r}.")
@@ -117,15 +126,15 @@ def check_name(name: str, what: str) -> str:
 
 
 def to_json(data: Any, *, what: str, limit: int = STATE_LIMIT) -> str:
-    """A dictionary as JSON text. Tuples become lists, as JSON has no other.
+    """A dictionary as JSON text; tuples become lists.
 
     Args:
-        data: What to write.
-        what: How a message names it, such as "The state".
-        limit: Bytes that it may take.
+        data: The dictionary.
+        what: What an error message calls it, such as "The state".
+        limit: The largest number of bytes.
 
     Raises:
-        StoreError: It is no dictionary, not JSON, or larger than the limit.
+        StoreError: It is no dictionary, has something that JSON hasn't, or is larger than the limit.
     """
     if not isinstance(data, dict):
         raise StoreError(f"{what} must be a dictionary, not a {type(data).__name__}.")
@@ -143,7 +152,7 @@ def to_json(data: Any, *, what: str, limit: int = STATE_LIMIT) -> str:
 
 
 def _check_keys(data: Any) -> None:
-    """Python's `json` writes the key 1 as "1", and it would come back as that."""
+    """Raise a TypeError for a key that is no text, such as 1, which Python's `json` would write as "1"."""
     if isinstance(data, dict):
         for key, value in data.items():
             if not isinstance(key, str):
@@ -155,10 +164,10 @@ def _check_keys(data: Any) -> None:
 
 
 def from_json(text: Any, *, what: str) -> dict[str, Any]:
-    """The dictionary that `to_json` wrote.
+    """Read a dictionary that `to_json` wrote.
 
     Raises:
-        StoreError: Something else wrote it.
+        StoreError: It is something else.
     """
     try:
         data = json.loads(text)
@@ -167,3 +176,27 @@ def from_json(text: Any, *, what: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise StoreError(f"{what} can't be read: something other than nbagent wrote it.")
     return data
+
+
+def has_expired(expires: float | None) -> bool:
+    """Whether a time, in seconds since the epoch, has passed; None never does."""
+    return expires is not None and expires <= time.time()
+
+
+async def items(
+    store: BaseStore, below: tuple[str, ...], *, wanted: Mapping[str, Any] | None = None
+) -> AsyncIterator[SearchItem]:
+    """All items of a store in a namespace and in those below it.
+
+    Args:
+        store: The store.
+        below: The namespace.
+        wanted: A filter on the items' values, as LangGraph's stores take it.
+    """
+    offset = 0
+    while page := await store.asearch(below, filter=dict(wanted) if wanted else None, limit=_PAGE, offset=offset):
+        offset += len(page)
+        for item in page:
+            # Postgres compares the beginnings of texts, and `tasks` begins with `task`.
+            if item.namespace[: len(below)] == below:
+                yield item

@@ -1,9 +1,4 @@
-"""The event log in SQLite, and the bell that tells other processes of a new event.
-
-Nobody polls: a publisher touches the bell after its transaction, and inotify wakes whoever follows. Where the machine
-has no inotify instance left, the log is looked at every `POLL_SECONDS`, by a pragma that reads one number in shared
-memory.
-"""
+"""The event log in SQLite. A publisher rings a `Bell` after its transaction, which wakes other processes."""
 
 from __future__ import annotations
 
@@ -16,8 +11,7 @@ import aiosqlite
 
 from nbagent.state.bell import Bell
 from nbagent.state.bus import BusEvent, event_of
-from nbagent.state.guard import Translate, told
-from nbagent.state.scopes import from_json
+from nbagent.state.guarded import Translate, store_errors
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS events (
@@ -36,9 +30,9 @@ class SqliteLog:
     """An `EventLog` in a table. AUTOINCREMENT never gives a number twice, nor leaves one out.
 
     Args:
-        connection: The log's own, in autocommit mode.
-        bell: A file beside the database.
-        translate: See `guard`.
+        connection: A connection of its own, in autocommit mode.
+        bell: The file beside the database that is touched after each event.
+        translate: Makes a `StoreError` of an exception of SQLite's.
     """
 
     def __init__(self, connection: aiosqlite.Connection, *, bell: Path, translate: Translate) -> None:
@@ -54,28 +48,28 @@ class SqliteLog:
 
     async def append(self, event: BusEvent, *, payload: str) -> int:
         """See `EventLog`."""
-        with told(self._translate):
+        with store_errors(self._translate):
             cursor = await self._connection.execute(
                 "INSERT INTO events (created, type, source, target, task, payload) VALUES (?, ?, ?, ?, ?, ?)",
                 (time.time(), event.type.value, event.source_agent, event.target_agent, event.task_id, payload),
             )
             number = cursor.lastrowid
             await cursor.close()
-        with contextlib.suppress(FileNotFoundError):  # somebody cleared the folder; the event is written all the same
+        with contextlib.suppress(FileNotFoundError):  # somebody cleared the folder, but the event is written
             os.utime(self._path)
         self._bell.ring()
         return int(number or 0)
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
         """See `EventLog`."""
-        with told(self._translate):
+        with store_errors(self._translate):
             query = "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?"
             rows = await self._connection.execute_fetchall(query, (after, limit))
-        return [event_of(dict(row), from_json(row["payload"], what="An event")) for row in rows]
+        return [event_of(dict(row)) for row in rows]
 
     async def last(self) -> int:
         """See `EventLog`."""
-        with told(self._translate):
+        with store_errors(self._translate):
             query = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
             rows = list(await self._connection.execute_fetchall(query))
         return int(rows[0][0]) if rows else 0
@@ -85,14 +79,14 @@ class SqliteLog:
         await self._bell.wait(seconds)
 
     async def _version(self) -> object:
-        """A number in shared memory that counts the commits of other connections."""
-        with told(self._translate):
+        """A number that counts the commits of other connections; SQLite keeps it in shared memory."""
+        with store_errors(self._translate):
             return next(iter(await self._connection.execute_fetchall("PRAGMA data_version")))[0]
 
     async def trim(self, *, keep: int, before: float) -> None:
         """See `EventLog`."""
         most = await self.last() - keep
-        with told(self._translate):
+        with store_errors(self._translate):
             query = "DELETE FROM events WHERE id <= max(?, (SELECT coalesce(max(id), 0) FROM events WHERE created < ?))"
             cursor = await self._connection.execute(query, (most, before))
             await cursor.close()

@@ -1,19 +1,17 @@
-"""What states, artifacts and events show of sessions and of the library of tools. Their truth is elsewhere.
+"""Read-only states, artifacts and events, made from sessions' logs and from the library of tools.
 
-    what                                             is read of
+    what                                             is read from
     state `approvals` of the scope SESSION           the session's log: what a person allowed for the rest of it
     state `tools` of the scope GLOBAL                the index of the library of tools
     artifacts of a session                           its log: files that reached the host, and figures of its cells
     events of a session                              its log: questions, what it waits for, files, approvals
 
-So nothing is kept twice, and nothing here is set, saved, deleted or published. LangGraph is not imported.
+So nothing is stored twice, and nothing here can be set, saved, deleted or published. LangGraph is not imported.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import mimetypes
 import threading
@@ -23,6 +21,7 @@ from typing import Any
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import (
+    PICTURES,
     Answered,
     ApprovalAsked,
     ApprovalGiven,
@@ -35,6 +34,7 @@ from nbagent.core.events import (
     Output,
     Record,
     SessionEnded,
+    pictures,
 )
 from nbagent.core.journal import Tail, read_log
 from nbagent.state.artifacts import Artifact
@@ -44,13 +44,11 @@ from nbagent.state.scopes import StateEntry, StateScope
 
 APPROVALS, TOOLS = "approvals", "tools"
 AGENT = "nbagent"
-"""Who has set and saved what is shown."""
-_FIGURES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/svg+xml": ".svg"}
-"""Of an output's forms the first of these is its figure."""
+"""The agent that these states and artifacts name as their author."""
 
 
 class Views:
-    """What is shown of one state folder.
+    """The views of one state folder.
 
     Args:
         root: The folder, see `folders.state_root`.
@@ -71,12 +69,12 @@ class Views:
         return folder
 
     def states(self, scope: StateScope, *, session_id: str) -> list[StateEntry]:
-        """The states of a scope that are shown, those of them that have something in them."""
-        shown = (self.state(scope, key, session_id=session_id) for key in (APPROVALS, TOOLS))
-        return [each for each in shown if each is not None]
+        """The states of a scope that are not empty."""
+        found = (self.state(scope, key, session_id=session_id) for key in (APPROVALS, TOOLS))
+        return [each for each in found if each is not None]
 
     def state(self, scope: StateScope, key: str, *, session_id: str) -> StateEntry | None:
-        """A state that is shown; None if there is none, or nothing in it."""
+        """A state; None if there is no such view, or if it is empty."""
         if (scope, key) == (StateScope.SESSION, APPROVALS):
             log = self._root / "sessions" / session_id
             return _approvals(read_log(log) if (log / "log.jsonl").is_file() else ())
@@ -85,10 +83,10 @@ class Views:
         return None
 
     def refuse(self, scope: StateScope, key: str) -> None:
-        """Complain of who would change a state that is only shown.
+        """Refuse to change a state that is a view.
 
         Raises:
-            StoreError: It is one.
+            StoreError: The state is a view.
         """
         if (scope, key) in {(StateScope.SESSION, APPROVALS), (StateScope.GLOBAL, TOOLS)}:
             raise StoreError(f"The state {key!r} shows what nbagent keeps elsewhere.", mend="Choose another key.")
@@ -101,7 +99,7 @@ class Views:
         """An artifact of a session and its content.
 
         Raises:
-            StoreError: There is none of that id, or its file is gone or was changed since.
+            StoreError: There is no such artifact, or its file is gone or was changed since.
         """
         session_id = artifact_id.partition(":")[0]
         for artifact, place in _found(read_log(self.folder(session_id)), session_id):
@@ -111,9 +109,9 @@ class Views:
 
 
 def artifacts_of(records: Iterable[Record], session_id: str) -> list[Artifact]:
-    """The files of a session that reached the host, and the figures of its cells, in the order in which they came.
+    """The files of a session that reached the host, and the figures of its cells, in order.
 
-    A file that was written again is listed as it was last.
+    A file that was written several times is listed once, as it was last.
     """
     latest: dict[Any, Artifact] = {}
     for artifact, place in _found(records, session_id):
@@ -132,21 +130,21 @@ def rules_of(records: Iterable[Record]) -> list[str]:
 def _approvals(records: Iterable[Record]) -> StateEntry | None:
     given = [each for each in records if isinstance(each.event, ApprovalGiven) and each.event.rules]
     data = {"rules": rules_of(given)}
-    return _shown(StateScope.SESSION, APPROVALS, data, given[-1].at) if given else None
+    return _state(StateScope.SESSION, APPROVALS, data, given[-1].at) if given else None
 
 
 def _tools(root: Path) -> StateEntry | None:
-    from nbagent.forge.library import Library  # with it comes what runs a kernel
+    from nbagent.forge.library import Library  # imports all that runs a kernel
 
     listed = Library(root).listed()
     data = {
         each.name: {"description": each.description, "version": each.version, "sha256": each.versions[each.version]}
         for each in listed
     }
-    return _shown(StateScope.GLOBAL, TOOLS, data, max(each.made for each in listed)) if listed else None
+    return _state(StateScope.GLOBAL, TOOLS, data, max(each.made for each in listed)) if listed else None
 
 
-def _shown(scope: StateScope, key: str, data: dict[str, Any], updated: float) -> StateEntry:
+def _state(scope: StateScope, key: str, data: dict[str, Any], updated: float) -> StateEntry:
     return StateEntry(scope=scope, agent_id=AGENT, task_id="", key=key, data=data, updated=updated, expires=None)
 
 
@@ -167,20 +165,11 @@ def _found(records: Iterable[Record], session_id: str) -> Iterator[tuple[Artifac
 def _figures(
     record: Record, session_id: str, outputs: list[Output], cell: int
 ) -> Iterator[tuple[Artifact, Path | bytes]]:
-    number = 0
-    for output in outputs:
-        data = output.get("data") or {}
-        kind = next((each for each in _FIGURES if each in data), "")
-        text = "".join(data[kind]) if kind else ""
-        try:
-            content = text.encode() if kind == "image/svg+xml" else base64.b64decode(text)
-        except (binascii.Error, ValueError):
-            continue
-        if content:
-            number += 1
-            what = (f"cell-{cell}-figure-{number}{_FIGURES[kind]}", kind, len(content))
-            digest = hashlib.sha256(content).hexdigest()
-            yield _artifact(record, session_id, *what, digest, cell=cell, part=f".{number}"), content
+    for number, picture in enumerate(pictures(cell, outputs), start=1):
+        name = f"cell-{cell}-figure-{number}.{PICTURES[picture.mime_type]}"
+        digest = hashlib.sha256(picture.content).hexdigest()
+        what = (name, picture.mime_type, len(picture.content), digest)
+        yield _artifact(record, session_id, *what, cell=cell, part=f".{number}"), picture.content
 
 
 def _artifact(
@@ -211,11 +200,11 @@ def _read(path: Path, artifact: Artifact) -> bytes:
 
 
 class SessionLog:
-    """The events of a session as an `EventLog`, so that they are followed as all others are.
+    """The events of a session as an `EventLog`, to be followed like any other.
 
     Args:
-        folder: The session's.
-        session_id: Its id.
+        folder: The session's folder.
+        session_id: The session's id.
     """
 
     def __init__(self, folder: Path, session_id: str) -> None:
@@ -243,7 +232,7 @@ class SessionLog:
         """Read what was written since the last time, in a thread: a log may be long."""
         with self._lock:
             for record in self._tail.new():
-                for kind, payload in _told(record, self._session_id):
+                for kind, payload in _bus_events(record, self._session_id):
                     event = BusEvent(
                         id=len(self._events) + 1,
                         type=kind,
@@ -260,15 +249,15 @@ class SessionLog:
         await self._bell.wait(seconds)
 
     async def trim(self, *, keep: int, before: float) -> None:
-        """See `EventLog`: they go with the session."""
+        """Do nothing: a session's events end with the session."""
 
     def close(self) -> None:
         """Stop listening."""
         self._bell.close()
 
 
-def _told(record: Record, session_id: str) -> Iterator[tuple[EventType, dict[str, Any]]]:
-    """What an event of a log is to others, if anything."""
+def _bus_events(record: Record, session_id: str) -> Iterator[tuple[EventType, dict[str, Any]]]:
+    """The types and payloads of the bus's events for an event of a session."""
     match record.event:
         case Asked(turn=turn, question=question):
             yield EventType.TASK_STARTED, {"turn": turn, "question": question[:1000]}

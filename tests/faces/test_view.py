@@ -41,13 +41,25 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 Shows = Callable[..., tuple[str, str]]
 
 
+def keeper(folder: Path) -> Callable[[str, bytes], Path]:
+    """Writes figures into a folder, as a session does."""
+
+    def keep(name: str, content: bytes) -> Path:
+        path = folder / "figures" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    return keep
+
+
 @pytest.fixture
 def shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shows:
     """Shows events; returns the cells' results and all else."""
 
     def show(*events: Event, **options: Any) -> tuple[str, str]:
         results = io.StringIO()
-        view = View(folder=lambda: tmp_path, results=results, **options)
+        view = View(keep_figure=keeper(tmp_path), results=results, **options)
         for number, event in enumerate(events, start=1):
             view.show(Record(number, 0.0, event))
         view.idle()
@@ -200,7 +212,7 @@ def test_a_picture_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypa
 
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
     results = Terminal()
-    view = View(folder=lambda: tmp_path, results=results)
+    view = View(keep_figure=keeper(tmp_path), results=results)
     data = {"image/png": "\x07\x1b]52;c;QUJD\x07A" + PNG, "text/plain": "x"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
     view.show(Record(1, 0.0, OutputAdded(cell=1, output=output)))

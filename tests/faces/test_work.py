@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from nbagent import Session
-from nbagent.faces.cli.options import How
+from nbagent.faces.cli.flags import How
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.view import View
 

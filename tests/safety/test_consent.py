@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from nbagent.core.errors import InstallRefused, UsageError
-from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Package
-from nbagent.safety.consent import Action, Consent, Decision, Kind, Mode, Unattended, Verdict, of_cell
+from nbagent.core.events import Approval, ApprovalAsked, ApprovalGiven, ApprovalsSet, Decision, Package
+from nbagent.safety.actions import Action, Kind, of_cell
+from nbagent.safety.consent import Consent, Mode, Unattended
 
 KINDS: tuple[Kind, ...] = ("cell", "shell", "edit", "install", "mcp", "tool", "budget", "names")
 
@@ -132,7 +133,7 @@ class Asked:
         self.told: list[Any] = []
         self.consent = Consent(mode, self.told.append, attended=True, **options)
 
-    async def ask(self, wanted: Action, decision: Decision = "approve", **answer: Any) -> Verdict:
+    async def ask(self, wanted: Action, decision: Decision = "approve", **answer: Any) -> Approval:
         """Ask, and answer."""
         asking = asyncio.create_task(self.consent.ask(wanted))
         await asyncio.sleep(0)
@@ -145,7 +146,7 @@ async def test_a_question_and_its_answer_are_events() -> None:
     """With all that a person must see, and what came of it; an answered question can't be answered again."""
     asked = Asked()
     verdict = await asked.ask(action("cell", "1 + 1", code="1 + 1\n2", turn=3), "reject", reason="Not now")
-    assert verdict == Verdict(decision="reject", by="person", reason="Not now")
+    assert verdict == Approval(decision="reject", by="person", reason="Not now")
     assert not verdict.granted
     assert asked.told == [
         ApprovalAsked(id="a1", turn=3, kind="cell", tool="t", what="1 + 1", code="1 + 1\n2", rules=["cell:*"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbagent.core.events import Asked, Piece, SentToModel
-from nbagent.safety.ledger import Line, Total, is_local, ledger
+from nbagent.safety.ledger import SentPiece, Total, is_local, ledger
 
 PROMPT = Piece("system prompt", 100, "a" * 64)
 CELL = Piece("cell 1", 30, "b" * 64, ["aws key", "password"])
@@ -20,7 +20,7 @@ def test_a_piece_has_one_line_for_each_host() -> None:
     """What a session that went on in another process lists once more is not new, what another host is sent is."""
     found = ledger([Asked(turn=1, question="?"), sent(PROMPT), sent(CELL, PROMPT), sent(PROMPT, host="", size=100)])
     assert found.lines == [
-        Line(turn=1, host=host, model="openai:m", piece=piece)
+        SentPiece(turn=1, host=host, model="openai:m", piece=piece)
         for host, piece in (("api.example.org", PROMPT), ("api.example.org", CELL), ("", PROMPT))
     ]
     assert found.totals == {

@@ -58,6 +58,33 @@ for _ in range(3):
         os.read(os.pipe()[0], 1)
     children.append(child)
 """,
+    "MB in Internet sockets": """
+import socket
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+server.bind(("127.0.0.1", 0))
+server.listen(4096)
+sent = 0
+while sent < 800 << 20:
+    client = socket.create_connection(server.getsockname())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
+    client.setblocking(False)
+    try:
+        while True:
+            sent += client.send(bytes(1 << 16))
+    except BlockingIOError:
+        client.close()
+""",
+    "Internet sockets": """
+import socket
+servers, sent = [], 0
+for number in range(14_000):
+    if not number % 4000:
+        servers.append(socket.create_server(("127.0.0.1", 0), backlog=4096))
+    client = socket.create_connection(servers[-1].getsockname())
+    client.send(b"x")
+    client.close()
+""",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import socket
 import stat
 import sys
@@ -15,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from nbagent import Session, attach
-from nbagent.core.errors import StoreError, TransferLimit, UsageError
+from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
 from nbagent.core.journal import Journal
 from nbagent.session.attach import Attached
@@ -142,6 +143,44 @@ async def test_files_and_figures_are_artifacts(owned: Session, attached: Attache
         ("kept.csv", "text/csv", 4),
     ]
     assert [attached.load_artifact(each.id)[:4] for each in found] == [b"<svg", b"a,b\n"]
+
+
+async def test_each_face_keeps_figures(owned: Session, attached: Attached) -> None:
+    """The owner in the session's folder and within its quota, anybody else in a folder of their own."""
+    kept = owned.keep_figure("a.png", b"PNG")
+    assert kept == owned.folder / "figures" / "a.png"
+    other = attached.keep_figure("a.png", b"PNG")
+    assert other is not None
+    assert (other.read_bytes(), other.is_relative_to(owned.folder)) == (b"PNG", False)
+    shutil.rmtree(other.parent)
+    quota = owned._started().journal.quota
+    left = quota.limit - quota.used
+    quota.add(left)
+    try:
+        assert owned.keep_figure("b.png", b"PNG") is None
+    finally:
+        quota.add(-left)
+
+
+async def test_another_agent_runs_cells_by_the_door(owned: Session, attached: Attached) -> None:
+    """As in the owner's process; the log names its tool, and packages are its own wish, not the person's."""
+    since = owned.last
+    cell = await attached.runs.run_cell("open('/tmp/output/n.txt', 'w').write('aab'); 6 * 7", tool="theirs")
+    assert cell.text == "42"
+    begun = next(each.event for each in attached.since(since) if isinstance(each.event, CellStarted))
+    assert begun.tool == "theirs"
+    names, total = await attached.runs.output_files(limit=100)
+    assert ("n.txt" in names, total >= 1) == (True, True)
+    assert await attached.runs.count_in_file("/tmp/output/n.txt", "a") == 2
+    with pytest.raises(InstallError, match="no-such-module-of-nbagents"):
+        await attached.runs.install_module("no_such_module_of_nbagents")
+    assert "/tmp/data" in await attached.system_prompt()
+
+
+async def test_what_a_face_knows_is_what_the_owner_knows(owned: Session, attached: Attached) -> None:
+    """Data, hosts, engine and trust level come from the log."""
+    assert (attached.data, attached.hosts) == (owned.data, owned.hosts) == ([], ())
+    assert (attached.engine, attached.trust, attached.turns) == (owned.engine, owned.trust, owned.turns)
 
 
 async def test_who_interrupts_stops_what_the_other_one_started(owned: Session, attached: Attached) -> None:
@@ -278,9 +317,9 @@ async def test_the_door_is_the_persons_own(owned: Session) -> None:
 async def test_calls_that_are_none_are_refused(attached: Attached) -> None:
     """Only the listed methods can be reached, with their own arguments."""
     with pytest.raises(UsageError, match="no call 'detach'"):
-        await attached._call("detach", type(None))
+        await attached.call("detach")
     with pytest.raises(UsageError, match="run is wrong"):
-        await attached._call("run", type(None), nothing=1)
+        await attached.call("run", nothing=1)
 
 
 async def test_a_dead_owner_is_told_and_its_session_taken_over(tmp_path: Path) -> None:

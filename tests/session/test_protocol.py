@@ -11,8 +11,10 @@ import re
 import pytest
 
 from nbagent import BlockingSession, Session
+from nbagent.agent.runs import Runs
 from nbagent.session.attach import Attached
 from nbagent.session.protocol import AnySession, settled
+from nbagent.session.wire import CALLS
 
 METHODS = sorted(name for name, each in vars(AnySession).items() if inspect.isfunction(each) and name[0] != "_")
 VALUES = sorted(name for name, each in vars(AnySession).items() if isinstance(each, property))
@@ -50,6 +52,28 @@ async def test_what_is_there_and_what_comes_are_settled_alike() -> None:
         return 1
 
     assert [await settled(1), await settled(later())] == [1, 1]
+
+
+def test_the_table_of_the_door_has_calls_of_a_session_only() -> None:
+    """Each can be called by its name, and has the type that the call comes to."""
+    for name, rule in CALLS.items():
+        if name == "cancel":
+            continue
+        method = getattr(Runs if name.startswith("runs.") else AnySession, name.removeprefix("runs."))
+        wanted = returned(str(inspect.signature(method).return_annotation))
+        found = "None" if rule.returns is None else str(rule.returns).replace("builtins.", "")
+        found = re.sub(r"<class '(?:[\w.]+\.)?(\w+)'>", r"\1", re.sub(r"nbagent[\w.]+\.(\w+)", r"\1", found))
+        assert found == wanted or (name, found) == ("download", "Path")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_blocking_session_has_each_call(name: str) -> None:
+    """With the same arguments, so that editors and type checkers know them."""
+    wanted = inspect.signature(getattr(AnySession, name)).parameters.values()
+    found = inspect.signature(getattr(BlockingSession, name)).parameters.values()
+    assert [(each.name, each.kind, each.default) for each in found] == [
+        (each.name, each.kind, each.default) for each in wanted
+    ]
 
 
 def test_no_call_of_a_blocking_session_is_left_unawaited() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from nbagent.state import Turns
-
-THREAD: RunnableConfig = {"configurable": {"thread_id": "session-1"}}
+from nbagent.state import Threads
 
 
 class Recounting(BaseChatModel):
@@ -44,41 +40,23 @@ def python(code: str) -> str:
     return f"ran {code} " + "x" * 1000
 
 
-@dataclass
 class Conversation:
-    """One that goes on in its checkpointer, and nowhere else."""
-
-    graph: Any
-
-    async def ask(self, question: str) -> str:
-        """One turn: a checkpoint at its end, and the older one pruned."""
-        state = await self.graph.ainvoke({"messages": [HumanMessage(question)]}, THREAD, durability="exit")
-        await self.graph.checkpointer.aprune([THREAD["configurable"]["thread_id"]])
-        return str(state["messages"][-1].text)
-
-
-def make_agent(checkpointer: BaseCheckpointSaver[Any]) -> Conversation:
-    """LangChain's agent, as nbagent makes it."""
-    return Conversation(create_agent(Recounting(), [python], checkpointer=checkpointer))
-
-
-class InTurns:
-    """The same conversation, with its messages in memory and a thread for each turn."""
+    """A conversation with LangChain's agent: its messages in memory, and a thread for each turn."""
 
     def __init__(self, checkpointer: BaseCheckpointSaver[Any]) -> None:
         self.graph: Any = create_agent(Recounting(), [python], checkpointer=checkpointer)
-        self.turns = Turns(checkpointer, "session-1")
+        self.threads = Threads(checkpointer, "session-1")
         self.history: list[BaseMessage] = []
 
     async def resume(self) -> None:
         """Go on after a restart."""
-        if config := await self.turns.newest():
+        if config := await self.threads.newest():
             self.history = (await self.graph.aget_state(config)).values["messages"]
 
     async def ask(self, question: str) -> str:
         """One turn."""
         messages = [*self.history, HumanMessage(question)]
-        state = await self.graph.ainvoke({"messages": messages}, await self.turns.begin(), durability="exit")
-        self.turns.ended()
+        state = await self.graph.ainvoke({"messages": messages}, await self.threads.begin(), durability="exit")
+        self.threads.ended()
         self.history = state["messages"]
         return str(self.history[-1].text)

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from state.conversation import InTurns, make_agent
+from state.conversation import Conversation
 
 from nbagent.state import EventType, StateManager
 
@@ -73,20 +73,11 @@ async def talk(folder: str, url: str, agent: str, count: int) -> None:
 
 
 async def converse(folder: str, url: str, *questions: str) -> None:
-    """Ask an agent, and be killed as soon as the last answer is there."""
+    """Go on with a conversation, and be killed in the middle of the one after the last."""
     async with StateManager(folder, url=url) as state:
-        agent = make_agent(state.checkpointer)
-        for question in questions:
-            await agent.ask(question)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-async def converse_in_turns(folder: str, url: str, *questions: str) -> None:
-    """Go on with a conversation in turns, and be killed in the middle of the one after the last."""
-    async with StateManager(folder, url=url) as state:
-        agent = InTurns(state.checkpointer)
+        agent = Conversation(state.checkpointer)
         await agent.resume()
         for question in questions:
             await agent.ask(question)
-        await agent.turns.begin()
+        await agent.threads.begin()
         os.kill(os.getpid(), signal.SIGKILL)

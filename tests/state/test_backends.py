@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -14,18 +13,17 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from core.test_store import no_room
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
-from state.conversation import THREAD, make_agent
-from state.jobs import Job, converse
+from machine import no_room
+from state.conversation import Conversation
 from state.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
 
 from nbagent.core import fileio
 from nbagent.core.errors import StoreError
 from nbagent.state import StateManager, backends
 from nbagent.state.backends import Backend
-from nbagent.state.guard import PlainSerializer
+from nbagent.state.guarded import PlainSerializer
 
 
 async def opening(url: str, folder: Path) -> str:
@@ -36,67 +34,14 @@ async def opening(url: str, folder: Path) -> str:
 
 
 async def test_langgraphs_own_tests_pass(backend: Backend) -> None:
-    """The checkpointer does what LangGraph expects of one, pruning included."""
+    """The checkpointer does what LangGraph expects of one."""
 
     @checkpointer_test(name=type(backend.checkpointer).__name__)
     async def make() -> AsyncIterator[BaseCheckpointSaver[Any]]:
         yield backend.checkpointer
 
     report = await validate(make)
-    results = report.to_dict()["results"]
-    assert report.passed_all_base(), results
-    assert results["prune"]["passed"], results["prune"]
-
-
-async def test_a_conversation_goes_on_after_its_process_was_killed(url: str, tmp_path: Path) -> None:
-    """The next process remembers every question of the two before it."""
-    await Job(converse, str(tmp_path), url, "one", "two").end(expected=-signal.SIGKILL)
-    await Job(converse, str(tmp_path), url, "three").end(expected=-signal.SIGKILL)
-    async with StateManager(tmp_path, url=url) as state:
-        agent = make_agent(state.checkpointer)
-        assert await agent.ask("f\0ur") == "4 questions: one, two, three, f\0ur"
-        assert await agent.ask("five") == "5 questions: one, two, three, f\0ur, five"
-
-
-async def test_a_long_conversation_keeps_one_checkpoint(backend: Backend) -> None:
-    """However many turns there were, no more is kept than the newest needs."""
-    agent = make_agent(backend.checkpointer)
-    for number in range(12):
-        answer = await agent.ask(f"q{number}")
-    assert answer.startswith("12 questions")
-    found = [each async for each in backend.checkpointer.alist(THREAD)]
-    assert len(found) == 1
-    assert found[0].parent_config is None
-    assert await agent.ask("last") == "13 questions: q8, q9, q10, q11, last"
-
-
-async def test_pruning_one_conversation_leaves_the_others(backend: Backend) -> None:
-    """Their checkpoints and writes stay as they were."""
-    saver = backend.checkpointer
-    for thread in ("a", "a:b", "b"):
-        config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-        for _ in range(3):
-            config = await saver.aput(config, empty_checkpoint(), {"source": "loop"}, {})
-            await saver.aput_writes(config, [("channel", thread)], "task")
-    await saver.aprune(["a"])
-    counts = {}
-    for thread in ("a", "a:b", "b"):
-        found = [each async for each in saver.alist({"configurable": {"thread_id": thread}})]
-        counts[thread] = [len(each.pending_writes or []) for each in found]
-    assert counts == {"a": [1], "a:b": [1, 1, 1], "b": [1, 1, 1]}
-    with pytest.raises(ValueError, match="prune strategy"):
-        await saver.aprune(["b"], strategy="half")
-
-
-async def test_a_thread_with_a_delta_channel_is_not_pruned(backend: Backend) -> None:
-    """Its value is spread over its checkpoints, and would be lost without a word."""
-    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-    for _ in range(2):
-        metadata: Any = {"source": "loop", "counters_since_delta_snapshot": {"messages": [1, 1]}}
-        config = await backend.checkpointer.aput(config, empty_checkpoint(), metadata, {})
-    with pytest.raises(NotImplementedError, match="DeltaChannel"):
-        await backend.checkpointer.aprune(["t"])
-    assert len([each async for each in backend.checkpointer.alist({"configurable": {"thread_id": "t"}})]) == 2
+    assert report.passed_all_base(), report.to_dict()["results"]
 
 
 class Unsaveable:
@@ -187,7 +132,7 @@ async def test_a_server_that_goes_away_is_told(
     """In the middle of a conversation too; it goes on when the server is back."""
     monkeypatch.setattr("nbagent.state.postgres.WAIT_SECONDS", 2.0)
     async with StateManager(tmp_path, url=postgres.url) as state:
-        agent = make_agent(state.checkpointer)
+        agent = Conversation(state.checkpointer)
         await agent.ask("one")
         postgres.stop()
         try:
@@ -265,32 +210,28 @@ async def test_a_damaged_database_is_told(tmp_path: Path) -> None:
 async def test_a_checkpoint_that_was_changed_is_told(tmp_path: Path) -> None:
     """A conversation that can't be read says so in a sentence."""
     async with StateManager(tmp_path) as state:
-        await make_agent(state.checkpointer).ask("one")
+        await Conversation(state.checkpointer).ask("one")
     with sqlite3.connect(tmp_path / "state.sqlite") as database:
         database.execute("UPDATE checkpoints SET checkpoint = x'c1c1c1'")
     database.close()
     async with StateManager(tmp_path) as state:
         with pytest.raises(StoreError, match="saved conversation can't be read"):
-            await make_agent(state.checkpointer).ask("two")
+            await Conversation(state.checkpointer).resume()
 
 
 async def test_a_full_disk_is_told_and_survived(tmp_path: Path) -> None:
     """The state that was there stays, and when there is room again, all goes on."""
-    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        async with StateManager(tmp_path) as state:
-            await state.set_state(agent_id="a", task_id="t", data={"x": 1})
-            with no_room(300_000):
-                with pytest.raises(StoreError, match="full"):
-                    await state.set_state(agent_id="a", task_id="big", data={"x": "y" * 400_000})
-                with pytest.raises(StoreError, match="can't be written"):
-                    await state.save_artifact(agent_id="a", task_id="t", name="n", content=b"x" * 400_000)
-            assert await state.get_state("a", "t") == {"x": 1}
-            await state.set_state(agent_id="a", task_id="t", data={"x": 2})
-            assert await state.get_state("a", "t") == {"x": 2}
-        assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.name.startswith(fileio.PREFIX)]
-    finally:
-        signal.signal(signal.SIGXFSZ, previous)
+    async with StateManager(tmp_path) as state:
+        await state.set_state(agent_id="a", task_id="t", data={"x": 1})
+        with no_room(300_000):
+            with pytest.raises(StoreError, match="full"):
+                await state.set_state(agent_id="a", task_id="big", data={"x": "y" * 400_000})
+            with pytest.raises(StoreError, match="can't be written"):
+                await state.save_artifact(agent_id="a", task_id="t", name="n", content=b"x" * 400_000)
+        assert await state.get_state("a", "t") == {"x": 1}
+        await state.set_state(agent_id="a", task_id="t", data={"x": 2})
+        assert await state.get_state("a", "t") == {"x": 2}
+    assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.name.startswith(fileio.PREFIX)]
 
 
 async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:

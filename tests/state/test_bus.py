@@ -159,7 +159,7 @@ async def test_what_is_no_payload_is_refused(tmp_path: Path, payload: dict[str, 
     async with StateManager(tmp_path) as state:
         with pytest.raises(StoreError, match="The payload"):
             await state.publish_event(EventType.MESSAGE, source_agent="a", payload=payload)
-        with pytest.raises(StoreError, match="by the bus alone"):
+        with pytest.raises(StoreError, match="the bus alone makes them"):
             await state.publish_event(EventType.EVENTS_LOST, source_agent="a")
         await say(state, 1)
         assert (await take(await state.subscribe_events("me", since=0), 1))[0].id == 1

@@ -21,7 +21,9 @@ from nbagent.agent.runs import NOBODY, approved_by
 from nbagent.agent.tools.python import source_of
 from nbagent.agent.tools.scripts import words_of
 from nbagent.agent.turn import Turn, turn_of
-from nbagent.safety.consent import Action, Consent, Verdict, of_cell
+from nbagent.core.events import Approval
+from nbagent.safety.actions import Action, of_cell
+from nbagent.safety.consent import Consent
 
 ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
 """Tools whose calls are asked about before they run."""
@@ -120,7 +122,7 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
             return await super().awrap_tool_call(request, handler)
 
 
-def _edited(name: str, verdict: Verdict) -> dict[str, Any]:
+def _edited(name: str, verdict: Approval) -> dict[str, Any]:
     """The arguments that a person changed."""
     if name != "sandbox_exec":
         return {CODE[name]: verdict.code}

@@ -136,19 +136,37 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     """The rules that are added if a person allows this for the session; empty if that isn't possible."""
 
 
-class ApprovalGiven(Fact, frozen=True, kw_only=True):
-    """A question was answered."""
+Decision = Literal["approve", "edit", "reject"]
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a question whether the model may do something.
+
+    Attributes:
+        decision: `edit` approves other code than was asked about.
+        by: `person`, or `policy:NAME` if no person was asked.
+        code: For `edit`, the code that runs instead.
+        reason: For `reject`, why.
+        rules: What is allowed for the rest of the session from now on.
+    """
+
+    decision: Decision
+    by: str
+    code: str = ""
+    reason: str = ""
+    rules: list[str] = []
+
+    @property
+    def granted(self) -> bool:
+        """Whether the action may happen, edited or not."""
+        return self.decision != "reject"
+
+
+class ApprovalGiven(Approval, Fact, frozen=True, kw_only=True):
+    """A question was answered, by a person or by the policy for when nobody is there."""
 
     id: str
     turn: int
-    decision: Literal["approve", "edit", "reject"]
-    by: str
-    """`person`, or `policy:NAME` if nobody was there."""
-    code: str = ""
-    """The edited code that runs instead."""
-    reason: str = ""
-    rules: list[str] = []
-    """What is allowed for the rest of the session from now on."""
 
 
 class ApprovalsSet(Fact, frozen=True, kw_only=True):

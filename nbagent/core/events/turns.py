@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from nbagent.core.events.base import Fact
+from nbagent.core.events.base import Fact, Output
 from nbagent.core.events.cells import Cell
 from nbagent.core.events.packages import Package
 
@@ -119,7 +119,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pictures(self) -> list[Picture]:
         """The pictures that its cells showed."""
-        return list(pictures(self.cells))
+        return [picture for cell in self.cells for picture in pictures(cell.cell, cell.outputs)]
 
     @property
     def unsupported(self) -> list[str]:
@@ -143,21 +143,19 @@ class Picture(msgspec.Struct, frozen=True):
     cell: int
 
 
-def pictures(cells: Iterable[Cell]) -> Iterator[Picture]:
-    """The pictures that cells showed, in order."""
-    for cell in cells:
-        number = 0
-        for output in cell.outputs:
-            data = output.get("data", {})
-            mime = next((each for each in PICTURES if each in data), None)
-            if mime is None:
-                continue
-            text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
-            content = text.encode() if mime.endswith("xml") else _decoded(text)
-            if content is None:
-                continue  # code can declare anything to be a picture
+def pictures(cell: int, outputs: Iterable[Output]) -> Iterator[Picture]:
+    """The pictures among a cell's outputs, in order; data that isn't the picture that it claims to be is left out."""
+    number = 0
+    for output in outputs:
+        data = output.get("data") or {}
+        mime = next((each for each in PICTURES if each in data), None)
+        if mime is None:
+            continue
+        text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
+        content = text.encode() if mime.endswith("xml") else _decoded(text)
+        if content:
             number += 1
-            yield Picture(f"cell-{cell.cell}-{number}.{PICTURES[mime]}", mime, content, cell.cell)
+            yield Picture(f"cell-{cell}-{number}.{PICTURES[mime]}", mime, content, cell)
 
 
 def _decoded(text: str) -> bytes | None:

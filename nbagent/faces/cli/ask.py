@@ -12,19 +12,19 @@ from nbagent.core.budget import amount, dollars
 from nbagent.core.events import Answer, Usage
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.options import How
+from nbagent.faces.cli.flags import How
 from nbagent.faces.cli.work import STOPPED, work
 from nbagent.faces.terminal.view import View
 
 if TYPE_CHECKING:
-    from nbagent.session.session import Session
+    from nbagent.session.protocol import AnySession
 
 
-async def ask(question: str, make: Callable[[], Session], *, how: How) -> int:
+async def ask(question: str, make: Callable[[], AnySession], *, how: How) -> int:
     """Ask one question and show what comes of it; returns the exit code."""
     answer: Answer | None = None
 
-    async def do(session: Session, _: View) -> None:
+    async def do(session: AnySession, _: View) -> None:
         nonlocal answer
         answer = await session.ask(question)
 

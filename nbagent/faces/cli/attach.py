@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import IO, Any
 
 from nbagent.core import folders, settings
@@ -17,7 +14,7 @@ from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.options import How
+from nbagent.faces.cli.flags import How
 from nbagent.faces.cli.work import STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
@@ -43,22 +40,16 @@ class Guest:
 
     def __init__(self, session: AnySession, *, quiet: bool, results: IO[str] | None, keyboard: Keyboard) -> None:
         self._session = session
-        self.view = View(folder=self._folder, quiet=quiet, results=results, code=results is None)
+        self.view = View(keep_figure=session.keep_figure, quiet=quiet, results=results, code=results is None)
         self._asker = Asker(session, self.view, keyboard)
         self._answers = keyboard.is_there
         self._quiet = quiet
         self._task = asyncio.current_task()
         self._asking = False
-        self._told = ""
         self._runs: set[str] = set()
         self._pressed = 0
         self._has_ended = False
         self.was_stopped = False
-
-    @functools.cache  # noqa: B019 - there is one of these in a process
-    def _folder(self) -> Path:
-        """Where figures go: the session's own folder is its owner's."""
-        return Path(tempfile.mkdtemp(prefix=f"nbagent-{self._session.id}-"))
 
     @contextlib.asynccontextmanager
     async def shown(self, *, since: int | None) -> AsyncIterator[None]:
@@ -100,8 +91,8 @@ class Guest:
         if self._has_ended:
             print(f"The session {self._session.id} has ended.", file=sys.stderr)
             return 0
-        told = f"The process that ran the session {self._session.id} has ended."
-        raise UsageError(told, mend=f"Go on with it by: nbagent resume {self._session.id}")
+        message = f"The process that ran the session {self._session.id} has ended."
+        raise UsageError(message, mend=f"Resume it by: nbagent resume {self._session.id}")
 
     async def ask(self, question: str) -> Answer:
         """Ask a question, whose answer the caller shows."""
@@ -180,7 +171,20 @@ def _last_turn(session: AnySession) -> int:
     return found
 
 
-async def attach(
+async def attached_to(session: str) -> AnySession:
+    """A session that another process runs.
+
+    Raises:
+        UsageError: There is no such session, or no process runs it.
+    """
+    from nbagent.session.attach import Attached
+
+    attached = Attached(session)
+    await attached.start()
+    return attached
+
+
+async def steer(
     come: Come,
     *,
     question: str | None = None,
@@ -191,7 +195,7 @@ async def attach(
     """Show a running session; ask a question, run code, or take what is typed; returns the exit code.
 
     Args:
-        come: Comes to the session.
+        come: Attaches to the session.
         question: To be asked; then this ends with its answer.
         code: To be run; then this ends with the cell.
         since: Show first what happened after this number of the log; since the last question by default.
@@ -199,7 +203,7 @@ async def attach(
 
     Raises:
         UsageError: A question and code are given, or neither and JSON is wanted.
-        NbagentError: The session can't be attached to, or what it has complained of.
+        NbagentError: The session can't be attached to, or raised it.
     """
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
@@ -269,8 +273,11 @@ async def in_background(session: str | None, **given: Any) -> int:
     minutes = settings.load().keep_minutes
     await attached.detach()
     print(attached.id)
-    told = f"See and steer it by: nbagent attach {attached.id}. It ends {minutes:g} minutes after nobody does any more."
-    print(told, file=sys.stderr)
+    print(
+        f"See and steer it by: nbagent attach {attached.id}. It ends by itself {minutes:g} minutes after the last face"
+        " has left and the last cell has ended.",
+        file=sys.stderr,
+    )
     return 0
 
 

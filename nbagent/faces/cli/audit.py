@@ -16,8 +16,8 @@ from nbagent.core.events import SentToModel
 from nbagent.core.policy import MIB
 from nbagent.core.text import printable, safe
 from nbagent.observability import audit
-from nbagent.observability.audit.entries import Entry
-from nbagent.observability.audit.verify import Verdict, locate
+from nbagent.observability.audit.entries import AuditEntry
+from nbagent.observability.audit.verify import Verification, locate
 from nbagent.safety.ledger import HERE, Ledger, is_local, ledger
 
 
@@ -30,12 +30,12 @@ def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
     Raises:
         UsageError: There is none, or the key can't be read.
     """
-    verdict = _check(session, key_file)
+    result = _check(session, key_file)
     if as_json:
-        print(json.dumps({"whole": verdict.whole, **asdict(verdict)}, default=str))
+        print(json.dumps({"whole": result.whole, **asdict(result)}, default=str))
     else:
-        print(safe("\n".join(_told(verdict))))
-    return 0 if verdict.whole else 1
+        print(safe("\n".join(_told(result))))
+    return 0 if result.whole else 1
 
 
 def show(session: str, *, key_file: Path | None) -> int:
@@ -47,8 +47,8 @@ def show(session: str, *, key_file: Path | None) -> int:
     Raises:
         UsageError: There is none, or the key can't be read.
     """
-    verdict = _check(session, key_file)
-    found = list(_parsed(verdict.path))
+    result = _check(session, key_file)
+    found = list(_parsed(result.path))
     ended = {entry.get("cell") for entry in found if entry.get("type") == "cell"}
     for number, entry in enumerate(found, start=1):
         if entry.get("type") == "cell_begun" and entry.get("cell") in ended:
@@ -60,8 +60,8 @@ def show(session: str, *, key_file: Path | None) -> int:
             text = f"{number:>5}  can't be read"
         print(text)
     print()
-    print(safe("\n".join(_told(verdict))))
-    return 0 if verdict.whole else 1
+    print(safe("\n".join(_told(result))))
+    return 0 if result.whole else 1
 
 
 def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
@@ -73,20 +73,20 @@ def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
     Raises:
         UsageError: There is none, or the key can't be read.
     """
-    verdict = _check(session, key_file)
-    found = ledger(event for entry in _parsed(verdict.path) if (event := _sent_of(entry)) is not None)
+    result = _check(session, key_file)
+    found = ledger(event for entry in _parsed(result.path) if (event := _sent_of(entry)) is not None)
     if as_json:
-        told = {"lines": found.lines, "totals": found.totals, "whole": verdict.whole}
+        told = {"lines": found.lines, "totals": found.totals, "whole": result.whole}
         print(msgspec.json.encode(told).decode())
-        return 0 if verdict.whole else 1
+        return 0 if result.whole else 1
     for line in _ledger_lines(found):
         print(_whole_line(line))
     print()
-    print(safe("\n".join(_told(verdict))))
-    return 0 if verdict.whole else 1
+    print(safe("\n".join(_told(result))))
+    return 0 if result.whole else 1
 
 
-def _sent_of(entry: Entry) -> SentToModel | None:
+def _sent_of(entry: AuditEntry) -> SentToModel | None:
     if entry.get("type") != "sent_to_model":
         return None
     try:
@@ -115,7 +115,7 @@ def _whole_line(text: str) -> str:
     return printable(safe(text.expandtabs()))
 
 
-def _parsed(path: Path) -> Iterator[Entry]:
+def _parsed(path: Path) -> Iterator[AuditEntry]:
     """The lines as entries; an empty one for what is none."""
     with path.open("rb") as file:
         for line in file:
@@ -126,25 +126,25 @@ def _parsed(path: Path) -> Iterator[Entry]:
             yield entry if isinstance(entry, dict) else {}
 
 
-def _check(session: str, key_file: Path | None) -> Verdict:
+def _check(session: str, key_file: Path | None) -> Verification:
     chosen = settings.load()
     path = locate(session, folders.state_root(chosen.state_dir))
     return audit.verify(path, key=audit.read_key(key_file or chosen.audit_key_file))
 
 
-def _told(verdict: Verdict) -> Iterator[str]:
-    of = f"the audit log of {verdict.session}" if verdict.session else f"the audit log {verdict.path}"
-    count = f"{verdict.lines} lines, {verdict.cells} cell{'s' * (verdict.cells != 1)}"
-    if verdict.whole:
-        how = "HMACs of your key" if verdict.keyed and not verdict.unchecked else "SHA-256, no key"
+def _told(result: Verification) -> Iterator[str]:
+    of = f"the audit log of {result.session}" if result.session else f"the audit log {result.path}"
+    count = f"{result.lines} lines, {result.cells} cell{'s' * (result.cells != 1)}"
+    if result.whole:
+        how = "HMACs of your key" if result.keyed and not result.unchecked else "SHA-256, no key"
         yield f"Whole: {of} ({count}; {how})."
     else:
-        where = f" at line {verdict.line}" if verdict.line else ""
-        yield f"BROKEN{where}: {of} ({count}): {verdict.problem}."
-    yield from verdict.notes
+        where = f" at line {result.line}" if result.line else ""
+        yield f"BROKEN{where}: {of} ({count}): {result.problem}."
+    yield from result.notes
 
 
-def _entry_lines(number: int, entry: Entry) -> Iterator[str]:
+def _entry_lines(number: int, entry: AuditEntry) -> Iterator[str]:
     """One entry: a line with its number, its time and what it is; what more there is of it, indented."""
     kind = entry["type"]
     what, more = _FORMS.get(kind, _anything)(entry)
@@ -154,7 +154,7 @@ def _entry_lines(number: int, entry: Entry) -> Iterator[str]:
         yield f"{'':<7}{line}"
 
 
-def _sent_to_model(entry: Entry) -> tuple[str, list[str]]:
+def _sent_to_model(entry: AuditEntry) -> tuple[str, list[str]]:
     went = f"{entry['turn']}, {entry['size']:,} bytes to {entry['host'] or HERE} ({entry['model']})"
     why = "" if entry["purpose"] == "answer" else f", for a {entry['purpose']}"
     again = f", {entry['again']} pieces of them again" if entry["again"] else ""
@@ -171,13 +171,13 @@ def _hidden(kinds: Iterable[str]) -> str:
     return f"  hidden: {told}" if told else ""
 
 
-def _anything(entry: Entry) -> tuple[str, list[str]]:
+def _anything(entry: AuditEntry) -> tuple[str, list[str]]:
     hidden = ("type", "time", "log", "format", "seq", "prev", "hash")
     shown = {name: value for name, value in entry.items() if name not in hidden and value not in ("", None, [])}
     return "  ".join(f"{name}={_value(value)}" for name, value in shown.items()), []
 
 
-def _start(entry: Entry) -> tuple[str, list[str]]:
+def _start(entry: AuditEntry) -> tuple[str, list[str]]:
     bounds = ", ".join(f"{name} {_value(value)}" for name, value in entry["limits"].items() if value is not None)
     unbounded = {"allowed_hosts": "any", "cpu_limit": "all cores"}
     options = ", ".join(
@@ -190,15 +190,15 @@ def _start(entry: Entry) -> tuple[str, list[str]]:
     return f"{entry['engine']}, {entry['trust']}, Python {entry['python']}, nbagent {entry['nbagent']}", lines
 
 
-def _question(entry: Entry) -> tuple[str, list[str]]:
+def _question(entry: AuditEntry) -> tuple[str, list[str]]:
     return f"{entry['turn']}, to {'a replay' if entry['replay'] else entry['model']}", [entry["question"]]
 
 
-def _begun(entry: Entry) -> tuple[str, list[str]]:
+def _begun(entry: AuditEntry) -> tuple[str, list[str]]:
     return f"{entry['cell']}, {entry['tool']}, approved by {entry['approver']}", []
 
 
-def _cell(entry: Entry) -> tuple[str, list[str]]:
+def _cell(entry: AuditEntry) -> tuple[str, list[str]]:
     ended = entry["exit"]
     who = f"{entry['tool']} (approved by {entry['approver'] or 'nobody known'})"
     how = [who, ended["status"], ended["error"] or "", ended["signal"] or ""]
@@ -215,34 +215,34 @@ def _cell(entry: Entry) -> tuple[str, list[str]]:
     return f"{entry['cell']}, " + ", ".join(filter(None, how)), lines + ([entry["note"]] if entry["note"] else [])
 
 
-def _install(entry: Entry) -> tuple[str, list[str]]:
+def _install(entry: AuditEntry) -> tuple[str, list[str]]:
     lines = [f"{each['name']}=={each['version']}  sha256:{each['sha256']}" for each in entry["packages"]]
     return entry["reason"], lines
 
 
-def _file(entry: Entry) -> tuple[str, list[str]]:
+def _file(entry: AuditEntry) -> tuple[str, list[str]]:
     return f"{entry['path']}, {entry['size']:,} bytes", [f"sha256:{entry['sha256']}"]
 
 
-def _answer(entry: Entry) -> tuple[str, list[str]]:
+def _answer(entry: AuditEntry) -> tuple[str, list[str]]:
     usage = entry["usage"]
     tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
     how = "success" if entry["success"] else "no success"
     return f"{entry['turn']}, {how}, {entry['attempts']} attempts, {tokens}", []
 
 
-def _approval_asked(entry: Entry) -> tuple[str, list[str]]:
+def _approval_asked(entry: AuditEntry) -> tuple[str, list[str]]:
     lines = [f"| {line}" for line in entry["code"].splitlines()]
     return f"{entry['id']}, {entry['kind']} by {entry['tool']}: {entry['what']}", [*entry["packages"], *lines]
 
 
-def _approval_given(entry: Entry) -> tuple[str, list[str]]:
+def _approval_given(entry: AuditEntry) -> tuple[str, list[str]]:
     why = f": {entry['reason']}" if entry["reason"] else ""
     lines = [f"| {line}" for line in entry["code"].splitlines()]
     return f"{entry['id']}, {entry['decision']} by {entry['by']}{why}", lines
 
 
-def _tool_stage(entry: Entry) -> tuple[str, list[str]]:
+def _tool_stage(entry: AuditEntry) -> tuple[str, list[str]]:
     heads = [f"sha256:{entry['sha256']}"] if entry["sha256"] else []
     heads += [f"{name}  {_value(entry[name])}" for name in ("reason", "dependencies") if entry[name]]
     heads += _install({**entry, "reason": ""})[1]

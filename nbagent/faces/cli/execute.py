@@ -12,20 +12,20 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.options import How
-from nbagent.faces.cli.work import Ended, work
+from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.work import Ending, work
 from nbagent.faces.terminal.view import View
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
 
 if TYPE_CHECKING:
-    from nbagent.session.session import Session
+    from nbagent.session.protocol import AnySession
 
 
-async def execute(source: str | None, code: str | None, make: Callable[[], Session], *, how: How) -> int:
+async def execute(source: str | None, code: str | None, make: Callable[[], AnySession], *, how: How) -> int:
     """Run cells and show their outputs; returns the exit code."""
-    run, ended, started = Run(()), Ended(), time.monotonic()
+    run, ended, started = Run(()), Ending(), time.monotonic()
 
-    async def do(session: Session, _: View) -> None:
+    async def do(session: AnySession, _: View) -> None:
         await run.on(session)
 
     try:

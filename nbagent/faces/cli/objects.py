@@ -8,11 +8,11 @@ import msgspec
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import NO_USAGE, Answer, Cell, to_json
-from nbagent.faces.cli.work import Ended
+from nbagent.faces.cli.work import Ending
 from nbagent.notebook.run import Run
 
 if TYPE_CHECKING:
-    from nbagent.session.session import Session
+    from nbagent.session.protocol import AnySession
 
 
 def show(value: Any) -> None:
@@ -22,7 +22,7 @@ def show(value: Any) -> None:
 
 def refused(command: str, error: NbagentError) -> None:
     """Print the object of a command that never began, because its options are wrong or nbagent itself failed."""
-    ended = Ended(error=error)
+    ended = Ending(error=error)
     if command in ("run", "demo"):
         show(answered(None, ended))
     elif command == "exec":
@@ -31,9 +31,9 @@ def refused(command: str, error: NbagentError) -> None:
         show(_ending(ended))
 
 
-def answered(answer: Answer | None, ended: Ended) -> dict[str, Any]:
+def answered(answer: Answer | None, ended: Ending) -> dict[str, Any]:
     """What `run` and `demo` print."""
-    session: Session | None = ended.session
+    session: AnySession | None = ended.session
     # A turn that failed has no answer, but what it did is not lost.
     found = answer or (session.unfinished if session else None)
     stopped = NbagentError("It was stopped.") if ended.stopped else None
@@ -54,7 +54,7 @@ def answered(answer: Answer | None, ended: Ended) -> dict[str, Any]:
     }
 
 
-def executed(run: Run, ended: Ended, *, seconds: float) -> dict[str, Any]:
+def executed(run: Run, ended: Ending, *, seconds: float) -> dict[str, Any]:
     """What `exec` prints; `seconds` is what it took where no cell says."""
     notes = " ".join(cell.note for cell in run.cells if cell.note)
     return {
@@ -67,7 +67,7 @@ def executed(run: Run, ended: Ended, *, seconds: float) -> dict[str, Any]:
     }
 
 
-def _ending(ended: Ended, instead: NbagentError | None = None) -> dict[str, Any]:
+def _ending(ended: Ending, instead: NbagentError | None = None) -> dict[str, Any]:
     """What went wrong, if anything did."""
     error = ended.error or instead
     told = {"error": str(error)} if error else {}

@@ -6,13 +6,17 @@ import errno
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
 from nbagent.core.errors import NbagentError, StoreError
 from nbagent.faces.cli import wrong_use
 
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
 # Click's own error, which newer versions of Typer bring with them under another name.
 _WrongUse: Any = typer.BadParameter.__mro__[2]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -50,6 +54,13 @@ def run(app: typer.Typer) -> NoReturn:
         if isinstance(error, OSError) and error.errno in _FULL:
             _drop_output()
         _complain(arguments, error if isinstance(error, NbagentError) else _unforeseen(error))
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Do a command's work on an event loop of its own, and return what it returns."""
+    import asyncio
+
+    return asyncio.run(work)
 
 
 def _end(number: int, _frame: object) -> None:

@@ -10,16 +10,16 @@ from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli.ask import ask
 from nbagent.faces.cli.execute import execute
-from nbagent.faces.cli.options import How
+from nbagent.faces.cli.flags import How
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
 
 if TYPE_CHECKING:
-    from nbagent.session.session import Session
+    from nbagent.session.protocol import AnySession
 
 
-async def resume(make: Callable[[], Session], *, question: str | None, code: str | None, how: How) -> int:
+async def resume(make: Callable[[], AnySession], *, question: str | None, code: str | None, how: How) -> int:
     """Go on with a session; returns the exit code.
 
     Raises:
@@ -36,11 +36,11 @@ async def resume(make: Callable[[], Session], *, question: str | None, code: str
     return await chat(make, how=how)
 
 
-async def chat(make: Callable[[], Session], *, how: How) -> int:
+async def chat(make: Callable[[], AnySession], *, how: How) -> int:
     """Questions as they are typed, until the end of input; returns the exit code."""
     keyboard = Keyboard()
 
-    async def do(session: Session, view: View) -> None:
+    async def do(session: AnySession, view: View) -> None:
         print("Ask on; end with Ctrl-D.", file=sys.stderr)
         while (question := await _typed(keyboard, view)) is not None:
             if question.strip():
@@ -60,7 +60,7 @@ async def _typed(keyboard: Keyboard, view: View) -> str | None:
     return line
 
 
-async def _answer(session: Session, question: str) -> None:
+async def _answer(session: AnySession, question: str) -> None:
     try:
         answer = await session.ask(question)
     except NbagentError as error:

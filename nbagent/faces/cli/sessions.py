@@ -1,18 +1,28 @@
-"""The command `sessions`: which there are, what was said in them, their titles, and their end."""
+"""`nbagent sessions` and `nbagent files`: which sessions there are, what was said in them, and what they left."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nbagent.core.text import one_line
+from nbagent.core import fileio, folders, settings
+from nbagent.core.errors import UsageError
+from nbagent.core.text import one_line, printable, size_of
+from nbagent.kernel.transfer.results import safe_name
+from nbagent.session import index
 from nbagent.session.index import Known
 from nbagent.session.manager import SessionManager
 from nbagent.session.saved import age
+from nbagent.state import Artifact
+from nbagent.state.views import Views
 
+ARTIFACT_KEYS = "id name content_type size sha256 cell created".split()
+"""What --json has of each file and figure."""
 SHOWN = 50
 """Characters of a title in the table."""
 
@@ -41,10 +51,50 @@ async def show(*, as_json: bool) -> int:
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False, emoji=False, markup=False).print(table)
     if any(each.state == "waiting" for each in found):
-        print("Go on with one that is waiting, its variables kept: nbagent resume SESSION")
+        print("Resume one that is waiting, with its variables: nbagent resume SESSION")
     if any(each.state == "running" for each in found):
-        print("See and steer one that is running: nbagent attach SESSION")
+        print("Attach to one that is running: nbagent attach SESSION")
     return 0
+
+
+def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
+    """Print a session's files and figures, or write some of them into the current folder; returns the exit code.
+
+    Raises:
+        UsageError: There is no such session, it has nothing of a name, or a file of that name is here already.
+        StoreError: A file is gone or was changed since, or can't be written here.
+    """
+    root = folders.state_root(settings.load().state_dir)
+    views, name = Views(root), index.find(root, session).name
+    found = views.artifacts(name)
+    if save:
+        for wanted in save:
+            print(_save(views, found, wanted))
+        return 0
+    if as_json:
+        print(json.dumps([{key: getattr(each, key) for key in ARTIFACT_KEYS} for each in found]))
+        return 0
+    for each in found:
+        print(printable(f"cell {each.cell or '-':<4} {size_of(each.size):>10}  {each.content_type:<24}  {each.name}"))
+    if not found:
+        print("This session has neither files nor figures.")
+    return 0
+
+
+def _save(views: Views, found: Sequence[Artifact], name: str) -> Path:
+    """Write the last artifact of a name into the current folder."""
+    artifact = next((each for each in reversed(found) if name in (each.name, each.id)), None)
+    if artifact is None:
+        raise UsageError(f"The session has no file or figure {name!r}.", mend="List them without --save.")
+    content, path = views.load(artifact.id)[1], Path(safe_name(artifact.name))
+    try:
+        with path.open("xb") as file:  # never through a link, nor over a file
+            file.write(content)
+    except FileExistsError:
+        raise UsageError(f"{path} is here already.", mend="Run this in another folder.") from None
+    except OSError as error:
+        raise fileio.cannot_write(path, error, mend="Run this in another folder.") from error
+    return path
 
 
 async def search(text: str, *, as_json: bool) -> int:
@@ -59,7 +109,7 @@ async def search(text: str, *, as_json: bool) -> int:
     if not found.is_whole:
         print("There may be more in older sessions.", file=sys.stderr)
     elif not found.hits:
-        print("It was found nowhere.")
+        print("No session has this text in its title, its questions or its answers.")
     return 0
 
 

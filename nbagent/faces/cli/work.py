@@ -11,13 +11,14 @@ from typing import IO, TYPE_CHECKING
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
-from nbagent.faces.cli.options import How
+from nbagent.faces.cli.flags import How
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.live import shown
 from nbagent.faces.terminal.view import View, complain
+from nbagent.session.protocol import export_last, settled
 
 if TYPE_CHECKING:
-    from nbagent.session.session import Session
+    from nbagent.session.protocol import AnySession
 
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
@@ -26,7 +27,7 @@ NOT_DELIVERED = 4
 
 
 @dataclass
-class Ended:
+class Ending:
     """How the work with a session ended.
 
     Attributes:
@@ -37,7 +38,7 @@ class Ended:
         stopped: Whether Ctrl-C ended it.
     """
 
-    session: Session | None = None
+    session: AnySession | None = None
     notebook: Path | None = None
     left: dict[str, str] = field(default_factory=dict)
     error: NbagentError | None = None
@@ -57,29 +58,29 @@ class Ended:
 
 
 async def work(
-    make: Callable[[], Session],
-    do: Callable[[Session, View], Awaitable[object]],
+    make: Callable[[], AnySession],
+    do: Callable[[AnySession, View], Awaitable[object]],
     *,
     how: How,
-    exports: Callable[[Session], bool],
+    exports: Callable[[AnySession], bool],
     results: IO[str] | None = None,
     keyboard: Keyboard | None = None,
-) -> Ended:
+) -> Ending:
     """Start a session, do something with it that is shown, collect its files, and write its notebook.
 
     Args:
         make: Makes the session.
         do: What is to be done; Ctrl-C cancels it.
         how: What the person says of it.
-        exports: Whether there is a notebook to be written.
+        exports: Whether a notebook is to be written.
         results: Where the cells' own output goes.
         keyboard: Where the person types.
     """
-    ended = Ended()
+    ended = Ending()
     try:
         session = ended.session = make()
         if how.out is not None:
-            session.check_export(how.out, force=how.force)
+            await settled(session.check_export(how.out, force=how.force))
         showing = shown(session, quiet=how.quiet or how.as_json, results=results, keep=how.keep, keyboard=keyboard)
         async with showing as view:
             try:
@@ -90,7 +91,7 @@ async def work(
                 ended.error = error
             except Exception:
                 # A fault of nbagent's own shall not cost what the cells have shown so far.
-                _rescue(session, how=how, exports=exports(session))
+                await _rescue(session, how=how, exports=exports(session))
                 raise
             await _close(ended, session, how=how, exports=exports(session))
     except asyncio.CancelledError:
@@ -100,7 +101,7 @@ async def work(
     return ended
 
 
-async def _close(ended: Ended, session: Session, *, how: How, exports: bool) -> None:
+async def _close(ended: Ending, session: AnySession, *, how: How, exports: bool) -> None:
     try:
         ended.left = await session.deliver()
     except NbagentError as error:  # which must not cost the notebook
@@ -108,14 +109,15 @@ async def _close(ended: Ended, session: Session, *, how: How, exports: bool) -> 
     except asyncio.CancelledError:
         ended.stopped = True
     except Exception:
-        _rescue(session, how=how, exports=exports)
+        await _rescue(session, how=how, exports=exports)
         raise
     if exports:
-        ended.notebook, moved = session.export_last(how.out, force=how.force)
+        ended.notebook, moved = await export_last(session, how.out, force=how.force)
         ended.error = ended.error or moved
 
 
-def _rescue(session: Session, *, how: How, exports: bool) -> None:
+async def _rescue(session: AnySession, *, how: How, exports: bool) -> None:
     """Write the notebook, if it is wanted, before a fault of nbagent's own ends the process."""
     if exports:
-        print(f"notebook: {session.export_last(how.out, force=how.force)[0]}", file=sys.stderr)
+        written, _ = await export_last(session, how.out, force=how.force)
+        print(f"notebook: {written}", file=sys.stderr)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from nbagent.core.events import Answer
 
+_QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
 _CALL = re.compile(r"^((?:\w+\s*=\s*)?)get_ipython\(\)\.run_(line|cell)_magic\('agent', ")
 
 
@@ -211,6 +212,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shown: list[Any] = shell.configurables
     if config not in shown:
         shown.append(config)
+    if _keep_questions not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(_keep_questions)
     if hasattr(shell, "kernel") and _await_magics not in shell.input_transformers_post:
         shell.input_transformers_post.append(_await_magics)
 
@@ -221,10 +224,22 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     owner = getattr(found["line"].pop("agent", None), "__self__", None)
     for kind, name in (("cell", "agent"), ("line", "_agent_awaited"), ("cell", "_agent_awaited")):
         found[kind].pop(name, None)
+    if _keep_questions in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(_keep_questions)
     if _await_magics in shell.input_transformers_post:
         shell.input_transformers_post.remove(_await_magics)
     if isinstance(owner, AgentMagics):
         owner.close()
+
+
+def _keep_questions(lines: list[str]) -> list[str]:
+    """Turn a magic that ends with a question mark into its call: IPython takes such a line for a wish for help."""
+    if lines and lines[0].startswith("%%"):
+        return lines
+    return [
+        f"{found[1]}get_ipython().run_line_magic('agent', {found[2]!r})\n" if (found := _QUESTION.match(line)) else line
+        for line in lines
+    ]
 
 
 def _await_magics(lines: list[str]) -> list[str]:

@@ -1,10 +1,10 @@
-"""Attacks on what the whole machine has one supply of: open files, locks, terminals."""
+"""Attacks on what the whole machine has one supply of: open files, locks, terminals, memory of sockets, huge pages."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from nbagent.faces.selfcheck.probe import EVERYWHERE, NO_PROGRAMS, ProbeGroup
+from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, EVERYWHERE, NO_PROGRAMS, ProbeGroup
 
 GROUP = ProbeGroup("what the whole machine shares")
 _attack = GROUP.attack
@@ -155,3 +155,62 @@ def take_requests(host: Any) -> object:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     libc.syscall(ctypes.c_long(host["io_destroy"]), context)
     return f"{open('/proc/sys/fs/aio-max-nr').read().strip()} are there for all of the machine"
+
+
+@_attack(
+    "32",
+    "Hide memory from the limit in connections to itself that nobody accepts",
+    expected="no such sockets, or the sandbox is ended for them",
+    levels=BELOW_TRUSTED,
+    may_kill=True,
+)
+def take_memory_by_unaccepted_connections(host: Any) -> object:
+    import socket
+    import time
+
+    # Linux charges nobody for a connection before it is accepted, and one that was closed is no open file any more.
+    sent = 0
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+        server.bind(("127.0.0.1", 0))
+        server.listen(4096)
+        for _ in range(4000):
+            with socket.create_connection(server.getsockname(), timeout=5) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
+                client.setblocking(False)
+                try:
+                    while sent < 500 << 20:
+                        sent += client.send(bytes(1 << 16))
+                except BlockingIOError:
+                    continue
+                break
+        if sent >= 500 << 20 and host["isolated"]:
+            time.sleep(host["patience"])
+    return f"{sent >> 20} MB" if sent >= 500 << 20 else None
+
+
+@_attack(
+    "32",
+    "Ask for huge pages, which an administrator has set aside for others and no limit counts",
+    expected="Linux is never asked",
+)
+def take_huge_pages(host: Any) -> object:
+    import ctypes
+    import os
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    got = []
+    private, anonymous, no_reserve, huge = 2, 0x20, 0x4000, 0x40000
+    # Without a reservation, Linux gives the address even where there is no such page.
+    flags = private | anonymous | no_reserve | huge
+    at = libc.mmap(None, ctypes.c_size_t(1 << 21), 3, flags, -1, ctypes.c_long(0))
+    if at not in (None, ctypes.c_void_p(-1).value):
+        libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(1 << 21))
+        got.append("mapped")
+    try:
+        os.close(os.memfd_create("nbagent-probe", 4))
+        got.append("as a file")
+    except OSError:
+        pass
+    return got

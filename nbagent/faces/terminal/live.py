@@ -14,14 +14,8 @@ from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
 
 if TYPE_CHECKING:
-    from nbagent.session.session import Session
+    from nbagent.session.protocol import AnySession
 
-NO_TERMINAL = "There is no terminal to ask at: hosts that are not listed are denied. List them with --allow-host."
-UNATTENDED = {
-    "reject": "Nobody is asked here: what needs approval is rejected. See --allow and --unattended.",
-    "approve": "Nobody is asked here: what needs approval is approved, as --unattended says.",
-}
-"""By policy, what is told where nobody can be asked for approval."""
 PATIENCE = 1.0
 """Seconds that a running cell has to stop once all is to end."""
 
@@ -34,7 +28,7 @@ class CtrlC:
         asker: Asks its questions, which are then answered with no.
     """
 
-    def __init__(self, session: Session, asker: Asker) -> None:
+    def __init__(self, session: AnySession, asker: Asker) -> None:
         self._session = session
         self._asker = asker
         self._loop = asyncio.get_running_loop()
@@ -69,7 +63,7 @@ class CtrlC:
 
 @contextlib.asynccontextmanager
 async def shown(
-    session: Session,
+    session: AnySession,
     *,
     quiet: bool,
     results: IO[str] | None = None,
@@ -85,10 +79,8 @@ async def shown(
         keep: Whether its kernel is left running at the end, to be resumed.
         keyboard: Where the person types, who also is asked what code may do.
     """
-    view = View(folder=lambda: session.folder, keep=session.reserve, quiet=quiet, results=results, code=results is None)
-    keyboard = keyboard or Keyboard()
-    _attend(session, keyboard, told=results is None)
-    asker = Asker(session, view, keyboard)
+    view = View(keep_figure=session.keep_figure, quiet=quiet, results=results, code=results is None)
+    asker = Asker(session, view, keyboard or Keyboard())
     pressing = CtrlC(session, asker)
     try:
         view.wait("starting the sandbox")
@@ -109,14 +101,3 @@ async def shown(
                 print("It ends when you log out, unless you first run: loginctl enable-linger", file=sys.stderr)
         await session.stop()
         pressing.close()
-
-
-def _attend(session: Session, keyboard: Keyboard, *, told: bool) -> None:
-    """Have the person asked if they are there; if nobody is, that is told, of approvals only where a model works."""
-    if session.ask_hosts and not keyboard.is_there:
-        session.ask_hosts = False
-        print(NO_TERMINAL, file=sys.stderr)
-    consent = session.consent
-    consent.attended = consent.attended and keyboard.is_there
-    if told and consent.asks and not consent.attended:
-        print(UNATTENDED[consent.unattended], file=sys.stderr)

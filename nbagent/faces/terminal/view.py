@@ -33,7 +33,7 @@ class View:
     """Shows a session on a terminal as it happens.
 
     Args:
-        folder: Where pictures go.
+        keep_figure: Writes a picture, given by a name and its bytes, into a file; returns None if it can't.
         quiet: Show no cells, only what must be known.
         results: Where the cells' own output goes; where all else goes, by default, and that is standard error.
         code: Show the cells' code.
@@ -42,8 +42,7 @@ class View:
     def __init__(
         self,
         *,
-        folder: Callable[[], Path],
-        keep: Callable[[int], bool] = lambda _size: True,
+        keep_figure: Callable[[str, bytes], Path | None],
         quiet: bool = False,
         results: IO[str] | None = None,
         code: bool = True,
@@ -52,8 +51,7 @@ class View:
 
         self.console: Console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
         self._results = results or self.console.file
-        self._folder = folder
-        self._keep = keep
+        self._keep_figure = keep_figure
         self._quiet = quiet
         self._colours = self._results.isatty() and not self.console.no_color
         looks: dict[Style, bool] = {
@@ -210,14 +208,8 @@ class View:
             self._line_open = False
 
     def _picture(self, line: Line) -> None:
-        try:
-            if not self._keep(len(line.content)):
-                return
-            folder = self._folder() / "figures"
-            folder.mkdir(exist_ok=True)
-            path = folder / line.text
-            path.write_bytes(line.content)
-        except OSError:
+        path = self._keep_figure(line.text, line.content)
+        if path is None:
             return
         self.console.print(f"figure: {path}", style=STYLES["file"], markup=False)
         # Encoded again: what the sandbox sent as base64 may hold more than that.

@@ -24,7 +24,9 @@ from typing import Any
 FOLLOWED = 20_000
 """Files of one tree that are remembered; those beyond are counted only."""
 CHECKED = 300
-"""Files of one tree that are always looked at for whether they were written to, which takes a millisecond."""
+"""Files of one tree that are all looked at each time for whether they were written to, if there are no more."""
+SOME = 200
+"""Else so many of them at least: each takes two microseconds, and more would be felt in a trivial cell."""
 COUNTED = 100_000
 """Entries of one tree that are read in one look."""
 TICK = 50_000_000
@@ -154,11 +156,12 @@ class Tree:
         first = calm.index(path) if path in calm else 0
         self.resume = ("", 0)
         self.whole &= not (first or skip)
+        enough = CHECKED if sum(len(self.folders[each].files) for each in calm) <= CHECKED else SOME
         looked = 0
         for path in calm[first:]:
             files = self.folders[path].files
-            for name in itertools.islice(files, skip, None):
-                if looked >= CHECKED and not looked % 64 and time.monotonic() > end:
+            for name, known in itertools.islice(files.items(), skip, None):
+                if looked >= enough and not (looked - enough) % 64 and time.monotonic() > end:
                     self.resume, self.whole = (path, skip), False
                     return
                 looked += 1
@@ -169,7 +172,7 @@ class Tree:
                 except OSError:
                     continue
                 mark = (status.st_size, status.st_mtime_ns, status.st_ino)
-                if mark != files[name]:
+                if mark != known:
                     files[name] = self.fresh[full] = mark
             skip = 0
 

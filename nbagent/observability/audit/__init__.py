@@ -1,4 +1,4 @@
-"""The audit log: what ran, who approved it, on what data, and how it ended, so that later changes are noticed.
+"""The audit log: what ran, who approved it, on what data, and how it ended, in a form in which changes are noticed.
 
     SESSIONS/ID/audit.jsonl      one JSON object a line, each chained to the one before by a hash
     STATE/audit-heads/ID         the number of lines and the hash of the last one
@@ -9,7 +9,7 @@ it and names the first line that was changed.
 It proves what the controller saw: which code it sent to the kernel, who approved it, what came back and when. It
 doesn't prove what code in the kernel did to the kernel: a cell shares its process with all other cells, so it can
 change their variables, answer in the kernel's name, and send output in another cell's name. Output that came for a cell
-after its end is logged as that (`late_output`), with the cell that was running.
+after its end is logged as such (`late_output`), with the cell that was running.
 
 How much it proves depends on what an attacker can write:
 
@@ -26,6 +26,6 @@ How much it proves depends on what an attacker can write:
 """
 
 from nbagent.observability.audit.chain import Audit, read_key
-from nbagent.observability.audit.verify import Verdict, verify
+from nbagent.observability.audit.verify import Verification, verify
 
-__all__ = ["Audit", "Verdict", "read_key", "verify"]
+__all__ = ["Audit", "Verification", "read_key", "verify"]

@@ -1,4 +1,4 @@
-"""The file of the audit log: lines that each hold the hash of the one before, and a head outside of the folder.
+"""Writes the audit log: lines that each have the hash of the line before, and a head outside of the session's folder.
 
 A line is canonical JSON (sorted names, no blanks, UTF-8) with these members besides the entry's own:
 
@@ -8,8 +8,8 @@ A line is canonical JSON (sorted names, no blanks, UTF-8) with these members bes
 
 The first line has the type `audit`. It has the session's id, the format, the key's name, and when, where and by whom
 the log was begun. The head is a small record that is overwritten in place after each line: the number of lines and the
-SHA-256 of the last one. It is one write within one page, which a kill can't divide; to rename another file over it
-takes 800 µs on ext4, this takes 2.
+SHA-256 of the last one. That is one write within one page, which a kill can't divide; it takes 2 µs, where renaming a
+new file over the old one takes 800 on ext4.
 
 Each line is one unbuffered write, so it survives a kill of nbagent. It is *not* synced to the disk line by line: that
 takes as long as a small cell, and guards only against a loss of power, which code in a sandbox can't cause. The log is
@@ -36,12 +36,12 @@ from typing import Any
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Record
 from nbagent.core.fileio import cannot_write
-from nbagent.observability.audit.entries import Entries, Entry, rfc3339
+from nbagent.observability.audit.entries import AuditEntry, Entries, rfc3339
 
 FILE = "audit.jsonl"
 HEADS = "audit-heads"
 FORMAT = 1
-"""The version of the format of lines and entries, to be raised when either changes."""
+"""The version of the format of lines and entries, raised whenever either changes."""
 START, GAP = "audit", "gap"
 """The types of lines that come from no event: the first line, and one that says that earlier lines were changed."""
 FIRST = "0" * 64
@@ -49,32 +49,32 @@ FIRST = "0" * 64
 MIN_KEY = 16
 """Bytes of the shortest key."""
 HEAD_SIZE = 400
-"""Bytes of the head; a session's id of 64 characters fits in."""
+"""Bytes of the head, enough for a session's id of 64 characters."""
 
 
-def canonical(value: Entry) -> bytes:
-    """A value as canonical JSON, which is what is hashed."""
+def canonical(value: AuditEntry) -> bytes:
+    """A value as canonical JSON, whose bytes are hashed."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 
 
 def sha256(data: bytes) -> str:
-    """In hexadecimal."""
+    """The SHA-256 of data, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def seal(body: bytes, key: bytes | None) -> str:
-    """The `hash` of a line: SHA-256, or with a key the HMAC."""
+    """The `hash` of a line: its SHA-256, or with a key its HMAC."""
     return sha256(body) if key is None else hmac.new(key, body, hashlib.sha256).hexdigest()
 
 
 def key_name(key: bytes | None) -> str:
-    """A name for a key that tells nothing of it: a hash; empty without a key."""
+    """A name for a key that doesn't reveal it: a hash; empty without a key."""
     return seal(b"nbagent audit key", key)[:16] if key is not None else ""
 
 
 def read_key(path: str | Path | None) -> bytes | None:
-    """Read a key from a file, without a line end behind it; None if no file is named.
+    """Read a key from a file, without the line end behind it; None if no file is named.
 
     Raises:
         UsageError: The file can't be read, or the key is too short.
@@ -111,7 +111,7 @@ class Head:
 
     @classmethod
     def read(cls, path: Path, *, session: str, key: bytes | None) -> Head | None:
-        """Read a head; None if the file isn't there or is no head."""
+        """Read a head; None if the file is missing or is no head."""
         try:
             value: Any = json.loads(path.read_bytes())
             mac = value.pop("mac", "")
@@ -122,8 +122,8 @@ class Head:
             return None
 
     def record(self, *, session: str, key: bytes | None) -> bytes:
-        """The head as bytes, always of the same length, so that it overwrites an earlier one whole."""
-        value: Entry = {"session": session, "seq": self.seq, "last": self.last}
+        """The head as bytes, always of the same length, so that it overwrites an earlier one completely."""
+        value: AuditEntry = {"session": session, "seq": self.seq, "last": self.last}
         if key is not None:
             value["mac"] = seal(canonical(value), key)
         return canonical(value).ljust(HEAD_SIZE - 1) + b"\n"
@@ -132,8 +132,8 @@ class Head:
 class Audit:
     """Writes a session's audit log. Its owner must hold the session's `Journal`.
 
-    The log of a killed process is continued: a cut last line is dropped, and entries that it lacks are added. A log
-    that doesn't match its head is continued too, behind a line of the type `GAP`, which stays in the log.
+    The log of a killed process is continued: a cut last line is removed, and missing entries are added. A log that
+    doesn't match its head is continued too, behind a line of the type `GAP`, which stays in the log.
 
     Args:
         folder: The session's folder.
@@ -164,7 +164,7 @@ class Audit:
         self._key = key
         self._count = count
         self._fold = Entries()
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[AuditEntry] = deque()
         self._seq = 0
         self._last = FIRST
         self._size = 0
@@ -184,7 +184,7 @@ class Audit:
             raise
 
     def _continue(self, past: Iterable[Record], head: Head | None) -> None:
-        """Continue behind the last whole line, with entries for the events that it lacks."""
+        """Continue behind the last whole line, with entries for the events that have none."""
         lines = self._whole_lines()
         if lines:
             self._check_key(lines[0])
@@ -219,7 +219,7 @@ class Audit:
             first = json.loads(line)
             wanted, name = first["format"], first["key"]
         except (ValueError, KeyError, TypeError):
-            return  # The first line was changed; `verify` says so.
+            return  # `verify` says that the first line was changed
         if wanted != FORMAT:
             raise UsageError(f"The audit log {self.path} has format {wanted}, which this version can't continue.")
         if name != key_name(self._key):
@@ -235,7 +235,7 @@ class Audit:
         Raises:
             StoreError: They can't be written.
         """
-        # Entries that could not be written wait for the next event, so that none is lost when a disk was full.
+        # Entries that could not be written wait for the next event, so that a full disk loses none.
         self._waiting.extend(self._fold.on_event(record))
         try:
             while self._waiting:
@@ -245,7 +245,7 @@ class Audit:
         except (OSError, ValueError) as error:
             raise cannot_write(self.path, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: AuditEntry) -> None:
         """Write one line, then the head; if the head fails, the line is taken back."""
         body = canonical({**entry, "seq": self._seq + 1, "prev": self._last})
         line = b'%s,"hash":"%s"}\n' % (body[:-1], seal(body, self._key).encode())
@@ -276,12 +276,12 @@ class Audit:
 def not_as_headed(lines: list[bytes], head: Head | None, later: Head | None) -> str:
     """Why lines don't match their head; empty if they do.
 
-    There may be one line more than the head says: a line is written before its head.
+    There may be one line more than the head says, since a line is written before its head.
 
     Args:
         lines: All whole lines.
-        head: The head, read before the lines, so that there must be all that it counts.
-        later: The head, read after the lines, so that it must count all of them; the same if nobody writes.
+        head: The head as it was before the lines were read: all lines that it counts must be there.
+        later: The head as it was after that: it must count all lines. The same as `head` if nobody writes.
     """
     if later is None:
         return "there is no head for it, which says where it ends" if len(lines) > 1 else ""
@@ -297,7 +297,7 @@ def not_as_headed(lines: list[bytes], head: Head | None, later: Head | None) -> 
     return ""
 
 
-def _whereabouts() -> Entry:
+def _whereabouts() -> AuditEntry:
     """When, where and by whom a log is begun or continued."""
     return {"time": rfc3339(time.time()), "host": platform.node(), "uid": os.getuid(), "pid": os.getpid()}
 

@@ -1,13 +1,13 @@
-"""The entries that the audit log has for each event.
+"""The entries of the audit log for each event.
 
 Pure: the same events always give the same entries, so that both logs can be compared later.
 
-An entry has `type`, `time` (UTC, RFC 3339), `log` (the number of its event), and more by its type. A cell has two
+An entry has `type`, `time` (UTC, RFC 3339), `log` (the number of its event), and what its type needs. A cell has two
 entries: `cell_begun` is written before its code runs, so that no code runs without a trace, and `cell` at its end. If
 nbagent was killed while a cell ran, its `cell` is written when the session is resumed, with the status `unknown`.
 
 The hash in `cell` is of the outputs at the cell's end. Code can add to these later, and change them: then one entry
-`late_output` is written for each such cell and each cell that was running meanwhile (0 for none).
+`late_output` is written for each such cell and each cell that was running at that time (0 for none).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from nbagent.core.events import (
     WidgetState,
 )
 
-Entry = dict[str, Any]
+AuditEntry = dict[str, Any]
 """One line of the audit log, without its hashes."""
 
 LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied, Renamed)
 """Events without entries: outputs (a cell's entry has their hash), the model's words, and the session's title."""
 
 
-def entries(records: Iterable[Record]) -> Iterator[Entry]:
+def entries(records: Iterable[Record]) -> Iterator[AuditEntry]:
     """All entries of a session's events."""
     fold = Entries()
     for record in records:
@@ -58,7 +58,7 @@ def entries(records: Iterable[Record]) -> Iterator[Entry]:
 
 
 class Entries:
-    """Turns events into entries, in order; remembers what the entry of a running cell will need."""
+    """Turns events into entries, in order; remembers what the entry of the running cell needs at its end."""
 
     def __init__(self) -> None:
         self._questions: dict[int, str] = {}
@@ -71,12 +71,12 @@ class Entries:
         self._commands = 0
         self._late: set[tuple[int, int, str]] = set()
 
-    def on_event(self, record: Record) -> Iterator[Entry]:
+    def on_event(self, record: Record) -> Iterator[AuditEntry]:
         """The entries of the next event."""
         for entry in self._of(record):
             yield {**entry, "time": rfc3339(record.at), "log": record.seq}
 
-    def _of(self, record: Record) -> Iterator[Entry]:
+    def _of(self, record: Record) -> Iterator[AuditEntry]:
         event = record.event
         if isinstance(event, LEFT_OUT):
             return
@@ -103,10 +103,10 @@ class Entries:
                 self._note(event)
                 yield _plain(_NAMES.get(type(event), _snake(type(event).__name__)), event)
 
-    def _late_output(self, event: LateOutput | OutputUpdated) -> Iterator[Entry]:
+    def _late_output(self, event: LateOutput | OutputUpdated) -> Iterator[AuditEntry]:
         """The entry for output that was added to, or changed in, a cell that had ended."""
         if event.during is None:
-            return  # written by a version whose events lacked this
+            return  # an older version wrote the event
         if isinstance(event, LateOutput):
             how, cells, shown = "added", [event.cell], event.output
         else:
@@ -119,7 +119,7 @@ class Entries:
                 yield {"type": "late_output", "cell": cell, "during": event.during, "how": how, "first_sha256": sha256}
 
     def _note(self, event: Event) -> None:
-        """Remember an event that belongs to the running cell's entry."""
+        """Remember what an event adds to the entry of the running cell."""
         match event:
             case PackagesInstalled(packages=packages):
                 self._packages += [_pin(each) for each in packages]
@@ -128,16 +128,16 @@ class Entries:
             case CommandRun():
                 self._commands += 1
             case _ if isinstance(host := getattr(event, "host", None), str):
-                # Requests for hosts have entries of their own; the cell has their ids.
+                # Requests for hosts have entries of their own; the cell's entry names the hosts.
                 port = getattr(event, "port", None)
                 self._hosts.append(f"{host}:{port}" if port else host)
 
-    def _begin(self, event: CellStarted, at: float) -> Entry:
+    def _begin(self, event: CellStarted, at: float) -> AuditEntry:
         self._open, self._begun = event, at
         self._packages, self._refused, self._hosts, self._commands = [], [], [], 0
         return {"type": "cell_begun", **self._who(event), "code_sha256": _sha256(event.code.encode())}
 
-    def _who(self, event: CellStarted) -> Entry:
+    def _who(self, event: CellStarted) -> AuditEntry:
         return {
             "cell": event.cell,
             "turn": event.turn,
@@ -146,21 +146,21 @@ class Entries:
             "environment": self._environment,
         }
 
-    def _what(self, event: CellStarted) -> Entry:
+    def _what(self, event: CellStarted) -> AuditEntry:
         return {
             **self._who(event),
             "prompt": self._questions.get(event.turn, ""),
             "code": event.code,
             "code_sha256": _sha256(event.code.encode()),
             "started": rfc3339(self._begun),
-            # Copies, since the lists go on until the next cell begins.
+            # Copies, since the lists grow until the next cell begins.
             "packages": [*self._packages],
             "packages_refused": [*self._refused],
             "hosts": list(dict.fromkeys(self._hosts)),
             "commands": self._commands,
         }
 
-    def _end(self, event: CellFinished) -> Entry:
+    def _end(self, event: CellFinished) -> AuditEntry:
         begun = self._open or CellStarted(cell=event.cell, turn=0, code="")
         self._open = None
         return {
@@ -174,8 +174,8 @@ class Entries:
             "note": event.note,
         }
 
-    def _unknown_end(self, event: CellStarted, at: float) -> Entry:
-        """The entry of a cell that was running when nbagent was killed."""
+    def _unknown_end(self, event: CellStarted, at: float) -> AuditEntry:
+        """The entry at the end of a cell that was running when nbagent was killed."""
         self._open = None
         note = "nbagent ended while it ran: nobody saw its end."
         ended = {"status": "unknown", "code": None, "signal": None, "error": None}
@@ -197,17 +197,17 @@ _NAMES: dict[type[Any], str] = {
     FileSaved: "file",
     PackagesInstalled: "install",
 }
-"""The types of entries that are not called as their events are."""
+"""The types of entries whose names differ from those of their events."""
 
 
-def _plain(kind: str, event: Event) -> Entry:
-    """An entry with all fields of an event, so that a new kind of event is logged, too."""
-    fields: Entry = msgspec.to_builtins(event)
+def _plain(kind: str, event: Event) -> AuditEntry:
+    """An entry with all fields of an event, so that new kinds of events are logged, too."""
+    fields: AuditEntry = msgspec.to_builtins(event)
     del fields["type"]
     return {"type": kind, **fields}
 
 
-def _exit(event: CellFinished) -> Entry:
+def _exit(event: CellFinished) -> AuditEntry:
     code = event.exit_code
     error = next((each.get("ename") for each in event.outputs if each.get("output_type") == "error"), None)
     return {"status": event.status, "code": code, "signal": signal_name(code), "error": error}

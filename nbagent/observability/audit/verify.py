@@ -1,4 +1,4 @@
-"""Checks an audit log: whether it was changed since it was written, and which line is the first that was."""
+"""Checks whether an audit log was changed since it was written, and finds the first line that was."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from nbagent.observability.audit.chain import (
     seal,
     sha256,
 )
-from nbagent.observability.audit.entries import Entry, entries
+from nbagent.observability.audit.entries import AuditEntry, entries
 
 _LINE = re.compile(rb'(\{.*),"hash":"([0-9a-f]{64})"\}\n', re.DOTALL)
 _CHAIN = ("seq", "prev", "hash")
 TRIES = 3
-"""How often a log is read that doesn't match its head: it may be written to meanwhile."""
+"""How often a log is read that doesn't match its head: its session may write to it meanwhile."""
 
 
 @dataclass
-class Verdict:
+class Verification:
     """The result of a verification.
 
     Attributes:
@@ -45,11 +45,11 @@ class Verdict:
         session: The session's id in the first line; empty if that can't be read.
         lines: The number of whole lines.
         cells: The number of cells that have ended.
-        line: The number of the first line that was changed; None if there is none, or the problem is in no line.
+        line: The number of the first line that was changed; None if no line was.
         problem: What is wrong, one sentence; empty if nothing is.
         keyed: Whether the hashes are HMACs.
-        unchecked: Whether these could not be checked, because no key was given.
-        notes: What else a person must know: what could not be checked, what was cut off.
+        unchecked: Whether the HMACs could not be checked, because no key was given.
+        notes: Further sentences for a person: what could not be checked, what was cut off.
     """
 
     path: Path
@@ -82,7 +82,7 @@ def locate(named: str, root: Path) -> Path:
         UsageError: There is none.
     """
     for path in (root / "sessions" / named / FILE, Path(named) / FILE, Path(named)):
-        # What a person types may be no valid path.
+        # A person may type something that is no valid path.
         with contextlib.suppress(OSError, ValueError):
             if named and path.is_file():
                 return path
@@ -91,7 +91,7 @@ def locate(named: str, root: Path) -> Path:
     )
 
 
-def verify(path: Path, *, key: bytes | None = None) -> Verdict:
+def verify(path: Path, *, key: bytes | None = None) -> Verification:
     """Check a log's chain, and, in a session's folder, its head and the session's event log.
 
     Args:
@@ -104,39 +104,39 @@ def verify(path: Path, *, key: bytes | None = None) -> Verdict:
     """
     path = path.resolve()
     for _ in range(TRIES):
-        verdict = _verify(path, key)
-        if verdict.whole or verdict.line is not None:
+        result = _verify(path, key)
+        if result.whole or result.line is not None:
             break
         # A head that is read while it is overwritten may be a mixture of two.
         time.sleep(0.02)
-    return verdict
+    return result
 
 
-def _verify(path: Path, key: bytes | None) -> Verdict:
-    """One attempt. The session may be running, so what is read later may be longer."""
-    verdict = Verdict(path)
+def _verify(path: Path, key: bytes | None) -> Verification:
+    """Check once. The session may be running, so a file that is read later may be longer."""
+    result = Verification(path)
     at_home = path.name == FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
     head = _head(path, key) if at_home else None
     raw = _lines(path)
     log = _from_events(path.parent)
     later = _head(path, key) if at_home else None
     lines = raw[:-1] if raw and not raw[-1].endswith(b"\n") else raw
-    verdict.lines = len(lines)
+    result.lines = len(lines)
     try:
-        found = list(_chained(lines, verdict, key))
-        if at_home and verdict.session != path.parent.name:
-            raise _BrokenError(1, f"the log of the session {verdict.session!r} lies in the folder of another one")
+        found = list(_chained(lines, result, key))
+        if at_home and result.session != path.parent.name:
+            raise _BrokenError(1, f"the log of the session {result.session!r} lies in the folder of another one")
         if at_home and (why := not_as_headed(lines, head, later)):
             raise _BrokenError(None, why)
-        _compare(found, log, verdict, written_since=max(0, later.seq - len(lines)) if later else 0)
+        _compare(found, log, result, written_since=max(0, later.seq - len(lines)) if later else 0)
     except _BrokenError as broken:
-        verdict.line, verdict.problem = broken.line, broken.problem
-    verdict.cells = sum(b'"type":"cell"' in line for line in lines)
+        result.line, result.problem = broken.line, broken.problem
+    result.cells = sum(b'"type":"cell"' in line for line in lines)
     if len(raw) > len(lines) and head == later:
-        verdict.notes.append("Its last line was cut off when nbagent was killed, and counts for nothing.")
+        result.notes.append("Its last line was cut off when nbagent was killed, and counts for nothing.")
     if not at_home:
-        verdict.notes.append("It is not in a session's folder: whether its end was cut off was not checked.")
-    return verdict
+        result.notes.append("It is not in a session's folder: whether its end was cut off was not checked.")
+    return result
 
 
 def _head(path: Path, key: bytes | None) -> Head | None:
@@ -151,8 +151,8 @@ def _lines(path: Path) -> list[bytes]:
         raise StoreError(f"The audit log {path} can't be read: {error.strerror}.") from error
 
 
-def _from_events(folder: Path) -> list[Entry] | str:
-    """The entries that follow from the event log beside the audit log, or why it can't be read."""
+def _from_events(folder: Path) -> list[AuditEntry] | str:
+    """The entries for the event log beside the audit log, or a sentence why it can't be read."""
     if not (folder / "log.jsonl").exists():
         return "The session's event log is not beside it."
     try:
@@ -161,7 +161,7 @@ def _from_events(folder: Path) -> list[Entry] | str:
         return str(error)
 
 
-def _chained(lines: list[bytes], verdict: Verdict, key: bytes | None) -> Iterator[Entry]:
+def _chained(lines: list[bytes], result: Verification, key: bytes | None) -> Iterator[AuditEntry]:
     """The entries of the lines, each with its hashes checked.
 
     Raises:
@@ -173,12 +173,12 @@ def _chained(lines: list[bytes], verdict: Verdict, key: bytes | None) -> Iterato
     for number, line in enumerate(lines, start=1):
         entry, body, hash_ = _parsed(number, line)
         if number == 1:
-            _first(entry, verdict, key)
+            _first(entry, result, key)
         if entry.get("seq") != number:
             raise _BrokenError(number, f"the line with number {entry.get('seq')} stands where number {number} belongs")
         if entry.get("prev") != previous:
             raise _BrokenError(number, "it was not written behind the line that stands before it")
-        if (key is not None or not verdict.keyed) and not hmac.compare_digest(hash_, seal(body, key)):
+        if (key is not None or not result.keyed) and not hmac.compare_digest(hash_, seal(body, key)):
             raise _BrokenError(number, "its text is not what its hash was made of")
         if entry.get("type") == GAP:
             raise _BrokenError(
@@ -190,7 +190,7 @@ def _chained(lines: list[bytes], verdict: Verdict, key: bytes | None) -> Iterato
         yield entry
 
 
-def _parsed(number: int, line: bytes) -> tuple[Entry, bytes, str]:
+def _parsed(number: int, line: bytes) -> tuple[AuditEntry, bytes, str]:
     found = _LINE.fullmatch(line)
     body = found[1] + b"}" if found else b""
     try:
@@ -203,36 +203,36 @@ def _parsed(number: int, line: bytes) -> tuple[Entry, bytes, str]:
     return entry, body, found[2].decode()
 
 
-def _first(entry: Entry, verdict: Verdict, key: bytes | None) -> None:
+def _first(entry: AuditEntry, result: Verification, key: bytes | None) -> None:
     """Read the first line: session, format and key."""
     if entry.get("type") != START or not isinstance(entry.get("session"), str):
         raise _BrokenError(1, "the first line, which binds the session, is missing")
-    verdict.session, verdict.keyed = entry["session"], bool(entry.get("key"))
-    if verdict.keyed and key is None:
-        verdict.unchecked = True
-        verdict.notes.append("It was written with a key. Without it (--key-file) only chain and head were checked.")
-    elif key is not None and not verdict.keyed:
+    result.session, result.keyed = entry["session"], bool(entry.get("key"))
+    if result.keyed and key is None:
+        result.unchecked = True
+        result.notes.append("It was written with a key. Without it (--key-file) only chain and head were checked.")
+    elif key is not None and not result.keyed:
         raise _BrokenError(1, "it was written without a key")
     elif key is not None and entry["key"] != key_name(key):
         raise _BrokenError(1, "it was written with another key")
 
 
-def _compare(found: list[Entry], log: list[Entry] | str, verdict: Verdict, *, written_since: int) -> None:
-    """Check that the audit log has the entries that follow from the event log.
+def _compare(found: list[AuditEntry], log: list[AuditEntry] | str, result: Verification, *, written_since: int) -> None:
+    """Check that the audit log has the same entries as the event log gives.
 
     Args:
         found: The entries of the audit log.
-        log: The entries that follow from the event log, or why there are none.
-        verdict: Gets notes.
-        written_since: How many lines were written after `found` was read; the event log was read later.
+        log: The entries for the event log, or a sentence why there are none.
+        result: Gets notes.
+        written_since: How many lines were written between the reading of the audit log and of the event log.
 
     Raises:
         _BrokenError: At the first entry that differs.
     """
     if isinstance(log, str):
-        if verdict.path.parent.name == verdict.session:
+        if result.path.parent.name == result.session:
             raise _BrokenError(None, log[0].lower() + log[1:].rstrip("."))
-        verdict.notes.append(f"{log} So the two were not compared.")
+        result.notes.append(f"{log} So the two were not compared.")
         return
     told = [entry for entry in found if entry["type"] != START]
     for entry, wanted in zip(told, log, strict=False):
@@ -252,4 +252,4 @@ def _compare(found: list[Entry], log: list[Entry] | str, verdict: Verdict, *, wr
         if missing[0]["log"] != log[-1]["log"]:
             raise _BrokenError(None, f"event {missing[0]['log']} of the session's log ({what}) has no line")
         why = "nbagent was killed before, or is about to write it"
-        verdict.notes.append(f"The last event ({what}) has no line: {why}.")
+        result.notes.append(f"The last event ({what}) has no line: {why}.")

@@ -1,15 +1,15 @@
 """Telemetry: structured logs, traces and metrics, all made from a session's events.
 
-It costs nothing unless somebody asks for it: structlog is imported if a log level was set, and OpenTelemetry is used if
-the host program has configured its SDK; nbagent never configures it. Telemetry has no code and no outputs, and of a
-question only its beginning, in the log, without known forms of secrets.
+It costs nothing unless it is used: structlog is imported if a log level was set, and OpenTelemetry is used if the host
+program has configured its SDK; nbagent never configures it. Telemetry has no code and no outputs. The log has the
+beginning of a question, without known forms of secrets.
 
     logs.py          events as structlog's entries
     spans.py         events as OpenTelemetry's spans
     measure.py       events as measurements, pure; each kind is in its table `INSTRUMENTS`
-    metrics.py       measurements added up in this process, without any SDK
-    otel.py          whether there is an SDK, and measurements into its instruments
-    redact.py        text that may go into a log
+    metrics.py       adds measurements up in this process, without any SDK
+    otel.py          gives measurements to the instruments of an SDK, if there is one
+    redact.py        makes text fit for a log
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def snapshot() -> Metrics:
 
 
 class Telemetry:
-    """The telemetry of one session, which is given each event.
+    """The telemetry of one session. It must be given each event.
 
     Args:
         session: The session's id.
-        level: What is logged: `debug`, `info`, `warning` or `error`; nothing if it is None.
+        level: The lowest level that is logged: `debug`, `info`, `warning` or `error`; None for no log.
         format: `console` or `json`.
 
     Attributes:
@@ -61,7 +61,7 @@ class Telemetry:
         self._opened = False
 
     def _open(self) -> None:
-        """Look for a configured SDK; done when the session starts, not when its object is made."""
+        """Look for a configured SDK: at the first event, since a program may configure it after making its session."""
         from nbagent.observability.telemetry import otel
 
         self._opened = True

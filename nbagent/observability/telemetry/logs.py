@@ -1,7 +1,7 @@
 """Events as entries of a structured log, without the contents of cells.
 
-If the host program has configured structlog, that is used; otherwise a logger of our own that writes to standard error.
-Text that code in a sandbox chose, such as a file's name, is quoted, without control characters.
+The entries go to structlog as the host program has configured it; otherwise to standard error. Text that code in a
+sandbox chose, such as a file's name, is quoted, without control characters.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from nbagent.observability.telemetry.measure import error_kind
 from nbagent.observability.telemetry.redact import brief
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-Line = tuple[str, str, dict[str, Any]]
-"""An entry: level, message and fields."""
+LogEntry = tuple[str, str, dict[str, Any]]
+"""Level, message and fields."""
 
 
 class Log:
@@ -57,7 +57,7 @@ class Log:
     Args:
         session: The session's id, which every entry has.
         level: The lowest level that is logged, one of `LEVELS`.
-        format: `console` for a person, `json` for a program; used by a logger of our own only.
+        format: `console` for a person, `json` for a program; without effect if the host program configured structlog.
 
     Raises:
         UsageError: There is no such level or format.
@@ -79,14 +79,14 @@ class Log:
         """Log an event, if its level is high enough."""
         if isinstance(record.event, SessionStarted | SessionResumed):
             self._sandbox = record.event.sandbox
-        for level, what, particulars in lines(record, sandbox=self._sandbox):
+        for level, what, particulars in entries(record, sandbox=self._sandbox):
             if LEVELS[level] >= self._least:
                 # The host program's pipeline adds its own time.
                 at = {"timestamp": _clock(record.at)} if self._own else {}
                 getattr(self._logger, level)(what, **at, **particulars)
 
 
-def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
+def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
     """The entries of an event. Pure.
 
     Args:
@@ -147,7 +147,7 @@ def lines(record: Record, *, sandbox: str = "") -> Iterator[Line]:
 
 
 _SEVERITY = {"ok": "info", "error": "info", "interrupted": "warning", "timeout": "warning", "died": "error"}
-"""The levels of cells' ends: an exception is common in an agent's work, a cell that was stopped or killed is not."""
+"""The log levels of a cell's status: an exception is common in an agent's work, a stopped or killed cell is not."""
 
 
 def _created(event: SessionStarted) -> dict[str, Any]:

@@ -67,7 +67,7 @@ KNOWN_ERRORS = frozenset(
         "NoDataError NotFittedError ParserError SchemaError SchemaFieldNotFoundError ShapeError UndefinedVariableError"
     ).split()
 )
-"""Exceptions of libraries that are counted by name, beside Python's own."""
+"""Exceptions of libraries that are counted by name, as Python's own are."""
 PROVIDERS = {"google_genai": "gcp.gemini", "google_vertexai": "gcp.vertex_ai", "mistralai": "mistral_ai"}
 """OpenTelemetry's names of providers, where they differ from LangChain's."""
 
@@ -104,13 +104,13 @@ def model_attributes(model: str) -> dict[str, str]:
 
 
 class ModelClock:
-    """Knows since when the model has been working on its reply: since the last event that it waited for."""
+    """Knows since when the model has worked on its reply: since the last event that it had to wait for."""
 
     def __init__(self) -> None:
         self.since = 0.0
 
     def on_event(self, record: Record) -> None:
-        """Take an event. The model waits for none of those that may come at any time."""
+        """Take an event; those that may come at any time are none that the model waits for."""
         if not isinstance(record.event, LateOutput | OutputUpdated | CommandRun):
             self.since = record.at
 
@@ -186,7 +186,7 @@ class Measures:
             yield Measurement("nbagent.sandbox.memory.peak", event.memory_peak, {"engine": self._engine})
 
     def close(self) -> Iterator[Measurement]:
-        """The measurements of the session's end; none the second time."""
+        """The measurements at the session's end; none the second time."""
         if self._started is not None:
             yield Measurement("nbagent.sandbox.active", -1, {"engine": self._engine})
             yield Measurement("nbagent.session.session.duration", max(0.0, self._at - self._started))

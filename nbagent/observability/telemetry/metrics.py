@@ -1,4 +1,4 @@
-"""Metrics: measurements that are added up in this process, without an SDK."""
+"""Adds measurements up in this process, without an SDK."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Metrics:
         session: Times of sessions that have ended.
         session_cells: Cells of each session that has ended.
         cells: Cells by status: `ok`, `error`, `timeout`, `interrupted`, `died`.
-        errors: Cells by the exception that ended them, if it is a common one.
+        errors: Cells by the exception that ended them, rare ones as `other`.
         installs: Installs by result: `installed`, `failed`, `refused`.
         packages: Distributions that were installed.
         retries: Attempts beyond the first, over all questions.
@@ -127,7 +127,7 @@ class Counts:
 
     def take(self, measurement: Measurement) -> None:
         """Add one measurement."""
-        # Tokens are summed by kind; of other measurements the values of each kind are counted.
+        # Times and sizes count the measurements with an attribute; others, such as tokens, add up their values.
         counted = INSTRUMENTS[measurement.name].unit in ("s", "By")
         with self._lock:
             self._values[measurement.name].add(measurement.value, measurement.attributes, counted=counted)

@@ -1,4 +1,4 @@
-"""OpenTelemetry, if the host program has configured its SDK; otherwise nothing of it is imported.
+"""The host program's OpenTelemetry, if it has configured an SDK; otherwise nothing is imported.
 
 nbagent never configures a provider. The host program says where traces and metrics go, for example by
 `opentelemetry-instrument nbagent run …`.
@@ -57,5 +57,5 @@ class Instruments:
             self._takes[name] = made.record if each.kind == "histogram" else made.add
 
     def take(self, measurement: Measurement) -> None:
-        """Record one."""
+        """Record a measurement."""
         self._takes[measurement.name](measurement.value, measurement.attributes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 
-from nbagent.safety.redaction import known_forms, own, secrets_of
+from nbagent.core.text import cut
+from nbagent.safety.redaction import Redactor
 
-_ADDRESS = re.compile(r"(\w://[^\s/:@]*):[^\s/@]+@")
+_LABEL = re.compile(r"\[redacted: [^\]]*\]")
 _NAMED = re.compile(
     r"""(?i)\b((?:[\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization))["']?\s*[:=]\s*)"""
     r"""((?:(?:bearer|basic)\s+)?(?:"[^"]*"|'[^']*'|[^\s"',;]+))"""
@@ -16,23 +16,11 @@ HIDDEN = "[redacted]"
 
 
 def redact(text: str) -> str:
-    """Remove secrets: known forms, whatever stands behind a secret's name, and values of this process's environment."""
-    text = known_forms(own(text, secrets_of(os.environ), _hidden), _hidden)
-    text = _ADDRESS.sub(rf"\1:{HIDDEN}@", text)
-    return _NAMED.sub(rf"\1{HIDDEN}", text)
-
-
-def _hidden(_kind: str) -> str:
-    return HIDDEN
+    """Hide secrets as models' redaction does, and whatever else stands behind a secret's name."""
+    return _NAMED.sub(rf"\1{HIDDEN}", _LABEL.sub(HIDDEN, Redactor()(text).text))
 
 
 def brief(text: str, *, limit: int = 100) -> str:
-    """The beginning of a text, on one line, without secrets.
-
-    Args:
-        text: Anything.
-        limit: Characters.
-    """
-    # Cut afterwards: half a secret can't be recognised.
-    line = " ".join(redact(text[: 100 * limit]).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    """The beginning of a text, on one line of `limit` characters at most, without secrets."""
+    # Cut at the end: half a secret can't be recognised.
+    return cut(" ".join(redact(text[: 100 * limit]).split()), limit)

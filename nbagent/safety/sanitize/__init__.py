@@ -1,22 +1,22 @@
-"""Cleans what code or a model wrote, so that it loads nothing when it is opened elsewhere. Pure: text in, text out.
+"""Cleans outputs and answers for notebooks, so that opening a notebook loads nothing. Pure: text in, text out.
 
 A notebook is opened with a person's network, by programs that fetch whatever it refers to. So only pictures that it
-contains (`data:`) stay; links stay, with their addresses shown. A note says what was removed; the session's log still
-has it.
+contains (`data:`) stay; links stay, with their addresses shown. A note says what was removed; the session's log has it
+unchanged.
 
     outputs.py    an nbformat output: which MIME types and metadata stay
     markup.py     HTML and SVG, by nh3
     styles.py     CSS
-    text.py       Markdown and LaTeX, reduced to text and links
+    markdown.py   Markdown and LaTeX, reduced to text and links
     tex.py        TeX in any of these
     specs.py      JSON that renderers draw: Plotly, Vega
     widgets.py    the state of widgets
     left_out.py   counts what was removed
 """
 
+from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
 from nbagent.safety.sanitize.markup import clean_html
 from nbagent.safety.sanitize.outputs import clean_output
-from nbagent.safety.sanitize.text import clean_latex, clean_markdown
 from nbagent.safety.sanitize.widgets import clean_widgets
 
 __all__ = ["clean_html", "clean_latex", "clean_markdown", "clean_output", "clean_widgets"]

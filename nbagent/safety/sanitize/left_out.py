@@ -1,4 +1,4 @@
-"""Counts what was removed from an output, for the note in its place. Pure."""
+"""Counts the things that were removed from an output, for the note about them. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from urllib.parse import urlsplit
 
 KINDS = 8
-"""Kinds of things that a note names at most."""
+"""The largest number of kinds of things that a note names."""
 _DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp|bmp|avif|svg\+xml)[;,][^<>\"'\\()]*", re.IGNORECASE)
 
 
 class LeftOut:
-    """Counts what is removed, by name."""
+    """Counts removed things by name."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -20,18 +20,18 @@ class LeftOut:
         return bool(self._counts)
 
     def add(self, what: str) -> None:
-        """Count one more of `what`, a noun with its article, such as `a picture from example.org`."""
+        """Count one more removed thing, a noun with its article, such as `a picture from example.org`."""
         if what in self._counts or len(self._counts) < KINDS:
             self._counts[what] = self._counts.get(what, 0) + 1
         else:
             self._counts["more"] = self._counts.get("more", 0) + 1
 
     def loads(self, what: str, address: str) -> None:
-        """Count one more thing that would have been loaded from an address."""
+        """Count one more removed thing that would have been loaded from an address."""
         self.add(f"{what} from {host(address)}")
 
     def sentence(self) -> str:
-        """The note, without brackets and line ends, so that it fits into text, HTML and Markdown."""
+        """The note, without brackets and line ends, so that it fits into text, HTML and Markdown alike."""
         named = (f"{what} ({count:,} times)" if count > 1 else what for what, count in self._counts.items())
         return f"Left out: {', '.join(named)}. The log of the session has it whole."
 

@@ -82,6 +82,7 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""")
+_LONG_REFERENCE = re.compile(r"&#\d{300,};?")
 _STYLE = re.compile(r"<style\b[^<>]*>([^<]*)</style\s*>", re.IGNORECASE)
 _LINK = re.compile(r"https?://[^\s<>\"'`\\]+|mailto:[^\s<>\"'`\\]+", re.IGNORECASE)
 _FRAGMENT = re.compile(r"#[\w=.:%-]*")
@@ -300,7 +301,12 @@ def clean_classes(value: str) -> str:
 
 def _attributes(rest: str) -> Iterator[tuple[str, str]]:
     for found in _ATTRIBUTE.finditer(rest):
-        yield found[1].lower(), html.unescape(found[2] or found[3] or found[4] or "")
+        yield found[1].lower(), unescape(found[2] or found[3] or found[4] or "")
+
+
+def unescape(text: str) -> str:
+    """Text with the characters that references such as `&#65;` name; Python alone fails on more than 4,300 digits."""
+    return html.unescape(_LONG_REFERENCE.sub("\ufffd", text))
 
 
 def _end_of(name: str, markup: str, at: int) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 from nbagent.core.errors import contained
 from nbagent.core.events import Output
 from nbagent.safety.sanitize.left_out import LeftOut
+from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
 from nbagent.safety.sanitize.markup import clean_html, clean_svg
 from nbagent.safety.sanitize.specs import draw, is_drawn
-from nbagent.safety.sanitize.text import clean_latex, clean_markdown
 
 VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 SVG = "image/svg+xml"
@@ -84,7 +84,7 @@ def _clean(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str])
         if isinstance(model, str) and model in widgets:
             return {"model_id": model, "version_major": 2, "version_minor": 0}
     elif mime == SVG:
-        return None  # a picture beside it takes its place
+        return None  # `_cleaned` keeps it if there is no other picture
     name = re.sub(r"[^\w.+/-]", "", mime)[:80]
     left_out.add(f"interactive output of type {name}")
     return None

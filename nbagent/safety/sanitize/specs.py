@@ -6,12 +6,12 @@ refer to each other; its static forms stay.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from nbagent.safety.sanitize.left_out import is_data_image
+from nbagent.safety.sanitize.markup import unescape
 
 PLOTLY = "application/vnd.plotly.v1+json"
 VEGA = re.compile(r"application/vnd\.vega(?:lite)?\.v\d+\+json")
@@ -48,7 +48,7 @@ def _plotly(figure: dict[str, Any]) -> dict[str, Any] | None:
     frames = figure.get("frames")
     kept = {"data": data, "layout": layout} | ({"frames": frames} if isinstance(frames, list) else {})
     for key, written in _strings(kept):
-        text = html.unescape(written)  # Plotly does so with attributes in its texts
+        text = unescape(written)  # Plotly does so with attributes in its texts
         if is_data_image(text):
             continue
         if _ELSEWHERE.search(text) or key.lower() in _ADDRESSES:

@@ -29,6 +29,8 @@ _NEVER = frozenset({"error", "at-rule", "at-keyword"})
 _LOCAL = frozenset({"fill", "stroke", "clip-path", "mask", "marker", "marker-start", "marker-mid", "marker-end"})
 """Properties that may refer to an element of the same picture: `url(#a)`."""
 _FRAGMENT = re.compile(r"#[\w.:-]+")
+_LONG_NUMBER = re.compile(r"\d{300}")
+"""Digits that the parser would make a number of, which Python refuses beyond 4,300."""
 
 
 def clean_declarations(text: str, left_out: LeftOut) -> str:
@@ -59,7 +61,7 @@ def clean_value(name: str, value: str, left_out: LeftOut) -> str:
 
 def _readable(text: str) -> bool:
     """Whether CSS is small and flat enough to be parsed, and can't end a `<style>` element."""
-    if len(text) > SIZE or "<" in text:
+    if len(text) > SIZE or "<" in text or _LONG_NUMBER.search(text):
         return False
     depth = 0
     for bracket in re.findall(r"[()\[\]{}]", text):

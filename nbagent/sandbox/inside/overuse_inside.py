@@ -1,7 +1,8 @@
 """What a sandbox takes of the machine's that no control group is charged for, as process 1 sees it from inside.
 
 Linux charges a group for most of the memory that it uses on its behalf, but not for locks of files, nor for all that
-belongs to open files; and of terminals and open files there are as many as the whole machine has. What can be taken
+belongs to open files, nor for connections that nobody has accepted; and of terminals, open files and memory for
+connections there is as much as the whole machine has. What can be taken
 away is, by the inner filter (`seccomp.py`); the rest is counted here, a few times a second, by what Linux tells of this
 sandbox's own processes and mounts. So a sandbox ends for what it has itself, whatever else grows on the machine.
 
@@ -15,12 +16,20 @@ import os
 
 LOOK_SECONDS = 0.25
 """Between two looks: in that time code takes some 50 MB of locks a core."""
-BOUNDS = {"terminals": 64, "locks of files": 10_000, "open files": 100_000}
+BOUNDS = {
+    "terminals": 64,
+    "locks of files": 10_000,
+    "open files": 100_000,
+    "Internet sockets": 10_000,
+    "MB in Internet sockets": 256,
+}
 """What a sandbox may have at a time; of open files also no more than an eighth of the machine's."""
 PRESSURE = 512 * 1024
 """Where Linux's own memory has grown by so many kB since the sandbox's start, a quarter of that is too much."""
 LOCKS = 4 * 1024 * 1024
 """Bytes that are read of the list of locks, at about 60 a lock."""
+SOCKETS = 4 * 1024 * 1024
+"""Bytes that are read of each list of Internet sockets, at 150 a socket."""
 MAPS = 16 * 1024 * 1024
 """Bytes that are read of a process's mappings, of which there are 65,530 at most, at about 100 each."""
 
@@ -41,7 +50,13 @@ class OveruseWatch:
 
     def overuse(self) -> str:
         """What the sandbox has too much of, as part of a sentence; empty if it is within its bounds."""
-        for name, count in (("terminals", terminals), ("locks of files", locks), ("open files", open_files)):
+        for name, count in (
+            ("terminals", terminals),
+            ("locks of files", locks),
+            ("open files", open_files),
+            ("Internet sockets", internet_sockets),
+            ("MB in Internet sockets", lambda: megabytes_in_sockets(self.bounds["MB in Internet sockets"])),
+        ):
             most = self.bounds[name]
             with contextlib.suppress(OSError, ValueError):
                 has = count()
@@ -65,6 +80,52 @@ def locks() -> int:
         listed = read(file.fileno(), LOCKS)
     # But of those that are an open file's it tells everybody; the inner filter takes them away.
     return listed.count(b"\n") - listed.count(b" OFDLCK ")
+
+
+def internet_sockets() -> int:
+    """Internet sockets of this sandbox, also those that nobody has accepted, and that wait to be closed."""
+    if not own_network():
+        return 0
+    return sum(
+        int(words[2])
+        for name in ("sockstat", "sockstat6")
+        for words in socket_counts(name)
+        if words[0] in ("TCP:", "TCP6:", "UDP:", "UDP6:")
+    )
+
+
+def megabytes_in_sockets(least: int) -> int:
+    """What waits in Internet sockets of this sandbox; 0 if all of the machine's together have less than so much."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    counted = [words for words in socket_counts("sockstat") if "mem" in words]
+    if sum(int(words[-1]) for words in counted) * page < least << 20 or not internet_sockets():
+        return 0
+    return sum(map(waiting_in, ("tcp", "tcp6", "udp", "udp6"))) >> 20
+
+
+def waiting_in(name: str) -> int:
+    """Bytes that sockets of a kind have not yet sent, or that nobody has read."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}", "rb", buffering=0) as file:
+        for line in read(file.fileno(), SOCKETS).splitlines()[1:]:
+            words = line.split(None, 5)
+            # Of a socket that listens it is a number of connections.
+            if len(words) > 4 and words[3] != b"0A":
+                total += sum(int(each, 16) for each in words[4].split(b":"))
+    return total
+
+
+def socket_counts(name: str) -> list[list[str]]:
+    """What Linux tells of sockets: their numbers are this network's, their memory is all of the machine's."""
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}") as file:
+        return [line.split() for line in file]
+    return []
+
+
+def own_network() -> bool:
+    """Whether the network is this sandbox's own, with itself alone; where it is the host's, so are its sockets."""
+    with open("/proc/net/dev") as file:
+        return [line.split(":")[0].strip() for line in file][2:] == ["lo"]
 
 
 def read(descriptor: int, most: int) -> bytes:

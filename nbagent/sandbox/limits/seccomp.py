@@ -47,7 +47,7 @@ NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
 CLONE_FILES, CLONE_THREAD = 0x400, 0x00010000
 CLOSE_RANGE_UNSHARE = 2
-EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 22, 38, 93, 95
+EPERM, ENOMEM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 12, 22, 38, 93, 95
 """Numbers of errors, by which programs know what they can do without."""
 NOTHING = 0
 """As the number of an error: the call isn't made, and is said to have succeeded."""
@@ -94,6 +94,9 @@ SOL_SOCKET, SOCKET_FILTERS = 1, (26, 50, 51, 52)
 """SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs take from a number of bytes that the whole
 machine shares (`net.core.bpf_jit_limit`), and so do the filters of seccomp."""
 PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
+HUGE_PAGES = {"mmap": (3, 0x40000), "memfd_create": (1, 4), "shmget": (2, 0o4000)}
+"""Calls with the argument and the flag of it that ask for huge pages: those that an administrator has set aside, for a
+database say, are the whole machine's, and no limit on memory counts them."""
 
 
 @functools.cache
@@ -271,6 +274,9 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
         locks: Whether locks of files are taken, which `overuse_inside.py` then counts.
     """
     library = _library()
+    for name, (argument, flag) in HUGE_PAGES.items():
+        # As on a machine that has none.
+        filter_.add_rule(library.ERRNO(ENOMEM), name, library.Arg(argument, library.MASKED_EQ, flag, flag))
     for option in SOCKET_FILTERS:
         filter_.add_rule(library.ERRNO(EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
     # As on a Linux without them, which programs know.

@@ -90,25 +90,35 @@ def test_a_series_stays_one(tmp_path: Path) -> None:
     assert back(pl.LazyFrame({"a": [1]}), tmp_path).equals(pl.DataFrame({"a": [1]}))
 
 
-@pytest.mark.parametrize("array", [np.arange(6).reshape(2, 3), np.array(["a", "b"]), np.zeros((0, 2)), np.array(3.5)])
-def test_an_array_is_the_same_there_and_back(array: np.ndarray[Any, Any], tmp_path: Path) -> None:
+ARRAYS = {
+    "table": np.arange(6).reshape(2, 3),
+    "words": np.array(["a", "b"]),
+    "empty": np.zeros((0, 2)),
+    "single": np.array(3.5),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_is_the_same_there_and_back(name: str, tmp_path: Path) -> None:
+    array: np.ndarray[Any, Any] = ARRAYS[name]
     found = there(array, tmp_path)
     assert (found == array).all()
     assert found.dtype == array.dtype
     assert np.array_equal(np.asarray(back(array, tmp_path)), array)
 
 
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (object(), "object, which can't go"),
-        (np.array([object()], dtype=object), "can't go into the sandbox"),
-        (np.ma.array([1, 2], mask=[True, False]), "mask"),
-        (float("nan"), "float, which can't"),
-        (datetime.UTC, "timezone"),
-    ],
-)
-def test_what_can_not_go_over_is_told(value: Any, told: str, tmp_path: Path) -> None:
+OTHERS: dict[str, tuple[Any, str]] = {
+    "object": (object(), "object, which can't go"),
+    "array of objects": (np.array([object()], dtype=object), "can't go into the sandbox"),
+    "masked array": (np.ma.array([1, 2], mask=[True, False]), "mask"),
+    "nan": (float("nan"), "float, which can't"),
+    "timezone": (datetime.UTC, "timezone"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_can_not_go_over_is_told(name: str, tmp_path: Path) -> None:
+    value, told = OTHERS[name]
     with pytest.raises(DataError, match=told) as raised:
         pack("value", value, tmp_path)
     assert raised.value.mend

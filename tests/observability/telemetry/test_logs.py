@@ -28,7 +28,7 @@ from nbagent.core.events import (
     ToolStage,
 )
 from nbagent.observability.telemetry import Telemetry
-from nbagent.observability.telemetry.logs import Log, lines, shown
+from nbagent.observability.telemetry.logs import Log, entries, shown
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_hostile_text_is_one_harmless_short_line(capsys: pytest.CaptureFixture[s
 
 def test_no_outputs_and_no_code_are_told() -> None:
     """The log is about what happened, not what was in it."""
-    text = repr([line for record in stories.records(stories.whole()) for line in lines(record)])
+    text = repr([line for record in stories.records(stories.whole()) for line in entries(record)])
     assert "¿x?" not in text
     assert "import humanize" not in text
 
@@ -222,7 +222,7 @@ def test_approvals_are_logged_without_their_code() -> None:
         ApprovalGiven(id="a1", turn=1, decision="approve", by="person"),
         ApprovalGiven(id="a2", turn=1, decision="reject", by="policy:unattended", reason="secret"),
     )
-    found = [line for event in events for line in lines(Record(seq=1, at=0.0, event=event))]
+    found = [line for event in events for line in entries(Record(seq=1, at=0.0, event=event))]
     assert [(level, what) for level, what, _ in found] == [
         ("info", "Approval asked"), ("info", "Approval given"), ("warning", "Approval given"),
     ]  # fmt: skip
@@ -237,7 +237,7 @@ def test_tools_are_logged_without_their_code() -> None:
         ToolStage(tool="word_count", version=1, stage="cleanup", reason="It failed.", seconds=1.5),
         ToolRefused(tool="word_count", reason="It was changed."),
     )
-    found = [line for event in events for line in lines(Record(seq=1, at=0.0, event=event))]
+    found = [line for event in events for line in entries(Record(seq=1, at=0.0, event=event))]
     assert found == [
         ("info", "Tool stage", {"tool": "word_count", "version": 1, "stage": "creating", "duration_ms": 0}),
         (
@@ -252,7 +252,7 @@ def test_tools_are_logged_without_their_code() -> None:
 def test_generated_code_is_logged_with_its_confidence() -> None:
     """A low one is a warning; the code itself is not logged."""
     code = [CodeGenerated(turn=1, code="secret\n2", dependencies=["a"], confidence=each) for each in (0.95, 0.25)]
-    found = [line for event in code for line in lines(Record(seq=1, at=0.0, event=event))]
+    found = [line for event in code for line in entries(Record(seq=1, at=0.0, event=event))]
     assert found == [
         ("info", "Code proposed", {"code_lines": 2, "dependencies": ["a"], "confidence": 0.95}),
         ("warning", "Code proposed", {"code_lines": 2, "dependencies": ["a"], "confidence": 0.25}),

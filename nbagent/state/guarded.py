@@ -1,7 +1,7 @@
-"""What every back end's LangGraph parts have in common: plain data only, and failures that are told in a sentence.
+"""What the checkpointers and stores of all back ends have in common: they read plain data only, and raise `StoreError`.
 
-LangGraph calls the checkpointer in the middle of an agent's turn, so the drivers' exceptions are turned into
-`StoreError` here, and not at each call of ours.
+LangGraph calls the checkpointer in the middle of an agent's turn. So the drivers' exceptions are turned into
+`StoreError` within it, not where nbagent calls it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ from nbagent.core import compat
 from nbagent.core.errors import StoreError
 
 Translate = Callable[[BaseException], StoreError | None]
-"""A driver's exception as what to tell, or None if it isn't one of the driver's."""
+"""Makes a `StoreError` of a driver's exception; returns None for any other exception."""
 
 
 class PlainSerializer(JsonPlusSerializer):
     """LangGraph's serializer, for data that somebody else may have written.
 
-    No pickle. A msgpack extension builds none but LangGraph's list of safe types (messages, dates and the like; others
-    come back as the dictionaries that they were written as), and the older form "json", which builds more, is not read.
+    It reads no pickle. Of msgpack extensions it builds only the types that LangGraph lists as safe (messages, dates and
+    the like) and returns others as the dictionaries that they were written as. It refuses the older form "json", which
+    builds more types.
     """
 
     def __init__(self) -> None:
         super().__init__(pickle_fallback=False, allowed_msgpack_modules=None)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """What `dumps_typed` wrote.
+        """Read what `dumps_typed` wrote.
 
         Raises:
-            ValueError: It is of a kind that nbagent never writes.
+            ValueError: The data is of a kind that nbagent never writes.
         """
         if data[0] not in {"null", "bytes", "bytearray", "msgpack"}:
             raise ValueError(f"it is of the kind {data[0]!r}, which nbagent never writes")
@@ -50,8 +51,8 @@ class PlainSerializer(JsonPlusSerializer):
 
 
 @contextlib.contextmanager
-def told(translate: Translate) -> Iterator[None]:
-    """Turn a driver's exceptions into `StoreError`; a library may have wrapped them in another."""
+def store_errors(translate: Translate) -> Iterator[None]:
+    """Turn a driver's exceptions into `StoreError`, also if a library has wrapped them in another."""
     try:
         yield
     except StoreError:
@@ -66,7 +67,7 @@ def told(translate: Translate) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _written() -> Iterator[None]:
+def _saving() -> Iterator[None]:
     try:
         yield
     except (TypeError, RecursionError) as error:  # ormsgpack's MsgpackEncodeError is a TypeError
@@ -74,21 +75,21 @@ def _written() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _read() -> Iterator[None]:
+def _loading() -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(f"The saved conversation can't be read: {error}.", mend="Begin a new one.") from error
 
 
-class Guarded(BaseCheckpointSaver[Any]):
-    """A checkpointer whose failures are `StoreError`. Comes before the class that does the work."""
+class GuardedSaver(BaseCheckpointSaver[Any]):
+    """A checkpointer whose failures are `StoreError`; to be inherited from before the class that does the work."""
 
     translate: Translate
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint."""
-        with told(self.translate), _read():
+        with store_errors(self.translate), _loading():
             return await super().aget_tuple(config)
 
     async def alist(
@@ -100,7 +101,7 @@ class Guarded(BaseCheckpointSaver[Any]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, the newest first."""
-        with told(self.translate), _read():
+        with store_errors(self.translate), _loading():
             async for found in super().alist(config, filter=filter, before=before, limit=limit):
                 yield found
 
@@ -112,36 +113,31 @@ class Guarded(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Write a checkpoint."""
-        with told(self.translate), _written():
+        with store_errors(self.translate), _saving():
             return await super().aput(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Write what a task has said so far."""
-        with told(self.translate), _written():
+        """Write the results that a task has so far."""
+        with store_errors(self.translate), _saving():
             await super().aput_writes(config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
-        with told(self.translate):
+        with store_errors(self.translate):
             await super().adelete_thread(thread_id)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete older checkpoints."""
-        with told(self.translate):
-            await super().aprune(thread_ids, strategy=strategy)
 
 
 def end_batches(store: BaseStore) -> None:
-    """End the task in which LangGraph's stores put requests together; they end it themselves only when collected."""
+    """End the task in which a store of LangGraph's puts requests together; it ends by itself only as garbage."""
     task = compat.BATCHES.of(store)
     if task is not None:
         task.cancel()
 
 
 class GuardedStore(BaseStore):
-    """A store whose failures are `StoreError`, and which reads before it writes."""
+    """A store whose failures are `StoreError`; to be inherited from before the class that does the work."""
 
     translate: Translate
 
@@ -149,14 +145,14 @@ class GuardedStore(BaseStore):
         """Answer each request, in order."""
         listed = list(ops)
         results: list[Result] = [None] * len(listed)
-        # LangGraph puts what is asked for at the same moment into one transaction, reads before writes. In SQLite a
-        # transaction that has read may not write once another process has written.
+        # LangGraph puts simultaneous requests into one transaction. In SQLite, a transaction that has read may not
+        # write once another process has written; so reads and writes get transactions of their own.
         for part in (
             [index for index, op in enumerate(listed) if not isinstance(op, PutOp)],
             [index for index, op in enumerate(listed) if isinstance(op, PutOp)],
         ):
             if part:
-                with told(self.translate):
+                with store_errors(self.translate):
                     answers = await super().abatch([listed[index] for index in part])  # type: ignore[safe-super]
                 for index, answer in zip(part, answers, strict=True):
                     results[index] = answer

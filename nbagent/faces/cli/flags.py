@@ -1,4 +1,4 @@
-"""The flags of the command line: those of a session, made from its options, and those that are of commands only."""
+"""The flags of the command line: those of a session are made from its options, those of commands stand here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTPUT = Path("nbagent-output")
 """The folder of results, in the current one, that nobody named."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, to be resumed.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, for `nbagent resume`.")]
 AuditLog = Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
@@ -32,9 +32,22 @@ ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name."
 ToolVersion = Annotated[
     int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
 ]
-Engine = Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="Its name, see `nbagent doctor`.")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", "-e", metavar="NAME", help="The engine's name, see `nbagent doctor`.")
+]
+Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="An image with Python 3.11 or newer.")]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The image's name; nbagent's own by default.")]
+Rebuild = Annotated[bool, typer.Option("--force", help="Make it even if it is there.")]
+SessionName = Annotated[
+    str,
+    typer.Argument(metavar="SESSION", help="The session's name, or enough of its beginning, see `nbagent sessions`."),
+]
+Question = Annotated[
+    str | None, typer.Argument(metavar="[QUESTION]", help="A question; typed at the terminal by default.")
+]
+Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
 LEVELS = (None, "info", "debug")
-"""What `-v`, so often, is as a level of the log."""
+"""The log's level by how often `-v` is given."""
 _VERBOSE = Annotated[
     int,
     typer.Option(
@@ -53,7 +66,7 @@ class How:
     Attributes:
         out: Where the notebook goes.
         force: Let `out` replace a notebook that isn't nbagent's, or that the person has changed.
-        keep: Leave the kernel running, to be resumed.
+        keep: Leave the kernel running, for `nbagent resume`.
         as_json: Print one JSON object instead of text.
         quiet: Show only what must be known.
     """

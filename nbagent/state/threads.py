@@ -1,11 +1,11 @@
-"""A conversation's place in a checkpointer: one checkpoint written a turn, none read, and at most two kept.
+"""The two threads of a conversation in a checkpointer: one checkpoint written a turn, none read, at most two kept.
 
 LangGraph reads a thread's whole state before each turn, and building hundreds of messages anew takes longer than all
 else. An agent that has the messages in memory needs none of that: each turn runs in an empty thread, with the messages
-as its input. Two threads take turns. That of the turn before is emptied only when the next but one begins, so that a
+as its input. The turns use the two threads alternately, and a thread is emptied only when a turn begins in it. So a
 process that is killed at any moment leaves the last turn that ended.
 
-What is left grows with the messages that the model is sent, not with the turns there were; compaction bounds it.
+A checkpoint grows with the messages that the model is sent, not with the number of turns; compaction bounds it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 
-class Turns:
+class Threads:
     """The two threads of one conversation.
 
     Args:
-        checkpointer: Where they are.
-        name: The conversation's, such as the session's id.
+        checkpointer: Has the threads.
+        name: The conversation's name, such as the session's id.
     """
 
     def __init__(self, checkpointer: BaseCheckpointSaver[Any], name: str) -> None:
@@ -35,11 +35,11 @@ class Turns:
 
     @property
     def checkpointer(self) -> BaseCheckpointSaver[Any]:
-        """Where they are."""
+        """The checkpointer that has the threads."""
         return self._checkpointer
 
     async def newest(self) -> RunnableConfig | None:
-        """Where the last turn is that ended, for `graph.aget_state`; None if there was none. Asked for after a restart.
+        """The thread of the last turn that ended, for `graph.aget_state` after a restart; None if no turn has ended.
 
         Raises:
             StoreError: The checkpoints can't be read.
@@ -59,14 +59,14 @@ class Turns:
         """An empty thread for the next turn, to be run with all messages and `durability="exit"`.
 
         Raises:
-            StoreError: What was in it can't be deleted.
+            StoreError: The thread's older turn can't be deleted.
         """
         thread = self._threads[self._next]
         await self._checkpointer.adelete_thread(thread)
         return _config(thread)
 
     def ended(self) -> None:
-        """The turn that began has its checkpoint; the next one takes the other thread."""
+        """Note that the turn that began has its checkpoint, so that the next one takes the other thread."""
         self._next = 1 - self._next
 
     async def forget(self) -> None:
