@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError as Cancelled
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from IPython.display import DisplayHandle
+from IPython.display import Code, DisplayHandle
 from traitlets import Bool, Float, Unicode
 from traitlets.config import SingletonConfigurable
 
@@ -24,9 +24,10 @@ from nbagent.faces.magic import words
 from nbagent.faces.magic.asking import MAX_MB, Asking
 from nbagent.faces.magic.block import Block, bundle
 from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets
+from nbagent.faces.magic.notebook import Watcher, cells_to_insert
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions, own_name
-from nbagent.faces.magic.verbs import Verbs
+from nbagent.faces.magic.verbs import NOTHING, Verbs
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -91,6 +92,7 @@ class AgentMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._ip, self._namespace = shell, shell.user_ns
+        self._watcher = Watcher(shell)
         self._portal = Portal("nbagent-agent")
         self._sessions = Sessions(own_name())
         self._verbs = Verbs(self._sessions, self._portal)
@@ -99,6 +101,8 @@ class AgentMagics(Magics):
 
     def close(self) -> None:
         """Detach from the sessions; they end by themselves when nobody comes back."""
+        atexit.unregister(self.close)
+        self._watcher.close()
         try:
             self._portal.begin(self._sessions.leave()).result(timeout=2)
         except Exception:  # at the end of the process nobody can be told
@@ -138,26 +142,56 @@ class AgentMagics(Magics):
         """
         try:
             request = words.parse(line, cell)
-            if request.verb:
-                return (yield from self._verb(request))
-            return (yield from self._question(request))
+            match request.verb:
+                case "":
+                    return (yield from self._question(request))
+                case "fix":
+                    return (yield from self._fix(request))
+                case "explain":
+                    request.question = self._watcher.to_explain()
+                    return (yield from self._question(request))
+                case "insert":
+                    return self._insert(request)
+                case "stop":
+                    return self._stop()
+                case _:
+                    return (yield from self._verb(request))
         except NbagentError as error:
             raise AgentError(str(error)) from None
         except Cancelled:
             raise AgentError("Stopped.") from None
 
     def _verb(self, request: words.Request) -> Generator[float, None, None]:
-        if request.verb == "stop":
-            if self._running is None:
-                print("Nothing runs.")
-            else:
-                self._running.stop()
-            return None
         work = self._portal.begin(self._verbs.do(request, NbAgent.instance().options()))
         while not work.done():
             yield 0.02
         print(work.result())
         return None
+
+    def _stop(self) -> None:
+        if self._running is None:
+            print("Nothing runs.")
+        else:
+            self._running.stop()
+
+    def _fix(self, request: words.Request) -> Generator[float, None, Any]:
+        request.question = self._watcher.to_fix()
+        reply = yield from self._question(request)
+        if reply is not None:
+            code, diff = self._watcher.proposed(reply.text)
+            if code:
+                _display(Code(diff, language="diff"))
+                self._ip.set_next_input(code)
+        return reply
+
+    def _insert(self, request: words.Request) -> None:
+        session = self._sessions.current(request.session)
+        if session is None:
+            raise UsageError(NOTHING)
+        found = cells_to_insert(session, request.argument)
+        self._ip.set_next_input("\n\n".join(found))
+        if len(found) > 1:
+            print(f"{len(found)} cells are in one below: this front end takes one cell at a time.")
 
     def _question(self, request: words.Request) -> Generator[float, None, Any]:
         if self._running is not None:

@@ -97,3 +97,32 @@ def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> N
         assert told in text(cell)
         assert len(text(cell).splitlines()) < 20
     assert text(cells[-1]).strip() == "on"
+
+
+def test_a_failed_cell_is_fixed_and_an_output_explained(run: Run) -> None:
+    fixed = "The list is short.\n\n```python\nnumbers = [1, 2]\nprint(numbers[1])\n```"
+    _, fix, _, explained, nothing = run(
+        "numbers = [1, 2]\nprint(numbers[2])",
+        "%agent fix",
+        "6 * 7",
+        "%agent explain",
+        "%agent fix",
+        model=[fixed, "It is the answer."],
+    )
+    assert "IndexError" not in text(fix)
+    assert "-print(numbers[2])\n+print(numbers[1])" in text(fix)
+    assert "It is the answer." in text(explained)
+    assert "did not fail" in text(nothing)
+
+
+def test_cells_that_worked_are_put_below(run: Run) -> None:
+    _, one, all_of_them, wrong = run(
+        "%agent Count.",
+        "%agent insert 2",
+        "%agent insert",
+        "%agent insert 1",
+        model=[python("count = 1 / 0"), python("count = 2"), python("print(count)"), "Two: 2."],
+    )
+    assert "one cell at a time" not in text(one)
+    assert "2 cells are in one below" in text(all_of_them)
+    assert "no cell 1 that ran" in text(wrong)
