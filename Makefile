@@ -86,6 +86,9 @@ dev: $(DONE)/tests  ## nbagent editable in .venv
 
 pins: $(DONE)/uv  ## newest versions, with hashes and without addresses, into the three requirements.txt
 	@$(COMPILE) kernels/requirements.in --output-file kernels/requirements.txt > /dev/null
+	# Which file has which hash, for the locks of notebooks.
+	@$(UV) pip compile kernels/requirements.txt --no-deps --universal --python-version 3.11 --only-binary :all: \
+		--format pylock.toml | $(BIN)/python .ci/wheels.py > kernels/wheels.txt
 	# First what the tests install, which is more, so that the few versions in which all of it agrees are found.
 	$(COMPILE) pyproject.toml --extra test $(EXTRAS:%=--extra %) --output-file tests/requirements.txt > /dev/null
 	$(COMPILE) pyproject.toml --group build --constraints tests/requirements.txt --output-file requirements.txt > /dev/null

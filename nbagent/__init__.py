@@ -9,7 +9,6 @@ Names are imported when they are first used: `import nbagent` itself costs next 
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from nbagent.kernel.kernel import Kernel
     from nbagent.kernel.pool.pool import KernelConfig, KernelPool
     from nbagent.session.session import Session
-
-# LangChain's import says so to everybody on Python 3.14, where nbagent uses nothing of Pydantic V1.
-warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarning, module=r"langchain")
 
 __version__ = "0.1.0"
 

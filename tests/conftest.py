@@ -9,12 +9,17 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import platformdirs
 import pytest
 
+# A slow machine is no failure.
+hypothesis.settings.register_profile("nbagent", deadline=None)
+hypothesis.settings.load_profile("nbagent")
 pytest.register_assert_rewrite("machine", "sandbox.contract")
 
 import machine  # noqa: E402 - rewritten, since it asserts
@@ -137,3 +142,17 @@ def leftovers(home: Path) -> Callable[[], list[str]]:
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine that isolates; never skipped."""
     return machine.works(request.param)
+
+
+@pytest.fixture
+def more(leftovers: Callable[[], list[str]]) -> Callable[[], list[str]]:
+    """What is left of sandboxes that were started since the test began, once what is ending has had a moment."""
+    before = set(leftovers())
+
+    def look() -> list[str]:
+        end = time.monotonic() + 2
+        while (left := sorted(set(leftovers()) - before)) and time.monotonic() < end:
+            time.sleep(0.1)
+        return left
+
+    return look

@@ -113,13 +113,13 @@ def containers(runtime: str) -> list[str]:
 
 def taken_users(runtime: str) -> list[str]:
     """Users that are reserved for leases in this runtime folder."""
-    return [at.name for at in users.SHARED.glob("[0-9]*") if str(origin.noted(at)).startswith(runtime)]
+    return [at.name for at in users.SHARED.glob("[0-9]*") if str(origin.read_note(at)).startswith(runtime)]
 
 
 def groups() -> set[str]:
     """Names of the sandboxes' control groups, whoever makes them here."""
     found = cgroup.find()
-    return set(found.made()) if found else set()
+    return set(found.existing()) if found else set()
 
 
 def left_groups(runtime: Path) -> set[str]:

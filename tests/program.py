@@ -43,6 +43,13 @@ class Done:
         return value
 
 
+def sentence(done: Done) -> str:
+    """What was said on stderr: short, and no traceback."""
+    assert "Traceback" not in done.err
+    assert 1 <= len(done.err.strip().splitlines()) <= 8
+    return done.err
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of a person who has no keys and no colours."""
     kept = {name: value for name, value in os.environ.items() if name not in KEYS and not name.startswith("NBAGENT_")}

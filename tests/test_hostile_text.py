@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel.shared import junk
 
-from nbagent.agent import answer_text, claims, generated, mistaken, prompts, view
+from nbagent.agent import cell_view, claims, prompts
+from nbagent.agent.messages import answer_text, generated, mistaken
 from nbagent.agent.tools import script_cells, scripts
 from nbagent.core.events import (
     Answered,
@@ -75,7 +76,7 @@ def failed(text: str) -> list[Output]:
 
 def rendered(outputs: list[Output]) -> object:
     """What the model sees of a cell."""
-    return view.render(Cell(cell=1, code="1", status="ok", outputs=outputs), images=True)
+    return cell_view.render(Cell(cell=1, code="1", status="ok", outputs=outputs), images=True)
 
 
 def generate(text: str) -> None:
@@ -145,7 +146,7 @@ def test_a_reader_ends_soon(reader: str) -> None:
             assert took < 8 * seconds(reader, short[name]) + machine.pace(), f"{reader}: {name}"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(text=st.lists(st.one_of(st.text(), st.sampled_from(sorted(texts(12).values()))), max_size=8).map("".join))
 def test_a_reader_takes_any_text(text: str) -> None:
     """Whatever it is put together from."""
@@ -205,7 +206,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
         assert list(journal.since())[-1].seq == len(seen)
     finally:
         journal.close()
-    notebook = build(record(seen), pins={})
+    notebook = build(record(seen))
     nbformat.validate(notebook)
     json.dumps(notebook, ensure_ascii=False, allow_nan=False).encode()
     assert list(entries(seen))
@@ -213,7 +214,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
     text_of(outputs)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(sent=st.lists(messages, max_size=4), answer=st.text())
 def test_whatever_a_cell_shows_is_read(tmp_path: Path, sent: list[tuple[str, Any]], answer: str) -> None:
     """Log, notebook, audit log, terminal and the model's view take all that a kernel's messages can become."""

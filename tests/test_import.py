@@ -53,6 +53,15 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert found & (HEAVY - own) == set()
 
 
+def test_an_export_waits_for_no_library_of_notebooks(tmp_path: Path) -> None:
+    """Nbformat brings jsonschema, which makes a grammar of addresses when it is imported, for most of a second."""
+    export = "from nbagent.notebook.export import export; from nbagent.notebook.record import Recording"
+    write = "from pathlib import Path; export(Recording(), Path(sys.argv[1]))"
+    found = modules(f"import sys; {export}; {write}", str(tmp_path / "a.ipynb"))
+    assert found & {"nbformat", "jsonschema", "rfc3987_syntax"} == set()
+    assert (tmp_path / "a.ipynb").exists()
+
+
 def test_a_session_is_made_without_a_model() -> None:
     """Running cells needs neither LangChain nor, on the host, Polars; nor does it log or trace unless asked."""
     start = "import nbagent.session.startup, nbagent.session.conversation"
@@ -89,6 +98,13 @@ def test_the_agent_is_imported_in_silence() -> None:
     command = [sys.executable, "-c", "import nbagent.agent.build, nbagent.state.sqlite"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout + done.stderr == ""
+
+
+def test_who_only_looks_at_sessions_keeps_the_warnings_filters() -> None:
+    """What filters warnings there is other people's business; the agent ignores one warning, of one package."""
+    code = "import warnings; before = list(warnings.filters); import nbagent, nbagent.kernel.kernel; nbagent.attach; "
+    code += "nbagent.SessionManager; assert warnings.filters == before, warnings.filters"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_every_public_name_is_there() -> None:

@@ -19,7 +19,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parent.parent
 PINS = ["requirements.txt", "kernels/requirements.txt", "tests/requirements.txt"]
 # conda-forge's name, where it isn't the index's.
-CONDA_NAMES = {"docker": "docker-py", "matplotlib": "matplotlib-base"}
+CONDA_NAMES = {"docker": "docker-py", "fastjsonschema": "python-fastjsonschema", "matplotlib": "matplotlib-base"}
 
 
 def project() -> dict[str, Any]:
@@ -154,3 +154,15 @@ def test_no_other_parser_reads_what_sandboxes_say(code: str, rule: str) -> None:
         input=code, cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert f" {rule} " in done.stdout, done.stdout + done.stderr
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python before 3.11.5, so also Debian 12's, then matches more than there is; `(?>(…)*)` means the same there."""
+    possessive = re.compile(r"\)(?:[*+?]|\{[\d,{}]+\})\+")
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (ROOT / "nbagent").rglob("*.py")
+        for line in path.read_text().splitlines()
+        if possessive.search(line)
+    ]
+    assert found == []

@@ -1,7 +1,6 @@
 """Every threat and every fault that nbagent must survive, and where that is tested.
 
-The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is "
-"tested
+The attacks of the self-check name the threat they belong to by its number (`Probe.threat`); here stands what is tested
 in another way. `LATER` is what no part that exists can meet yet, with the part that brings it.
 """
 
@@ -24,7 +23,7 @@ THREATS: dict[int, tuple[str, str]] = {
     6: ("devices and the machine's switches", ""),
     7: (
         "one's own limits, other processes",
-        "sandbox/contract.py::test_the_limits_are_set_on_the_group "
+        "sandbox/contract_limits.py::test_the_limits_are_set_on_the_group "
         "sandbox/test_registry.py::test_docker_starts_nothing_unbounded "
         "sandbox/cgroup/test_scopes.py::test_a_scope_has_every_limit_that_systemd_may_set "
         "sandbox/contract.py::test_only_the_sandboxs_own_processes_are_seen",
@@ -37,7 +36,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/test_selfcheck.py::test_a_hostile_sandbox_can_t_steer_the_terminal",
     ),
     10: (
-        "files are planted that the host runs",
+        "files are planted that the host runs, or reads as its own",
+        "core/test_journal.py::test_somebody_elses_folder_is_refused "
+        "core/test_journal.py::test_nothing_is_written_through_a_link_in_the_folder "
+        "session/test_index.py::test_somebody_elses_folder_is_no_session "
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
         "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
         "core/test_options.py::test_nothing_is_read_from_the_current_folder "
@@ -56,16 +58,26 @@ THREATS: dict[int, tuple[str, str]] = {
         "session/test_session_names.py::test_a_session_has_one_allowance",
     ),
     14: ("private and metadata addresses", "sandbox/contract.py::test_the_host_s_network_at_the_trusted_level_only"),
-    15: ("the allow-list of hosts is confused", ""),
+    15: (
+        "the allow-list of hosts is confused",
+        "egress/test_hosts.py::test_any_other_form_is_denied "
+        "egress/test_proxy.py::test_a_host_that_looks_like_another_is_denied "
+        "egress/test_proxy.py::test_a_request_can_not_hide_another "
+        "egress/test_proxy.py::test_a_redirect_is_a_new_request "
+        "egress/test_proxy.py::test_a_tunnel_is_for_its_host_only "
+        "egress/test_proxy.py::test_a_second_hello_is_for_the_same_host "
+        "egress/test_dial.py::test_an_address_that_is_not_out_there_is_refused",
+    ),
     16: ("a tool ignores the proxy", ""),
     17: (
         "fork and memory bombs",
-        "sandbox/contract.py::test_a_fork_bomb_is_bounded sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded "
-        "sandbox/contract.py::test_orphans_don_t_count_for_ever",
+        "sandbox/contract_limits.py::test_a_fork_bomb_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded "
+        "sandbox/contract_limits.py::test_orphans_don_t_count_for_ever",
     ),
-    18: ("code that doesn't stop", "sandbox/contract.py::test_what_doesn_t_stop_is_killed"),
-    19: ("the disk is filled", "sandbox/contract.py::test_a_million_files_stay_inside"),
+    18: ("code that doesn't stop", "sandbox/contract_limits.py::test_what_doesn_t_stop_is_killed"),
+    19: ("the disk is filled", "sandbox/contract_limits.py::test_a_million_files_stay_inside"),
     20: (
         "a flood of output",
         "kernel/test_kernel.py::test_much_output_costs_little_memory "
@@ -82,7 +94,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_router.py::test_forged_output_changes_no_other_cell "
         "kernel/test_router.py::test_an_early_idle_loses_nothing_for_others "
         "kernel/test_router.py::test_junk_is_counted_and_survived "
-        "kernel/test_connection.py::test_frames_without_a_message",
+        "kernel/test_kernel_connection.py::test_frames_without_a_message",
     ),
     23: (
         "questions, comms and payloads",
@@ -93,20 +105,29 @@ THREATS: dict[int, tuple[str, str]] = {
         "the kernel becomes something else; representations that loop",
         "kernel/test_follow.py::test_a_kernel_that_became_something_else "
         "kernel/test_follow.py::test_a_representation_that_loops_ends "
-        "kernel/test_files.py::test_a_sandbox_that_lies_gives_nothing_away",
+        "kernel/test_collector.py::test_a_sandbox_that_lies_gives_nothing_away",
     ),
     25: (
         "hostile output files",
-        "kernel/test_files.py::test_only_plain_files_are_collected "
-        "kernel/test_files.py::test_hostile_names_become_harmless "
-        "kernel/test_files.py::test_names_that_differ_by_case_or_folder_stay_apart "
-        "kernel/test_files.py::test_nothing_is_written_through_a_link_on_the_host "
-        "kernel/test_files.py::test_a_huge_file_stays_and_that_is_said "
+        "kernel/test_collector.py::test_only_plain_files_are_collected "
+        "kernel/test_collector.py::test_hostile_names_become_harmless "
+        "kernel/test_collector.py::test_names_that_differ_by_case_or_folder_stay_apart "
+        "kernel/test_collector.py::test_nothing_is_written_through_a_link_on_the_host "
+        "kernel/test_collector.py::test_a_huge_file_stays_and_that_is_said "
         "kernel/test_transfer.py::test_a_hostile_archive_is_a_limit_error "
         "kernel/test_unpack_inside.py::test_no_header_of_an_archive_takes_much_memory",
     ),
-    26: ("scripts in outputs", ""),
-    27: ("output that gives orders", "packages/test_installer.py::test_policy_decides"),
+    26: (
+        "scripts in outputs",
+        "safety/sanitize/test_markup.py::test_nothing_acts "
+        "safety/sanitize/test_outputs.py::test_javascript_is_left_out "
+        "safety/sanitize/test_outputs.py::test_metadata_can_t_steer_a_renderer "
+        "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay",
+    ),
+    27: (
+        "output that gives orders",
+        "packages/test_installer.py::test_policy_decides_by_normalised_names_and_for_dependencies",
+    ),
     28: (
         "invented, young or odd packages",
         "packages/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
@@ -126,7 +147,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_tree.py::test_links_that_lead_out_or_to_nothing_are_left_out "
         "sandbox/test_mirror.py::test_what_changes_later_is_brought_in "
         "sandbox/test_mirror.py::test_a_link_that_comes_between_is_not_followed "
-        "sandbox/contract.py::test_links_lead_nowhere_outside sandbox/contract.py::test_data_is_seen_as_it_is "
+        "sandbox/contract_data.py::test_links_lead_nowhere_outside "
+        "sandbox/contract_data.py::test_data_is_seen_as_it_is "
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
     ),
@@ -138,7 +160,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
     ),
     32: (
-        "kernel memory that no group is charged for, and what the whole machine shares",
+        "kernel memory that no group is charged for, and what the whole machine shares, connections and huge pages too",
         "sandbox/test_overuse_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
         "sandbox/test_overuse_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
         "sandbox/test_overuse_inside.py::test_others_locks_are_nobody_s_fault "
@@ -180,6 +202,7 @@ THREATS: dict[int, tuple[str, str]] = {
     ),
     38: (
         "text that nbagent's own readers choke on",
+        "safety/sanitize/test_markup.py::test_thousands_of_small_outputs_cost_little "
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
@@ -192,12 +215,13 @@ FAULTS: dict[int, tuple[str, str]] = {
     1: (
         "the kernel dies",
         "kernel/test_recovery.py::test_a_death_is_told_and_mended "
-        "kernel/test_recovery.py::test_a_death_between_cells kernel/test_follow.py::test_last_words_are_heard",
+        "kernel/test_recovery.py::test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_says_so "
+        "kernel/test_follow.py::test_all_that_was_sent_before_a_death_is_shown",
     ),
     2: (
         "out of memory",
-        "sandbox/contract.py::test_memory_of_the_kernel_is_bounded "
-        "sandbox/contract.py::test_memory_of_a_child_is_bounded",
+        "sandbox/contract_limits.py::test_memory_of_the_kernel_is_bounded "
+        "sandbox/contract_limits.py::test_memory_of_a_child_is_bounded",
     ),
     3: (
         "an interrupt is swallowed",
@@ -235,14 +259,14 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     10: (
         "Ctrl-C once and twice",
-        "faces/test_cli.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told "
-        "faces/test_cli.py::test_ctrl_c_twice_ends_all",
+        "faces/test_ctrl_c.py::test_ctrl_c_once_stops_the_cell_and_the_model_is_told "
+        "faces/test_ctrl_c.py::test_ctrl_c_twice_ends_all",
     ),
     11: (
         "the package index fails",
         "packages/test_resolver.py::test_an_index_that_is_gone_is_an_error "
         "packages/test_resolver.py::test_a_truncated_wheel_is_an_error "
-        "kernel/test_runner.py::test_a_package_without_the_module "
+        "kernel/test_runner.py::test_a_package_without_the_module_is_installed_once "
         "packages/test_installer.py::test_an_installed_version_is_not_replaced",
     ),
     12: ("the clock jumps", "kernel/test_follow.py::test_a_clock_that_jumps_changes_no_limit"),
@@ -265,8 +289,6 @@ FAULTS: dict[int, tuple[str, str]] = {
 """What it is, and its tests."""
 
 LATER = {
-    "15": "the proxy of the level `sandboxed`",
-    "26": "the JupyterLab panel and the export to HTML",
     "F7": "the gateway engine",
     "F15": "`nbagent verify`",
 }

@@ -1,29 +1,40 @@
 """The agent: decides what to run. LangChain and LangGraph are imported here and in `state/` only, when they are needed.
 
-`providers/models` opens the model that a person names, `providers/replay` is the model that hands out recorded replies,
-`prompts` says what the model is told, `tools/` is what it can do, `view` is what it sees of a cell, `middleware/`
-surrounds the loop, and `build` puts them together.
+    build           puts the agent together
+    agent, turn     drives one question; holds what belongs to it, and its `phases`
+    ports           what the agent knows of the session
+    prompts         what the model is told
+    tools/          what the model can do
+    cell_view       what it sees of a cell; `mcp_view` of a tool of an MCP server, `readable` of an output
+    claims          which output supports which number of an answer; `numerals` reads the numbers
+    middleware/     what surrounds each request and each call
+    messages/       the conversation: history, replies, nbagent's own notes
+    providers/      models: found, opened, watched, priced, recorded
+    published       `KernelMiddleware` and `kernel_tools`, for agents of other people
 
-For agents of other people's: `KernelMiddleware` and `kernel_tools`, see `published`. `GeneratedCode` is what a model
-without tool calls replies with, see `generated` and `middleware/structured`.
+`GeneratedCode` is what a model without tool calls replies with, see `messages/generated` and `middleware/structured`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.compat import hush_langchain
+
 if TYPE_CHECKING:
-    from nbagent.agent.generated import GeneratedCode
+    from nbagent.agent.messages.generated import GeneratedCode
     from nbagent.agent.published import KernelMiddleware, kernel_tools
 
 __all__ = ["GeneratedCode", "KernelMiddleware", "kernel_tools"]
+
+hush_langchain()
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'nbagent.agent' has no attribute {name!r}")
     if name == "GeneratedCode":
-        from nbagent.agent.generated import GeneratedCode
+        from nbagent.agent.messages.generated import GeneratedCode
 
         return GeneratedCode
     from nbagent.agent import published

@@ -1,7 +1,7 @@
 """Drives the agent: one question in, its events out as they happen, an answer at the end.
 
-The loop is LangGraph's own. What is here is what it leaves open: who is asked before calls run, what a turn that was
-stopped leaves behind, and what is told of it.
+LangGraph runs the loop. This module has calls approved, reports replies as events, and makes sure that a turn which was
+stopped leaves a conversation with which the next one can go on.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Command, Interrupt
 
-from nbagent.agent.answer_text import clean_answer
-from nbagent.agent.history import mend
 from nbagent.agent.memory import InProcess, Memory
+from nbagent.agent.messages.answer_text import clean_answer
+from nbagent.agent.messages.history import compact, mend
+from nbagent.agent.messages.reply import ANSWERED_BY, text_of
 from nbagent.agent.middleware.approve import Approvals
-from nbagent.agent.middleware.compact import compact
 from nbagent.agent.middleware.outgoing import untraced
-from nbagent.agent.middleware.replies import ANSWERED
 from nbagent.agent.middleware.spending import BudgetUsedUp, Spending
 from nbagent.agent.providers.models import Model
-from nbagent.agent.providers.replay import text_of
 from nbagent.agent.turn import Turn
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Asked, Claim, DataSeen, ModelReplied
@@ -31,18 +29,18 @@ from nbagent.core.events import Answer, Asked, Claim, DataSeen, ModelReplied
 
 @dataclass(kw_only=True)
 class Agent:
-    """One conversation, one question at a time; `build.py` makes it.
+    """One conversation, one question at a time; `build.py` puts it together.
 
     Attributes:
         graph: LangChain's agent graph, with the memory's checkpointer.
-        model: The model in it.
+        model: The session's model.
         spending: Keeps each question within its budget.
         approvals: Asks before calls run.
         claims: Finds the numbers of an answer in the outputs.
-        data: What the sandbox sees read-only.
-        finished: Results of the last reply's calls, by the ids of the reply and the call.
-        history: The conversation so far, with what the last turn has come to.
-        memory: Where it is kept.
+        data: The data that the sandbox sees, read-only.
+        finished: The results of the last reply's calls so far, by the ids of the reply and the call.
+        history: The conversation so far, including an unfinished last turn.
+        memory: Keeps the conversation between turns.
     """
 
     graph: Any
@@ -56,18 +54,18 @@ class Agent:
     memory: Memory = field(default_factory=InProcess)
 
     async def answer(self, question: str, *, turn: Turn, more: str = "") -> Answer:
-        """Answer one question; however it ends, `turn.answer` is what came of it.
+        """Answer one question; however the turn ends, `turn.answer` is set.
 
-        It may be cancelled at any point: the next question continues the conversation and knows that this one was
-        stopped.
+        It may be cancelled at any point. The next question continues the conversation, in which the model sees that
+        this one was stopped.
 
         Args:
             question: The person's words.
-            turn: The question's context, which gets its events.
-            more: What the model is told with it, such as the files that came along.
+            turn: The turn, which emits its events.
+            more: What the model is told behind it, such as which files came with it.
 
         Raises:
-            ModelCallError: The provider failed, or the model replied with nothing.
+            ModelCallError: The provider failed, or the model gave no reply that can be used.
             ReplayError: The recording ran out.
             SandboxError: A tool could not run.
         """
@@ -106,8 +104,8 @@ class Agent:
         history = compact(mend(self.history, finished=self.finished))
         thread = await self.memory.begin()
         self.history = [*history, HumanMessage(question.encode("utf-8", "replace").decode())]
-        # `exit`: one checkpoint a turn, also of one that fails or is cancelled. Each holds the whole conversation with
-        # its figures, so one for every step would fill the memory.
+        # `exit`: one checkpoint a turn, also if it fails or is cancelled. A checkpoint holds the whole conversation and
+        # its figures, so one for each step would fill the memory.
         given: Any = {"messages": self.history}
         modes = ["updates", "values"]
         text, begun = "", False
@@ -123,24 +121,23 @@ class Agent:
                         text = text_of(message)
                         turn.emit(self._event(message, turn))
                     if "__interrupt__" in update:
-                        given = await self._decided(update["__interrupt__"], turn)
+                        given = await self._decide(update["__interrupt__"], turn)
         finally:
-            # A turn that was stopped before its first step has left no checkpoint, and that of the turn before is the
-            # last.
+            # A turn that was stopped before its first step has no checkpoint; the last one is that of the turn before.
             if begun:
                 self.memory.ended()
         return text
 
     async def recall(self) -> bool:
-        """Go on with the conversation that the memory has; returns whether it has one."""
+        """Load the conversation of an earlier process from the memory; returns whether there is one."""
         thread = await self.memory.newest()
         if thread is None:
             return False
         self.history = list((await self.graph.aget_state(thread)).values.get("messages") or [])
         return bool(self.history)
 
-    async def _decided(self, interrupts: Sequence[Interrupt], turn: Turn) -> Command[Any]:
-        """How the graph goes on after a person was asked about calls."""
+    async def _decide(self, interrupts: Sequence[Interrupt], turn: Turn) -> Command[Any]:
+        """Have the calls of an interrupt decided; returns the command with which the graph goes on."""
         if self.approvals is None:
             raise UsageError("Middleware has interrupted the turn, and this session has nobody who answers it.")
         decisions = {each.id: await self.approvals.decide(each.value["action_requests"], turn) for each in interrupts}
@@ -149,7 +146,7 @@ class Agent:
     def _event(self, message: AIMessage, turn: Turn) -> ModelReplied:
         return ModelReplied(
             turn=turn.number,
-            model=message.response_metadata.get(ANSWERED, ""),
+            model=message.response_metadata.get(ANSWERED_BY, ""),
             text=text_of(message),
             tools=[str(call["name"]) for call in [*message.tool_calls, *message.invalid_tool_calls]],
             usage=self.spending.of(message),
@@ -157,7 +154,7 @@ class Agent:
 
 
 def _replies(update: dict[str, Any]) -> Iterator[AIMessage]:
-    """The model's replies in an update of the graph; messages that middleware made are none."""
+    """The model's replies in an update of the graph, without messages that middleware added."""
     made = update.get("model") or []
     for part in made if isinstance(made, list) else [made]:  # a list if middleware adds commands of its own
         yield from (message for message in (part or {}).get("messages", []) if isinstance(message, AIMessage))

@@ -1,8 +1,4 @@
-"""Puts the agent together: which middleware it has, in which order, with which of the session's ports.
-
-The loop is LangChain's `create_agent`. Retries, budgets, and what is done about replies that are empty, broken off
-or cut, are nbagent's own, in `middleware/` (`attempts.py`, `spending.py` and their neighbours).
-"""
+"""Puts the agent together: LangChain's `create_agent`, with nbagent's tools, and its middleware in their order."""
 
 from __future__ import annotations
 
@@ -13,33 +9,36 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 
 from nbagent.agent.agent import Agent
-from nbagent.agent.history import noted, remember
+from nbagent.agent.agent_options import AgentOptions
 from nbagent.agent.memory import InProcess, Memory
+from nbagent.agent.messages.history import remember, with_note
 from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.attempts import Attempts
 from nbagent.agent.middleware.evaluate import Check, Evaluation
+from nbagent.agent.middleware.exchange import ProviderExchange
+from nbagent.agent.middleware.in_order import InOrder
 from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.middleware.reflexion import Reflexion
-from nbagent.agent.middleware.replies import Replies, Wire
-from nbagent.agent.middleware.spending import Counted, Spending
+from nbagent.agent.middleware.replies import Replies
+from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.middleware.stack import Stack
-from nbagent.agent.options import AgentOptions
-from nbagent.agent.prompts import data_section, prompt_of
+from nbagent.agent.middleware.types import Middleware
+from nbagent.agent.ports import KernelPort, SessionPort
+from nbagent.agent.prompts import data_section, system_prompt
 from nbagent.agent.providers.models import Model
-from nbagent.agent.runs import Desk, Runs
-from nbagent.agent.tools.python import InOrder, make_tools
+from nbagent.agent.tools.python import make_tools
 from nbagent.core.errors import ModelError
 from nbagent.core.events import Claim, DataSeen
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 if TYPE_CHECKING:
-    from nbagent.agent.opener import ModelOpener
+    from nbagent.agent.providers.opener import ModelOpener
     from nbagent.forge import ToolForge
     from nbagent.mcp.client import McpClient
 
 
 async def build(
-    desk: Desk,
+    session: SessionPort,
     models: ModelOpener,
     *,
     options: AgentOptions,
@@ -50,37 +49,35 @@ async def build(
     past: Sequence[tuple[str, str]] = (),
     note: str = "",
 ) -> Agent:
-    """A session's agent; the data is described for it.
+    """The agent of a session; the data is described for its prompt.
 
     Args:
-        desk: The session.
+        session: What the agent knows of the session.
         models: Opens the models.
         options: How the agent works.
-        consent: Who lets the model's tools do something.
-        tools: MCP servers, whose tools the model is offered besides.
-        forge: Makes tools for the model, and has those of the library; None if it is not to have them.
-        open_memory: Opens where the conversation is kept; in this process by default.
-        past: Questions so far, each with its answer.
-        note: What has become of the kernel since those, for the model to know.
+        consent: Decides what tools may do, and asks the person.
+        tools: The MCP servers whose tools the model is offered.
+        forge: Makes and keeps tools; None if the model is not offered the forge's tools.
+        open_memory: Opens the memory of the conversation; by default it is kept in this process.
+        past: The questions so far, each with its answer.
+        note: What has become of the kernel since then, for the model.
 
     Raises:
-        ModelError: There is no model, or it can't be had.
+        ModelError: No model was found, or it can't be opened.
     """
     model = await models.open()
     fallback, critic, images = models.fallback, models.critic, model.images != "no"
-    seen = await desk.describe()
+    seen = await session.describe()
     described = data_section(seen.data)
-    # A critic may cost something where the model is free.
+    # The critic's price counts too: it may cost something where the model is free.
     spending = Spending(options.budget, models=[model, *fallback, *([critic] if critic else [])], consent=consent)
     outgoing = Outgoing([model, *fallback], redact=options.redact, described=described)
-    reflexion = Reflexion(
-        critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique, spending=spending
-    )
-    check = Check(desk, described)
+    reflexion = Reflexion(spending, critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique)
+    check = Check(session, described)
     agent = build_agent(
         model,
-        desk,
-        system_prompt=prompt_of(
+        session,
+        system_prompt=system_prompt(
             seen, images=images, outside=tools is not None and not model.structured, structured=model.structured
         ),
         programs=seen.programs,
@@ -92,13 +89,13 @@ async def build(
         fallback=fallback,
         middleware=[
             reflexion,
-            *_offering(model, desk, options, fallback=fallback, consent=consent, tools=tools, forge=forge),
+            *_offering(model, session, options, fallback=fallback, consent=consent, tools=tools, forge=forge),
         ],
         claims=check.claims,
-        data=desk.data,
+        data=session.data,
     )
     if past and await agent.recall():
-        agent.history = noted(agent.history, note=note)
+        agent.history = with_note(agent.history, note=note)
     else:
         agent.history = remember(past, note=note)
     return agent
@@ -106,20 +103,20 @@ async def build(
 
 def _offering(
     model: Model,
-    runs: Runs,
+    kernel: KernelPort,
     options: AgentOptions,
     *,
     fallback: Sequence[Model],
     consent: Consent,
     tools: McpClient | None,
     forge: ToolForge | None,
-) -> list[AgentMiddleware[Any, Any, Any]]:
-    """What offers the model tools that aren't the kernel's own; or reads the objects of one that calls no tools."""
+) -> list[Middleware]:
+    """The middleware that offers tools of MCP servers and of the forge, or reads the objects of a structured model."""
     if model.structured:
         from nbagent.agent.middleware.structured import Structured
 
         return [Structured([model, *fallback])]
-    found: list[AgentMiddleware[Any, Any, Any]] = []
+    found: list[Middleware] = []
     if tools is not None:
         from nbagent.agent.middleware.mcp_tools import McpTools
 
@@ -127,13 +124,13 @@ def _offering(
     if forge is not None:
         from nbagent.agent.middleware.forge_tools import ForgeTools
 
-        found.append(ForgeTools(forge, runs, consent=consent, images=model.images != "no"))
+        found.append(ForgeTools(forge, kernel, consent=consent, images=model.images != "no"))
     return found
 
 
 def build_agent(
     model: Model,
-    runs: Runs,
+    kernel: KernelPort,
     *,
     system_prompt: str,
     middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
@@ -151,44 +148,44 @@ def build_agent(
 
     Args:
         model: An opened model.
-        runs: The session's side of the tools.
-        system_prompt: What `prompts.system_prompt` wrote.
-        middleware: Further LangChain middleware, such as approvals.
-        fallback: Models that are asked in this order for a reply that the first one does not give.
-        spending: Keeps each question within its budget; by default one of calls alone.
-        outgoing: Redacts what leaves, and writes it down; without it nobody does.
+        kernel: Where the tools run.
+        system_prompt: The system prompt, see `prompts.system_prompt`.
+        middleware: Further LangChain middleware, outside of what asks the model and inside of what judges its replies.
+        fallback: Models that are asked, in this order, for a reply that the first one does not give.
+        spending: Keeps each question within its budget; by default within the default budget of requests.
+        outgoing: Redacts what leaves, and reports it; without it, nothing is redacted or reported.
         programs: Whether the sandbox runs programs.
-        evaluation: Looks at answers; without it none is sent back.
-        approvals: Asks before calls run.
-        memory: Where the conversation is kept; in this process by default.
+        evaluation: Sends answers back; without it, none is sent back.
+        approvals: Asks before calls run; without it, no call is asked about.
+        memory: Keeps the conversation; by default in this process.
         claims: Finds the numbers of an answer in the outputs.
-        data: What the sandbox sees read-only.
+        data: The data that the sandbox sees, read-only.
 
     Raises:
-        ModelError: A recording has a fallback, or is one: it can't go on where another model left off.
+        ModelError: A recorded model has a fallback or is one, and can't go on where another model left off.
     """
     models = (model, *fallback)
     if fallback and any(each.is_replay for each in models):
         raise ModelError("A recorded model neither has nor is a fallback.", mend="Leave the fallback out.")
-    in_order, wire, memory, spending = InOrder(), Wire(models), memory or InProcess(), spending or Spending()
-    # The order matters. `wrap_model_call` runs from the outside to the inside: a reply is looked at before it is
-    # retried, a model is tried again before the next one is asked, and what leaves is written down each time.
+    memory, spending = memory or InProcess(), spending or Spending()
+    in_order, exchange = InOrder(), ProviderExchange(models)
+    # From the outside to the inside, as `wrap_model_call` runs: each request for another reply is within the budget, a
+    # model is tried again before the next one is asked, and what leaves is redacted and reported each time.
     stack: list[AgentMiddleware[Any, Any, Any]] = [
-        spending,
-        Replies(model, offered=lambda: wire.offered),
+        Replies(model, offered=lambda: exchange.offered),
         *([evaluation] if evaluation else []),
         in_order,
         *([approvals] if approvals else []),
         *middleware,
-        Counted(spending),
+        spending,
         *([ModelFallbackMiddleware(*(each.chat for each in fallback))] if fallback else []),
         Attempts(models, spending),
-        wire,
+        exchange,
         *([outgoing] if outgoing else []),
     ]
     graph = create_agent(
         model.chat,
-        make_tools(runs, images=model.images != "no", programs=programs),
+        make_tools(kernel, images=model.images != "no", programs=programs),
         system_prompt=system_prompt,
         middleware=[Stack(stack)],
         checkpointer=memory.checkpointer,

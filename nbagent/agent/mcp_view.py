@@ -1,7 +1,4 @@
-"""What the model sees of an MCP tool's result. Pure: no SDK, no LangChain.
-
-Bounded like a cell's outputs (`view`): each part and the whole, with what is left out counted where it is missing.
-"""
+"""What the model sees of an MCP tool's result, within the bounds of `cell_view`. Pure: no SDK, no LangChain."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbagent.agent.view import IMAGE_BYTES, IMAGES, STREAM_BYTES, TOTAL_BYTES, cut
+from nbagent.agent.cell_view import IMAGE_BYTES, IMAGES, STREAM_BYTES, TOTAL_BYTES, cut
 from nbagent.core.text import one_line, plain
 
 if TYPE_CHECKING:
-    from nbagent.agent.view import Block
+    from nbagent.agent.cell_view import Block
 
 KINDS = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8", "image/gif": b"GIF8", "image/webp": b"RIFF"}
-"""What models take as images, with how each must begin: a provider refuses the whole request otherwise."""
+"""The types of images that models take, and how each begins: a provider refuses a whole request for a wrong image."""
 
 
 @dataclass(kw_only=True)
@@ -28,13 +25,13 @@ class _Seen:
     images: list[Block] = field(default_factory=list)
 
 
-def render(result: Any, *, asked: Sequence[str] = (), images: bool = False) -> str | list[Block]:
+def render(result: Any, *, refused: Sequence[str] = (), images: bool = False) -> str | list[Block]:
     """A result as the content of a tool's message.
 
     Args:
         result: The SDK's `CallToolResult`.
-        asked: What the server asked for meanwhile and was refused, by the protocol's methods.
-        images: Whether the model takes images; otherwise each is told in a sentence.
+        refused: The protocol's methods that the server used meanwhile and was refused.
+        images: Whether the model takes images; otherwise a sentence stands for each.
 
     Returns:
         Text; or, if there are images for the model, a text block and the image blocks.
@@ -42,20 +39,20 @@ def render(result: Any, *, asked: Sequence[str] = (), images: bool = False) -> s
     seen = _Seen()
     for part in result.content:
         _take(seen, part, images=images)
-    # Structured content stands in a text too, as the specification asks; it counts where there is none.
+    # The specification asks servers to give structured content as text too; it is shown if they don't.
     if not any(part.type == "text" for part in result.content) and result.structured_content is not None:
         seen.texts.append(_text(json.dumps(result.structured_content, ensure_ascii=False)))
     body, _ = cut("\n".join(seen.texts), limit=TOTAL_BYTES)
     body = body if body.strip() or seen.images else "The tool returned nothing."
-    if asked:
-        body += f"\n[The server asked for {' and '.join(asked)}, which no server is given.]"
+    if refused:
+        body += f"\n[The server asked for {' and '.join(refused)}, which no server is given.]"
     if result.is_error:
         body = f"The tool reported an error: {body}"
     return [{"type": "text", "text": body or "See the image."}, *seen.images] if seen.images else body
 
 
 def structured(result: Any) -> Any:
-    """The structured content for the artifact, if it is small; it is kept with every checkpoint."""
+    """The structured content for the artifact if it is small, since every checkpoint keeps it; else None."""
     content = result.structured_content
     return content if content is not None and len(json.dumps(content)) <= STREAM_BYTES else None
 
@@ -76,22 +73,22 @@ def _take(seen: _Seen, part: Any, *, images: bool) -> None:
     elif part.type == "image":
         _take_image(seen, part.data, part.mime_type, images=images)
     elif part.type == "resource_link":
-        seen.texts.append(_line(f"[A link to the resource {part.uri}: {part.title or part.name}]"))
+        seen.texts.append(one_line(f"[A link to the resource {part.uri}: {part.title or part.name}]"))
     elif part.type == "resource":
         _take_resource(seen, part.resource, images=images)
     else:
-        seen.texts.append(_line(f"[{part.type} that can't be shown]"))
+        seen.texts.append(one_line(f"[{part.type} that can't be shown]"))
 
 
 def _take_resource(seen: _Seen, resource: Any, *, images: bool) -> None:
     text = getattr(resource, "text", None)
     if text is not None:
-        seen.texts += [_line(f"[Resource {resource.uri}]"), _text(text)]
+        seen.texts += [one_line(f"[Resource {resource.uri}]"), _text(text)]
     elif (resource.mime_type or "").startswith("image/"):
         _take_image(seen, resource.blob, resource.mime_type, images=images)
     else:
         what = f"{resource.mime_type or 'bytes'}, {len(resource.blob) * 3 // 4:,} bytes"
-        seen.texts.append(_line(f"[Resource {resource.uri}: {what}, not shown]"))
+        seen.texts.append(one_line(f"[Resource {resource.uri}: {what}, not shown]"))
 
 
 def _take_image(seen: _Seen, data: str, kind: str, *, images: bool) -> None:
@@ -105,7 +102,7 @@ def _take_image(seen: _Seen, data: str, kind: str, *, images: bool) -> None:
     elif not _is_image(data, kind):
         why = "it is not what it says it is"
     if why:
-        seen.texts.append(_line(f"[An image, {kind}, not shown: {why}]"))
+        seen.texts.append(one_line(f"[An image, {kind}, not shown: {why}]"))
     else:
         seen.images.append({"type": "image", "base64": data, "mime_type": kind})
 
@@ -118,10 +115,5 @@ def _is_image(data: str, kind: str) -> bool:
 
 
 def _text(text: str) -> str:
-    """One part of a result, without what steers a terminal, cut."""
+    """The text of a part, without control characters, cut."""
     return cut(plain(text))[0]
-
-
-def _line(text: str) -> str:
-    """Words about a part, in which the server has a say."""
-    return one_line(text)

@@ -9,24 +9,24 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "session"}}
-"""A graph has a checkpointer of its own in a process, so its one conversation needs no other name."""
+"""The thread of the only conversation in a checkpointer of its own."""
 
 
 class Memory(Protocol):
-    """The threads of one conversation in a checkpointer; `state.Threads` outlives the process."""
+    """Keeps one conversation in the threads of a checkpointer; that of `state.Threads` outlives the process."""
 
     @property
     def checkpointer(self) -> BaseCheckpointSaver[Any]:
-        """Where they are."""
+        """The checkpointer that has the threads."""
 
     async def newest(self) -> RunnableConfig | None:
-        """Where the last turn is, after a restart; None if there was none."""
+        """The thread of the last turn of an earlier process; None if there was none."""
 
     async def begin(self) -> RunnableConfig:
         """An empty thread for the next turn."""
 
     def ended(self) -> None:
-        """The turn that began has its checkpoint."""
+        """Note that the turn which began has its checkpoint."""
 
 
 class InProcess:
@@ -36,13 +36,13 @@ class InProcess:
         self.checkpointer: BaseCheckpointSaver[Any] = InMemorySaver()
 
     async def newest(self) -> RunnableConfig | None:
-        """None: there is nothing before the process."""
+        """None: no earlier process kept anything."""
         return None
 
     async def begin(self) -> RunnableConfig:
-        """The same thread each time, empty."""
+        """The one thread, emptied."""
         await self.checkpointer.adelete_thread(THREAD["configurable"]["thread_id"])
         return THREAD
 
     def ended(self) -> None:
-        """Nothing is to be kept of it."""
+        """Do nothing: the next turn begins with the agent's own history."""

@@ -1,4 +1,4 @@
-"""The phases of a question, told as they are entered.
+"""The phases of a question; each that begins is an event. Pure.
 
 They are Comprehension, Orchestration, Reasoning and Evaluation (CORE), and then conversation, which is the answer:
 
@@ -6,9 +6,9 @@ They are Comprehension, Orchestration, Reasoning and Evaluation (CORE), and then
                                           ▲             │ numbers that stand nowhere
                                           └─────────────┘
 
-They are seen in what happens anyway, so none of them costs a call of the model: comprehension reads the question's
-words, orchestration begins with the first reply that calls tools, reasoning with the first cell, evaluation when an
-answer is looked at. A question that needs no tools goes from comprehension to evaluation.
+None of them costs a request, since they follow from what happens anyway: comprehension reads the question's words,
+orchestration begins with the first reply that calls tools, reasoning with the first cell, and evaluation when an
+answer is checked. A question that needs no tools goes from comprehension to evaluation.
 """
 
 from __future__ import annotations
@@ -19,16 +19,11 @@ from nbagent.core.events import Claim, DataSeen, Event, McpToolsSelected, ModelR
 from nbagent.mcp.capabilities import needs_of
 
 NAMED = 8
-"""Files, tools or numbers that are named."""
+"""Files, tools or numbers that an event names."""
 
 
 class Phases:
-    """The phases of one question.
-
-    Args:
-        turn: Its number.
-        emit: Gets the events.
-    """
+    """The phases of one question."""
 
     def __init__(self, turn: int, emit: Callable[[Event], object]) -> None:
         self._turn = turn
@@ -36,16 +31,16 @@ class Phases:
         self._now: Phase | None = None
 
     def comprehend(self, question: str, data: Sequence[DataSeen]) -> None:
-        """What is asked: which of the data it names, and what its words need."""
+        """Enter comprehension: find the data that the question names, and the capabilities that its words need."""
         words = question.casefold()
         named = [each.path for each in data if _stem(each.path) in words]
         needs = needs_of(question).wanted
-        told = [f"data: {_some(named or [each.path for each in data])}"] if data else []
-        told += [f"needs: {_some(needs)}"] if needs else []
-        self._enter("comprehension", "; ".join(told))
+        facts = [f"data: {_some(named or [each.path for each in data])}"] if data else []
+        facts += [f"needs: {_some(needs)}"] if needs else []
+        self._enter("comprehension", "; ".join(facts))
 
     def on_event(self, event: Event) -> None:
-        """Take what happens for the question."""
+        """Enter orchestration if an event shows that tools are chosen or called."""
         match event:
             case McpToolsSelected(tools=tools) if tools and self._now == "comprehension":
                 self._enter("orchestration", f"tools of other programs: {_some(tools)}")
@@ -53,30 +48,25 @@ class Phases:
                 self._enter("orchestration", f"tools: {_some(tools)}")
 
     def reason(self, tool: str) -> None:
-        """Code is about to run."""
+        """Enter reasoning, when code is about to run."""
         if self._now != "reasoning":
             self._enter("reasoning", f"by {tool}")
 
     def evaluate(self, claims: Sequence[Claim], *, again: bool) -> None:
-        """An answer was looked at.
-
-        Args:
-            claims: Its numbers.
-            again: Whether it is sent back.
-        """
+        """Enter evaluation, when an answer was checked."""
         missing = [each.text for each in claims if not each.supported]
-        told = f"{len(claims)} numbers, shown by no cell: {_some(missing)}" if missing else f"{len(claims)} numbers"
-        self._enter("evaluation", f"{told}; sent back" if again else told)
+        facts = f"{len(claims)} numbers, shown by no cell: {_some(missing)}" if missing else f"{len(claims)} numbers"
+        self._enter("evaluation", f"{facts}; sent back" if again else facts)
         if again:
             self._now = "comprehension"
 
     def converse(self) -> None:
-        """The answer is given."""
+        """Enter conversation, when the answer is given."""
         self._enter("conversation", "")
 
-    def _enter(self, phase: Phase, told: str) -> None:
+    def _enter(self, phase: Phase, facts: str) -> None:
         self._now = phase
-        self._emit(PhaseEntered(turn=self._turn, phase=phase, told=told))
+        self._emit(PhaseEntered(turn=self._turn, phase=phase, text=facts))
 
 
 def _stem(path: str) -> str:

@@ -9,35 +9,36 @@
         await agent.ainvoke({"messages": [{"role": "user", "content": "Which region grew fastest?"}]})
         session.export("growth.ipynb")
 
-What the agent runs stands in the session's notebook, its log and its audit log. The sandbox starts with the first call
-if the session was not started before; who made the session stops it.
+What the agent runs is in the session's notebook, log and audit log. A session that was not started yet starts with the
+first call; whoever made the session stops it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.runs import Runs
-from nbagent.agent.tools.python import InOrder, make_tools
+from nbagent.agent.middleware.in_order import InOrder
+from nbagent.agent.middleware.types import ModelHandler
+from nbagent.agent.ports import KernelPort
+from nbagent.agent.tools.python import make_tools
 from nbagent.core.events import Cell, Package
 
 
-class Hosted(Protocol):
-    """A session, as far as it is needed here."""
+class SessionLike(Protocol):
+    """What these tools need of an `nbagent.Session`."""
 
     @property
     def status(self) -> str:
         """`new` before it was started."""
 
     @property
-    def runs(self) -> Runs:
-        """What runs cells in it."""
+    def runs(self) -> KernelPort:
+        """Runs its cells."""
 
     async def start(self) -> None:
         """Start it."""
@@ -46,14 +47,14 @@ class Hosted(Protocol):
         """What a model must know of the sandbox and the data."""
 
 
-class _Lazy:
-    """A session's side of the tools, which starts it when it is first needed."""
+class _StartedOnUse:
+    """The kernel of a session, which is started when it is first used."""
 
-    def __init__(self, session: Hosted) -> None:
+    def __init__(self, session: SessionLike) -> None:
         self._session = session
         self._starting = asyncio.Lock()
 
-    async def ready(self) -> Runs:
+    async def ready(self) -> KernelPort:
         async with self._starting:
             if self._session.status == "new":
                 await self._session.start()
@@ -75,7 +76,7 @@ class _Lazy:
         return await (await self.ready()).count_in_file(path, text)
 
 
-def kernel_tools(session: Hosted, *, images: bool = False, programs: bool = True) -> list[BaseTool]:
+def kernel_tools(session: SessionLike, *, images: bool = False, programs: bool = True) -> list[BaseTool]:
     """`python`, `install`, and the three tools for scripts and programs, in a session's sandbox.
 
     Args:
@@ -83,35 +84,35 @@ def kernel_tools(session: Hosted, *, images: bool = False, programs: bool = True
         images: Whether results have the figures as image blocks, for a model that takes them in a tool's message.
         programs: Whether the tools for scripts and programs are among them.
     """
-    return make_tools(_Lazy(session), images=images, programs=programs)
+    return make_tools(_StartedOnUse(session), images=images, programs=programs)
 
 
 class KernelMiddleware(InOrder):
-    """Gives any agent the sandboxed kernel: its tools, run in order, and what the model must know of them.
+    """Gives any agent the sandboxed kernel: tools, which run in order, and a prompt about the sandbox and the data.
 
     Args:
         session: An `nbagent.Session`, started or not.
         images: As for `kernel_tools`.
         programs: As for `kernel_tools`.
-        prompt: Whether what the model must know is added to the agent's own system prompt.
+        prompt: Whether the prompt about the sandbox is added to the agent's own system prompt.
     """
 
-    def __init__(self, session: Hosted, *, images: bool = False, programs: bool = True, prompt: bool = True) -> None:
+    def __init__(
+        self, session: SessionLike, *, images: bool = False, programs: bool = True, prompt: bool = True
+    ) -> None:
         super().__init__()
-        self._lazy = _Lazy(session)
+        self._kernel = _StartedOnUse(session)
         self._session = session
         self._images = images
         self._wants_prompt = prompt
         self._prompt = ""
-        self.tools = make_tools(self._lazy, images=images, programs=programs)
+        self.tools = make_tools(self._kernel, images=images, programs=programs)
 
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
-        """Add what the model must know of the sandbox; described once, when the first question comes."""
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: ModelHandler) -> ModelResponse[Any]:
+        """Add the prompt about the sandbox, which is made once, for the first question."""
         if self._wants_prompt:
             if not self._prompt:
-                await self._lazy.ready()
+                await self._kernel.ready()
                 self._prompt = await self._session.system_prompt(images=self._images)
             own = f"{request.system_message.text}\n\n" if request.system_message else ""
             request = request.override(system_message=SystemMessage(f"{own}{self._prompt}"))

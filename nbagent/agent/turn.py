@@ -1,9 +1,11 @@
-"""A question while it is being answered. Pure: no kernel, no LangChain."""
+"""A question while it is being answered, and who approved of what runs for it. Pure: no kernel, no LangChain."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,19 +28,19 @@ from nbagent.core.events import (
 
 @dataclass(eq=False)
 class Turn:
-    """One question that is being answered, and what its answer is made of.
+    """One question with all that follows until its answer.
 
-    It is the context of the agent graph's run: middleware has it as `runtime.context`. The session adds what it ran.
+    It is the context of the agent graph: middleware has it as `runtime.context`. The session adds the cells it ran.
 
     Attributes:
-        number: The question's, from 1.
-        send: Gets the events.
-        phases: Told as they are entered.
-        cells: The cells that ran for it, in order; also one that was given up.
-        files: What they left in /tmp/output, on the host.
-        installed: Packages that were asked for beside the cells.
-        usage: What models have used for it, attempts that failed and critics included.
-        answer: What came of it, once it has ended, however it has.
+        number: The question's number, from 1.
+        send: Called with the events.
+        phases: The phases of the question; each that begins is an event.
+        cells: The cells that ran for it, in order, including one that was given up.
+        files: Where the cells' result files are on the host.
+        installed: Packages that the model had installed without a cell.
+        usage: What models have used for it, including failed attempts and critics.
+        answer: The answer, or why there is none, once the turn has ended.
     """
 
     number: int
@@ -54,14 +56,14 @@ class Turn:
         self.phases = Phases(self.number, self.send)
 
     def emit(self, event: Event) -> None:
-        """Send an event of this question's, and count what it says that a model has used."""
+        """Send an event of this turn, and add the model's usage in it to the turn's."""
         if isinstance(event, ModelReplied | ModelFailed | Reflected):
             self.usage += event.usage
         self.send(event)
         self.phases.on_event(event)
 
     def end(self, text: str, *, ended: bool, claims: Sequence[Claim] = ()) -> Answer:
-        """Tell the answer, and return it.
+        """End the turn with the event `Answered`; returns the answer.
 
         Args:
             text: The answer, or why there is none.
@@ -70,7 +72,7 @@ class Turn:
         """
         cells = list(self.cells)
         borne_out = not cells or cells[-1].success or (bool(claims) and all(claim.supported for claim in claims))
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "turn": self.number,
             "text": text,
             "success": ended and bool(text) and borne_out,
@@ -80,12 +82,31 @@ class Turn:
             "claims": list(claims),
         }
         installed = [*self.installed, *(package for cell in cells for package in cell.installed)]
-        self.answer = Answer(**told, cells=cells, files=list(dict.fromkeys(self.files)), installed=installed)
-        self.emit(Answered(**told))
+        self.answer = Answer(**fields, cells=cells, files=list(dict.fromkeys(self.files)), installed=installed)
+        self.emit(Answered(**fields))
         return self.answer
 
 
 def turn_of(request: Any) -> Turn:
-    """The question that a tool is called for, by LangChain's request, which has no type for its context."""
+    """The turn for which a tool is called, by LangChain's request, which has no type for its context."""
     turn: Turn = request.runtime.context
     return turn
+
+
+NOBODY = "policy:never-ask"
+_approver: ContextVar[str] = ContextVar("nbagent_approver", default=NOBODY)
+
+
+def approver() -> str:
+    """Who approved of the tool that runs now, for the log."""
+    return _approver.get()
+
+
+@contextlib.contextmanager
+def approved_by(who: str) -> Iterator[None]:
+    """Note who approved of what runs in this context."""
+    token = _approver.set(who)
+    try:
+        yield
+    finally:
+        _approver.reset(token)

@@ -1,1 +1,1 @@
-"""What all floors share: errors, events, options, settings, policy, the session's folder, and safe text and files."""
+"""What all rooms share: events, errors, options, settings, limits, policy, the session's log, safe text and files."""

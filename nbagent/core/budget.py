@@ -1,8 +1,8 @@
-"""What one question may use: money, tokens, minutes, steps. Pure.
+"""The budget of one question: money, tokens, minutes, steps. Pure.
 
-Budget.parse("0.50 usd, 200k tokens")  what a person writes, on the command line and in their settings
-budget.used_up(spent)                  what of it is gone
-budget.with_more(kinds, grant)         what there is once a person has granted as much again
+Budget.parse("0.50 usd, 200k tokens")         reads what a person wrote
+budget.used_up(spent)                         the kinds of which nothing is left
+budget.with_more(kinds, grant, spent=spent)   the budget after a person has granted as much again
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 STEPS: Final = 30
 """Calls of the model that a question may take by default."""
 MOST: Final = 1_000_000_000
-"""The largest amount of anything that can be written; more is taken for a typing error."""
+"""The largest amount of any kind; a larger one is taken for a typing error."""
 _PART = re.compile(
     r"(?P<dollar>\$)?\s*(?P<amount>[0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*"
     r"(?:(?P<scale>[km])?\s*(?P<unit>[a-z$]+)|(?P<scaled>[km]))?",
@@ -39,11 +39,11 @@ _FORM = "Write amounts with their units, such as: 0.50usd, 200k tokens, 10min, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What a question has used so far.
+    """The amounts that a question has used so far.
 
     Attributes:
-        money: US dollars; None where the price of something isn't known.
-        tokens: Tokens in and out, cached ones included; None where a provider didn't tell.
+        money: US dollars; None if the price of a model isn't known.
+        tokens: Tokens in and out, cached ones included; None if a provider didn't report them.
         minutes: Minutes, without those in which a person was asked.
         steps: Calls of the model.
     """
@@ -56,9 +56,9 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What one question may use; None for no bound.
+    """The amounts that one question may use; None for no bound.
 
-    The budget is checked before each call of the model. The call or cell that exceeds it is the last, and is not cut.
+    The budget is checked before each call of the model, so one call or cell may exceed it.
 
     Attributes:
         money: US dollars, by the price list.
@@ -87,14 +87,14 @@ class Budget:
 
         Args:
             text: Such as `0.50usd, 200k tokens, 10min, 20steps`; each kind at most once.
-            base: Gives the amounts that the text doesn't name; the defaults by default.
+            base: The budget whose amounts hold for kinds that the text doesn't name; the default budget by default.
 
         Raises:
             UsageError: The text has another form, or an amount is zero.
         """
         found: dict[str, Any] = {}
         for part in filter(None, map(str.strip, text.split(","))):
-            kind, amount = _amount(part)
+            kind, amount = _parse_part(part)
             if kind in found:
                 raise UsageError(f"The budget {text!r} names its {kind} twice.", mend=_FORM)
             found[kind] = amount
@@ -110,7 +110,7 @@ class Budget:
         return used
 
     def with_more(self, kinds: Iterable[Kind], grant: Budget, *, spent: Spent) -> Budget:
-        """This budget, raised by a person's grant: each of the kinds by as much as `grant` has, from what is spent on.
+        """The budget after a person's grant: for each of the kinds, as much more as `grant` has, counted from now.
 
         A kind whose use isn't known has no bound from then on.
         """
@@ -121,8 +121,8 @@ class Budget:
         return replace(self, **more)
 
     def told(self, kinds: Iterable[Kind], spent: Spent) -> str:
-        """How much of some kinds was used, in words: `$0.52 of $0.50 and 31 of 30 calls of the model`."""
-        return " and ".join(_told(kind, getattr(spent, kind), getattr(self, kind)) for kind in kinds)
+        """The use of some kinds in words: `$0.52 of $0.50 and 31 of 30 calls of the model`."""
+        return " and ".join(_usage(kind, getattr(spent, kind), getattr(self, kind)) for kind in kinds)
 
     def __str__(self) -> str:
         """The bounds in words."""
@@ -145,7 +145,7 @@ def amount(kind: Kind, value: float) -> str:
     return f"{_number(kind, value)} {unit}{'' if value == 1 else 's'}{' of the model' if kind == 'steps' else ''}"
 
 
-def _told(kind: Kind, used: float | None, bound: float) -> str:
+def _usage(kind: Kind, used: float | None, bound: float) -> str:
     if used is None:
         return f"an unknown part of {amount(kind, bound)}"
     return f"{dollars(used) if kind == 'money' else _number(kind, used)} of {amount(kind, bound)}"
@@ -155,10 +155,10 @@ def _number(kind: Kind, value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0") if kind == "minutes" else f"{value:,.0f}"
 
 
-def _amount(part: str) -> tuple[Kind, float | int]:
+def _parse_part(part: str) -> tuple[Kind, float | int]:
     """Read one part of a budget."""
     match = _PART.fullmatch(part)
-    unit, scale = _unit(match) if match is not None else ("", 1)
+    unit, scale = _parse_unit(match) if match is not None else ("", 1)
     if match is None or unit not in _UNITS:
         raise UsageError(f"{part!r} is no part of a budget.", mend=_FORM)
     kind, factor = _UNITS[unit]
@@ -170,7 +170,7 @@ def _amount(part: str) -> tuple[Kind, float | int]:
     return kind, value
 
 
-def _unit(match: re.Match[str]) -> tuple[str, int]:
+def _parse_unit(match: re.Match[str]) -> tuple[str, int]:
     """The unit and its factor: `200k tokens`, `2M tokens`; `10m` are minutes."""
     unit, scale = (match["unit"] or match["scaled"] or "").lower(), (match["scale"] or "").lower()
     if match["dollar"]:

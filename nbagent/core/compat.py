@@ -1,15 +1,18 @@
-"""Every private name of a dependency that nbagent uses, and why; `tests/core/test_compat.py` says what each must be.
+"""Every private name of a dependency that nbagent uses, and why; `tests/core/test_compat.py` checks each of them.
 
-A dependency may change such a name in any version. So it stands here once, `pyproject.toml` bounds the version of what
-has it, and the tests fail before a person does. Nothing is imported here: what uses a name has its owner at hand.
+A dependency may change such a name in any version. So each name stands here once, `pyproject.toml` bounds the versions
+of its dependency, and a test fails before a person's session does. Nothing is imported here: whoever uses a name has
+its owner at hand.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    # The SDK publishes `Transport`, but not the types that one yields.
+    # The SDK publishes `Transport`, but not the types that a transport yields.
     from mcp.client._transport import ReadStream as ReadStream
     from mcp.client._transport import TransportStreams as TransportStreams
 
@@ -18,9 +21,9 @@ class Private(NamedTuple):
     """A private name.
 
     Attributes:
-        owner: The class or module that has it, as `module:name` or `module`.
+        owner: The class or module that has the name, as `module:name` or `module`.
         name: The name.
-        why: What nbagent needs it for, that nothing public does.
+        why: The use for which there is no public name.
     """
 
     owner: str
@@ -28,8 +31,20 @@ class Private(NamedTuple):
     why: str
 
     def of(self, thing: Any) -> Any:
-        """What an object has under this name; None if it lacks it."""
+        """The object's attribute of this name; None if there is none."""
         return getattr(thing, self.name, None)
+
+
+def hush_langchain() -> None:
+    """Ignore the warning with which LangChain is imported on Python 3.14, about code that nbagent doesn't use.
+
+    The packages that import LangChain call this, so that a program which only looks at sessions keeps its filters as
+    they are. The filter lasts as long as the process, but holds for this sentence and LangChain's modules alone. Around
+    the import, `warnings.catch_warnings` would be worse: LangChain is imported in a thread, and at its end every filter
+    that other threads have set meanwhile would be undone.
+    """
+    if sys.version_info >= (3, 14):
+        warnings.filterwarnings("ignore", message="Core Pydantic V1", category=UserWarning, module="langchain")
 
 
 # -- models: `agent/providers/`

@@ -15,13 +15,13 @@ An exception raised by code in a cell is an *output* of that cell, not one of th
     │   └── KernelDied            the kernel died, and could not be brought back
     ├── TransferError             a file was not carried into or out of the sandbox         (exit code 1)
     │   └── TransferLimit         its path, kind, size or number is not allowed
-    ├── InstallError              a package was not installed
+    ├── InstallError              a package was not installed                               (exit code 1)
     │   └── InstallRefused        policy, or the form of the request, forbids it
     ├── ModelCallError            the model's provider failed while answering               (exit code 1)
     ├── ForgeError                a tool was not made, or one of the library can't be used  (exit code 1)
     ├── McpError                  an MCP server can't be started, was lost, or doesn't answer   (exit code 1)
     └── StoreError                the session's folder or the notebook can't be written     (exit code 2)
-        └── OwnerGone             the process that ran a session ended, and others that looked on learn it
+        └── OwnerGone             the process that owned a session has ended; raised to those that attached
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class DataError(UsageError):
 
 
 class ModelError(UsageError):
-    """A model that can't be had: unknown provider, no key, an extra that isn't installed."""
+    """A model that can't be used: an unknown provider, no key, an extra that isn't installed."""
 
 
 class ReplayError(UsageError):
@@ -152,18 +152,18 @@ class StoreError(NbagentError):
 
 
 class OwnerGone(StoreError):
-    """The process that ran a session has ended: its log is whole, and `resume` goes on with it."""
+    """The process that owned a session has ended; its log is whole, and the session can be resumed."""
 
 
 @contextlib.contextmanager
 def contained(what: str) -> Iterator[None]:
-    """Catch programming errors of nbagent, log them and print them to stderr, so that they don't end a question.
+    """Catch bugs of nbagent and log them, so that they don't end a question.
 
     To be used around code that only reads text of others, such as outputs and answers. `NbagentError` and `OSError` (a
-    closed output, a full disk) are not caught. A test of nbagent fails if an error is contained that it doesn't expect.
+    closed output, a full disk) are not caught. A test fails if an error is contained that it doesn't expect.
 
     Args:
-        what: What failed and is left out, as a sentence without its full stop.
+        what: The consequence, as a sentence without its full stop, such as `A widget is left out of the notebook`.
     """
     try:
         yield

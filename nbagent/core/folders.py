@@ -34,13 +34,18 @@ def new_session_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
+def is_session_id(name: str) -> bool:
+    """Whether a session can be called so."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_session_id(session: str) -> None:
     """Check that a session's id is one plain folder name.
 
     Raises:
         UsageError: It is not.
     """
-    if not _NAME.fullmatch(session):
+    if not is_session_id(session):
         raise UsageError(
             f"A session can't be called {session[:80]!r}.",
             mend="Use up to 64 letters, digits, dots, dashes and underscores.",

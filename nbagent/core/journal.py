@@ -18,6 +18,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,13 +33,13 @@ from nbagent.core.events import (
     CellFinished,
     CommandRun,
     Event,
-    LateOutput,
+    LateOutputAdded,
     OutputAdded,
     OutputsCleared,
     OutputUpdated,
     QuotaReached,
     Record,
-    WidgetState,
+    WidgetsChanged,
     from_json,
     to_json,
 )
@@ -47,11 +49,14 @@ from nbagent.core.quota import Quota
 Reader = Callable[[Record], None]
 LIMIT = 4096 * 1024 * 1024
 """Bytes that a session may keep by default."""
+LENT = ".sent-"
+"""What the names of folders in the session's folder begin with, in which processes that are attached put files for its
+owner, each as long as a call takes. They are the person's own files, and don't count against the quota."""
 LOOKED = 0.5
 """Seconds to wait for a process that has a session's lock only to look at it, or to write its summary."""
 SPILL_LIMIT = 256 * 1024 * 1024
 """Characters of each stream that a cell may spill; further ones are counted in the notebook, and dropped."""
-BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutput, WidgetState, CommandRun)
+BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutputAdded, WidgetsChanged, CommandRun)
 """Events that code can produce in any number and size."""
 
 
@@ -85,12 +90,15 @@ class Journal:
         self._quota_told = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if self.folder.is_symlink():
-                raise NotADirectoryError(errno.ENOTDIR, "it is a link")
-            self._lock = (self.folder / "lock").open("w")
+            _check_own(self.folder)
+            self._lock = os.fdopen(_open(self.folder / "lock", os.O_WRONLY | os.O_CREAT), "w")
             fileio.lock(self._lock, patience=LOOKED)
             self._truncate_cut_line()
-            self._log = (self.folder / "log.jsonl").open("ab", buffering=0)
+            for left in self.folder.glob(f"{LENT}*"):  # by a process that was killed while it sent a file
+                shutil.rmtree(left, ignore_errors=True)
+            self._log = os.fdopen(
+                _open(self.folder / "log.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0
+            )
             self.quota = Quota(limit, used=_size_of(self.folder))
         except BlockingIOError:
             self.close()
@@ -107,7 +115,7 @@ class Journal:
         if not log.exists():
             return
         whole = 0
-        with log.open("rb+") as file:
+        with os.fdopen(_open(log, os.O_RDWR), "rb+") as file:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
@@ -125,14 +133,14 @@ class Journal:
             StoreError: The event can't be written; no reader got it.
         """
         record = Record(self.last + 1, time.time(), event)
-        record, line = self._encoded(record)
+        record, line = self._encode(record)
         if not isinstance(event, BULK):
             self.quota.add(len(line))
         elif not self.quota.take(len(line)):
             record = self._leave_out(record)
             if not self.quota.spare(len(line)):
                 return record
-            record, line = self._encoded(record)
+            record, line = self._encode(record)
         if isinstance(event, CellFinished):
             self.quota.add(len(line))  # counted twice, since the notebook will have it too
         self._write(line)
@@ -145,7 +153,7 @@ class Journal:
                 reader(record)
         return record
 
-    def _encoded(self, record: Record) -> tuple[Record, bytes | bytearray]:
+    def _encode(self, record: Record) -> tuple[Record, bytes | bytearray]:
         """A record as a line of the log, with its line end; lone surrogates are replaced."""
         try:
             return record, self._encoder.encode_lines([record])
@@ -214,6 +222,26 @@ class Journal:
                 file.close()
 
 
+def _open(path: Path, flags: int) -> int:
+    """A descriptor of a file that is no link."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, fileio.PRIVATE)
+
+
+def _check_own(folder: Path) -> None:
+    """Check that nobody else could have put anything into a session's folder: it says what a resumed sandbox sees.
+
+    Raises:
+        OSError: It is a link, somebody else's, or others can write to it.
+    """
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "it is a link")
+    if status.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it is somebody else's")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(errno.EPERM, "others can write to it")
+
+
 def _size_of(folder: Path) -> int:
     """Bytes of all files below a folder, without following links."""
     total = 0
@@ -255,7 +283,10 @@ class Tail:
                     if number > since:
                         yield self._decoder.decode(line)
         except (OSError, msgspec.DecodeError) as error:
-            raise StoreError(f"The log {self._path} can't be read: {error}") from error
+            told = f"The log {self._path} can't be read: {error}"
+            if not str(error).endswith("at `$.event.type`"):
+                raise StoreError(told) from error
+            raise StoreError(told, mend="A newer nbagent may have written it: read it with that one.") from error
 
 
 def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:

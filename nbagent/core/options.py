@@ -70,7 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     data: Annotated[
         list[str] | dict[str, str],
         Option(
-            "A file or folder that the code sees read-only at /tmp/data/NAME; as a table, by names of your own.",
+            "A file or folder that the code sees read-only at /tmp/data/NAME; a table gives names of your own.",
             "--data -d PATH",
             group="sandbox",
             setting=False,
@@ -79,7 +79,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     engine: Annotated[
         str | None,
         Option(
-            "The engine by its name, see `nbagent doctor`; the best that works here by default.",
+            "The engine's name, see `nbagent doctor`; by default the best engine that works here.",
             "--engine -e NAME",
             group="sandbox",
         ),
@@ -108,7 +108,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     output_dir: Annotated[
         str | None,
         Option(
-            "Where files go that the code saves; nbagent-output in this folder, in Python the session's own.",
+            "The folder for files that the code saves; by default nbagent-output here, in Python the session's own.",
             "--output-dir DIR",
             group="sandbox",
             resumed=True,
@@ -116,7 +116,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = None
     session_mb: Annotated[int | None, Option("MB that a session may keep on disk in all.")] = None
     result_mb: Annotated[int | None, Option("MB of the largest file that is collected as a result.")] = None
-    limits: Annotated[Limits | None, Option("Bounds that replace the trust level's own, whole.", setting=False)] = None
+    limits: Annotated[Limits | None, Option("Limits in place of all those of the trust level.", setting=False)] = None
     security: Annotated[
         dict[str, Any],
         Option("Security options that replace the trust level's own, see `nbagent.core.policy.OPTIONS`."),
@@ -124,7 +124,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     restore: Annotated[
         Literal["replay", "nothing"],
         Option(
-            "When a kernel was lost: replay runs the cells that succeeded again, nothing (default) does not.",
+            "After a kernel was lost: replay runs the cells that had succeeded again, nothing (default) does not.",
             "--restore WAY",
             group="sandbox",
             resumed=True,
@@ -137,7 +137,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     background: Annotated[
         bool,
         Option(
-            "Have a process of its own own the session, which goes on when this command has ended.",
+            "Run the session in a process of its own, which goes on when this command has ended.",
             "--background",
             group="background",
             setting=False,
@@ -168,29 +168,27 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unknown_names: Annotated[
         int | None,
         Option(
-            "Packages that few people use which the code may ask the index for; 10 by default.",
+            "The number of unpopular packages that the code may ask the index for; 10 by default.",
             "--unknown-names NUMBER",
             group="hosts",
         ),
     ] = None
     install_mb: Annotated[
         int | None,
-        Option(
-            "MB that packages which the code asks for may have in all; 8192 by default.",
-            "--install-mb MB",
-            group="hosts",
-        ),
+        Option("MB of the packages that the code asks for, in all; 8192 by default.", "--install-mb MB", group="hosts"),
     ] = None
     install: Annotated[bool, Option("Whether packages may be installed.")] = True
-    install_allow: Annotated[list[str], Option("If not empty, only these distributions.")] = []
-    install_deny: Annotated[list[str], Option("Never these distributions.")] = []
-    install_min_age_days: Annotated[float, _COUNT, Option("Days that a release must be old.")] = 3.0
+    install_allow: Annotated[list[str], Option("The only distributions that may be installed; if empty, all may.")] = []
+    install_deny: Annotated[list[str], Option("Distributions that are never installed.")] = []
+    install_min_age_days: Annotated[
+        float, _COUNT, Option("Days since its release after which a version may be installed.")
+    ] = 3.0
 
     # -- who is asked ---------------------------------------------------------------------------------------------
     approvals: Annotated[
         str,
         Option(
-            "What you are asked about before the model does it: ask, auto-edit, allow-list or never-ask (default).",
+            "What the model must ask you for: ask, auto-edit, allow-list or never-ask (default).",
             "--approvals MODE",
             group="approvals",
             resumed=True,
@@ -199,7 +197,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     allow: Annotated[
         list[str],
         Option(
-            "What you aren't asked about: cell, shell:git *, install:polars.",
+            "What the model needn't ask for, such as cell, shell:git * or install:polars.",
             "--allow RULE",
             group="approvals",
             resumed=True,
@@ -208,7 +206,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unattended: Annotated[
         Literal["reject", "approve"],
         Option(
-            "What holds where nobody can be asked: reject (default) or approve.",
+            "The answer if nobody can be asked: reject (default) or approve.",
             "--unattended ANSWER",
             group="approvals",
             resumed=True,
@@ -229,12 +227,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = None
     fallback: Annotated[
-        list[str], Option("A model that is asked where the one before it fails.", "--fallback MODEL", group="agent")
+        list[str], Option("A model that is asked if the one before it fails.", "--fallback MODEL", group="agent")
     ] = []
     critic: Annotated[
         str,
         Option(
-            "A model that criticises code that failed before it is tried again; or: same.",
+            "A model that criticises failed code before the next attempt; same: the model itself.",
             "--critic MODEL",
             group="agent",
         ),
@@ -242,16 +240,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     replies: Annotated[
         Literal["tools", "structured"],
         Option(
-            "For a model that can't call tools: it replies with JSON objects.",
+            "Have the model reply with JSON objects, for a model that can't call tools.",
             "--structured",
             group="agent",
             value="structured",
             resumed=True,
         ),
     ] = "tools"
-    max_attempts: Annotated[int, _POSITIVE, Option("Replies in a row whose code may fail.")] = 6
+    max_attempts: Annotated[int, _POSITIVE, Option("How many replies in a row may have code that fails.")] = 6
     max_iterations: Annotated[
-        int, _COUNT, Option("How often an answer is sent back whose numbers stand in no output.")
+        int, _COUNT, Option("How often an answer is sent back if no output shows its numbers.")
     ] = 1
     budget: Annotated[
         Budget,
@@ -266,7 +264,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     redact: Annotated[
         Literal["secrets", "pii", "none"],
         Option(
-            "What is hidden in what goes to models: secrets (default), pii (more) or none.",
+            "What is hidden from models: secrets (default), pii (personal data, too) or none.",
             "--redact WHAT",
             group="agent",
             resumed=True,
@@ -283,14 +281,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     mcp_constraints: Annotated[
         dict[str, Any],
         Option(
-            "What a tool of an MCP server must meet that the model is offered: max_latency_ms, max_tools, read_only, "
+            "Bounds on the tools of MCP servers that the model is offered: max_latency_ms, max_tools, read_only, "
             "allow_servers, deny."
         ),
     ] = {}
     forge: Annotated[
         bool,
         Option(
-            "Let the model make tools, and use those that it made before.",
+            "Let the model make tools, and use tools that it made before.",
             "--forge --no-forge",
             group="agent",
             resumed=True,
@@ -304,17 +302,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     # -- warm kernels ---------------------------------------------------------------------------------------------
     pool_size: Annotated[
         Annotated[int, _COUNT] | dict[TrustLevel, Annotated[int, _COUNT]],
-        Option("Kernels that a pool keeps warm: for the trust level above, or a table for levels."),
+        Option("How many kernels a pool keeps warm: for the trust level above, or a table by level."),
     ] = 0
     pool_minutes: Annotated[
         float, msgspec.Meta(gt=0, le=525_600), Option("Minutes after which a warm kernel is replaced.")
     ] = 30.0
-    pool_imports: Annotated[list[str], Option("Modules that warm kernels have imported.")] = msgspec.field(
+    pool_imports: Annotated[list[str], Option("Modules that warm kernels import in advance.")] = msgspec.field(
         default_factory=lambda: ["polars", "matplotlib.pyplot"]
     )
 
     # -- what is kept and who watches -----------------------------------------------------------------------------
-    state_dir: Annotated[str | None, Option("Where sessions are kept.", resumed=True)] = None
+    state_dir: Annotated[str | None, Option("The folder of sessions, tools and audit heads.", resumed=True)] = None
     state_url: Annotated[
         str, Option("Where conversations are kept: a file by default, Postgres or Redis by URL.", secret=True)
     ] = ""
@@ -324,9 +322,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     audit_key_file: Annotated[str | None, Option("A secret that makes the audit log's hashes HMACs.")] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
-        Option("What is logged to standard error; nothing by default.", resumed=True),
+        Option("The lowest level that is logged to standard error; nothing by default.", resumed=True),
     ] = None
-    log_format: Annotated[Literal["console", "json"], Option("How it is logged.")] = "console"
+    log_format: Annotated[Literal["console", "json"], Option("The form of the log.")] = "console"
 
     def __repr__(self) -> str:
         default = Options()
@@ -415,7 +413,7 @@ class Keywords(TypedDict, total=False):
 
 @functools.cache
 def fields() -> dict[str, tuple[Any, Option]]:
-    """Each option by name: its type, and what it is."""
+    """The type and the `Option` of each option, by name."""
     hints = get_type_hints(Options, include_extras=True)
     return {
         name: (hint, next(each for each in hint.__metadata__ if isinstance(each, Option)))
@@ -427,7 +425,7 @@ def declared(name: str) -> Option:
     """The option of a name.
 
     Raises:
-        UsageError: There is none; the message names the nearest.
+        UsageError: There is no such option; the message names the nearest.
     """
     known = fields()
     if name not in known:

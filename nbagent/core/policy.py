@@ -65,10 +65,10 @@ class Trust:
     """What a sandbox permits. The engines enforce each field, or refuse to start.
 
     Attributes:
-        level: The trust level that the other fields were taken from.
+        level: The trust level from which the other fields come.
         network_enabled: Whether any host can be reached.
         allowed_hosts: With a network, the only hosts that can be reached, as `HOST`, `HOST:PORT` or `*.DOMAIN`; None
-            for all of them, at the level `trusted` only.
+            for all hosts, at the level `trusted` only.
         allow_shell: Whether there is a shell: `!command`, `%%bash`, `nbagent shell`.
         allow_subprocess: Whether programs may be executed and processes started; threads are always allowed.
         allow_network_tools: Whether code may make Internet sockets, even to itself.
@@ -204,7 +204,7 @@ def trust_for(
 
     Args:
         level: The trust level.
-        data_bytes: Size of all the data. At `isolated` the memory limit grows to three times that, at most half of the
+        data_bytes: The size of all data. At `isolated` the memory limit grows to three times that, at most half of the
             machine's memory, since a table is larger in memory than in a file.
         security: Security options by name (see `OPTIONS`) that replace the level's own. `allowed_hosts` enables the
             network.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 RESERVE = 1024 * 1024
-"""Bytes (a sixteenth of a small quota) for events that must be logged once the quota is used up, such as answers."""
+"""Bytes, or a sixteenth of a small quota, for events that are logged even if the quota is used up, such as answers."""
 SMALL = 2048
-"""Bytes of an output that is still logged then, as long as the reserve lasts."""
+"""Bytes of the largest output that is logged then, while half of the reserve lasts."""
 
 
 class Quota:
-    """Counts the bytes of a session's log, figures, spilled text and results, wherever these land.
+    """Counts the bytes of a session's log, figures, spilled text and results.
 
     Args:
-        limit: Bytes that may be kept.
-        used: Bytes that are there already.
+        limit: Bytes that the session may keep.
+        used: Bytes that it keeps already.
 
     Attributes:
         limit: As given.
@@ -29,7 +29,7 @@ class Quota:
 
     @property
     def left(self) -> int:
-        """Bytes that are left for what code produces."""
+        """Bytes that are left for the output of code."""
         return max(0, self.limit - min(RESERVE, self.limit // 16) - self.used)
 
     def take(self, size: int) -> bool:
@@ -41,13 +41,13 @@ class Quota:
         return True
 
     def spare(self, size: int) -> bool:
-        """Reserve room for a small output, out of half of the reserve; False if that is used up too."""
+        """Reserve room for a small output in half of the reserve; False if that is used up, too."""
         fits = size <= SMALL and self.used + size <= self.limit - min(RESERVE, self.limit // 16) // 2
         self.used += size if fits else 0
         return fits
 
     def add(self, size: int) -> None:
-        """Count bytes that are kept in any case, written by nbagent or a person; a negative number when they go."""
+        """Count bytes that nbagent or a person wrote, which are kept in any case; negative if they are removed."""
         self.used = max(0, self.used + size)
 
     def news(self) -> str:

@@ -37,8 +37,8 @@ def load(**given: Unpack[Keywords]) -> Options:
     Raises:
         UsageError: A setting or an option is wrong; the message names it.
     """
-    found = _of_file(config_file())
-    for name, value in _of_environment().items():
+    found = _from_file(config_file())
+    for name, value in _from_environment().items():
         # The entries of a table are overridden one by one.
         found[name] = {**found.get(name, {}), **value} if isinstance(value, dict) else value
     return override(Options(**found), **given)
@@ -91,7 +91,7 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-def _of_file(path: Path) -> dict[str, Any]:
+def _from_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -106,7 +106,7 @@ def _of_file(path: Path) -> dict[str, Any]:
     return {name: _convert(name, value, strict=True) for name, value in table.items()}
 
 
-def _of_environment() -> dict[str, Any]:
+def _from_environment() -> dict[str, Any]:
     """The settings in the environment. Unknown variables with the prefix are ignored: some are read elsewhere."""
     variables = (
         (name, os.environ.get(f"NBAGENT_{name.upper()}")) for name, (_, option) in fields().items() if option.setting

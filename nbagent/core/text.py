@@ -1,14 +1,14 @@
-"""Text that others wrote, made safe to show and cut to what there is room for. Pure.
+"""Text that others wrote, made safe to show and cut to the room that there is. Pure.
 
 | function | for |
 |---|---|
-| `safe` | a terminal, and whatever else is shown |
+| `safe` | a terminal, or another place where a person reads it |
 | `plain` | a model, or another reader that has no terminal |
 | `one_line` | a part of a sentence or a list |
-| `printable` | a name or a path, each character of which counts |
-| `visible` | a decision: nothing is hidden |
-| `legible` | what a model is told by others: nothing that its reader wouldn't see |
-| `cut`, `ends` | what has too little room: its beginning, or both ends |
+| `printable` | a name or a path, in which each character counts |
+| `visible` | a person's decision: nothing in it is hidden |
+| `legible` | a model, without signs that a person wouldn't see |
+| `cut`, `ends` | text that is too long: its beginning, or both ends |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def safe(text: str, *, colours: bool = False) -> str:
 
     Args:
         text: Any text; its tabs and line ends stay, as `\n`.
-        colours: Whether sequences that only set colours and other looks of text stay too.
+        colours: Whether sequences that set only colours and styles of text stay, too.
     """
 
     def keep(found: re.Match[str]) -> str:
@@ -72,7 +72,7 @@ def legible(text: str) -> str:
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """Text on one line, of `limit` characters at most, with U+FFFD for each that can't be printed.
+    """Text on one line of `limit` characters at most, with U+FFFD for each character that can't be printed.
 
     Nothing in it can look like another line, or turn the direction of writing.
     """
@@ -80,30 +80,30 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 def visible(text: str) -> str:
-    """Text on one line in which nothing is hidden: what can't be printed stands there as its number in hexadecimal."""
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+    """Text on one line in which nothing is hidden: unprintable characters are shown as their hexadecimal numbers."""
+    return "".join(each if each.isprintable() else _escape_sequence(each) for each in text)
 
 
-def _escaped(sign: str) -> str:
+def _escape_sequence(sign: str) -> str:
     number = ord(sign)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def cut(text: str, limit: int, *, mark: str = "…") -> str:
-    """The text, or its beginning with the mark behind it: `limit` characters at most."""
+    """The text if it has at most `limit` characters, else its beginning and the mark, together `limit` characters."""
     return text if len(text) <= limit else text[: limit - len(mark)] + mark
 
 
 def ends(
     text: str, *, head: int, tail: int, mark: Callable[[int], str] = lambda count: f" … {count:,} more characters … "
 ) -> str:
-    """The text, or its first `head` and last `tail` characters, with the mark of how many are left out between."""
+    """The text, or its first `head` and last `tail` characters with a mark of how many are missing between them."""
     left_out = len(text) - head - tail
     return text if left_out <= 0 else f"{text[:head]}{mark(left_out)}{text[len(text) - tail :]}"
 
 
 def size_of(size: int) -> str:
-    """Bytes as people say them: `2.1 MB`."""
+    """A number of bytes in words: `2.1 MB`."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"

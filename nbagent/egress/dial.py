@@ -1,4 +1,4 @@
-"""Connects to a host by its name, which is looked up once: the connection goes to an address that was checked."""
+"""Connects to a host by its name: looks it up once, checks the addresses, and connects to one of these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONNECT_SECONDS = 15.0
 ONE_SECONDS = 5.0
 """Seconds in which a single address must answer."""
 LOOKUPS = 8
-"""Look-ups at a time. Each takes a thread, which a silent name server holds for longer than we wait."""
+"""Look-ups at a time. Each takes a thread, which a silent name server may hold for longer than `LOOKUP_SECONDS`."""
 
 
 class Dialer:

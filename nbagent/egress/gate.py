@@ -85,7 +85,7 @@ class Gate:
     async def _rule(self, key: tuple[str, int], host: str, port: int) -> _Ruling:
         """Ask a person, or wait for the answer if the same question is open already."""
         if self._ask is None:
-            return _unlisted(host, port)
+            return _denial(host, port)
         if key not in self._open:
             if self._questions >= MAX_QUESTIONS:
                 reason = f"{host} is not an allowed host, and too many others were asked for; {_mend(host, port)}."
@@ -103,7 +103,7 @@ class Gate:
                 question = ask(host, port)
                 if question is None:
                     self._questions -= 1
-                    return _unlisted(host, port)
+                    return _denial(host, port)
                 asked = True
                 answer = await asyncio.wrap_future(question)
             reason = "" if answer is not HostAnswer.DENY else f"A person denied {host}; {_mend(host, port)}."
@@ -121,7 +121,7 @@ class Gate:
         return ruling
 
 
-def _unlisted(host: str, port: int) -> _Ruling:
+def _denial(host: str, port: int) -> _Ruling:
     return _Ruling(HostAnswer.DENY, "policy", f"{host} is not an allowed host; {_mend(host, port)}.")
 
 

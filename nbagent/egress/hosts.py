@@ -23,15 +23,15 @@ WEB_PORTS = (80, 443)
 
 
 class Denied(Exception):  # noqa: N818 - the name says what happened
-    """A request that the proxy turns down.
+    """The proxy refuses a request.
 
     Args:
         reason: One sentence for the program that asked.
         by: Who decided.
         status: The HTTP status: 400 for a malformed request, 403 for one that isn't allowed, 502 and 504 for a host
             that can't be reached.
-        address: The address that the name leads to, if that is the reason. Only the person is told it: the code must
-            not learn what names mean inside their network.
+        address: The address of the name, if that is the reason. Only the person sees it: code must not learn the
+            addresses of the person's own network.
     """
 
     def __init__(self, reason: str, *, by: By = "policy", status: int = 403, address: str = "") -> None:

@@ -49,7 +49,7 @@ class ConnectionEnded:
 
 
 Observe = Callable[[HostDecided | ConnectionEnded], None]
-"""Gets each decision and each end of a connection, on the proxy's thread: it must not block, its errors are dropped."""
+"""Gets each decision and each connection's end, on the proxy's thread: it must not block; its errors are dropped."""
 
 
 class Exchange:
@@ -83,11 +83,11 @@ class Exchange:
                 await self._serve()
         except Denied as denied:
             self._address = self._address or denied.address
-            self._decided(allowed=False, by=denied.by, reason=denied.reason)
+            self._report(allowed=False, by=denied.by, reason=denied.reason)
             with contextlib.suppress(OSError):
                 await self._refuse(denied)
         except Exception as error:  # a failure of one connection must not end the others
-            self._decided(allowed=False, by="policy", reason=f"The proxy failed: {type(error).__name__}: {error}")
+            self._report(allowed=False, by="policy", reason=f"The proxy failed: {type(error).__name__}: {error}")
         finally:
             self._caller.close()
             if self._relay is not None:
@@ -122,7 +122,7 @@ class Exchange:
         self._tunnel = True
         self._client.next_event()  # the end of the request; what follows is the tunnel's
         hello, more = await self._read_hello(self._client.trailing_data[0])
-        self._decided(allowed=True, by=by)
+        self._report(allowed=True, by=by)
         try:
             await relay.tunnel(hello, Handshake(self._host, more))
         except NotTls as error:
@@ -156,7 +156,7 @@ class Exchange:
         self._host, self._port = authority(url["authority"], default_port=80)
         self._check_host(request, default_port=80)
         by, relay = await self._open()
-        self._decided(allowed=True, by=by)
+        self._report(allowed=True, by=by)
         named = self._host if self._port == 80 else f"{self._host}:{self._port}"
         headers = [(name, value) for name, value in end_to_end(request.headers) if name != b"host"]
         headers = [(b"Host", named.encode()), *headers, (b"Connection", b"close")]
@@ -192,7 +192,7 @@ class Exchange:
     async def _receive(self) -> bytes:
         return await asyncio.get_running_loop().sock_recv(self._caller, CHUNK)
 
-    def _decided(self, *, allowed: bool, by: By, reason: str = "") -> None:
+    def _report(self, *, allowed: bool, by: By, reason: str = "") -> None:
         where = {"host": self._host, "address": self._address}
         self._observe(HostDecided(**where, port=self._port, allowed=allowed, by=by, reason=reason))
 

@@ -1,4 +1,4 @@
-"""Bytes both ways between a caller in the sandbox and a host, counted against the session's budget."""
+"""Relays bytes between a caller in the sandbox and a host, and counts them against the session's budget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class TrafficBudget:
-    """Bytes that a session may still send and receive."""
+    """The bytes that a session may still send and receive."""
 
     def __init__(self, *, upload: int, download: int) -> None:
         self._granted = {"upload": upload, "download": download}

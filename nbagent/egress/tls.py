@@ -89,7 +89,7 @@ class HelloReader:
 
 
 class Handshake:
-    """Follows a connection after its first ClientHello, to check that a second one names the same server.
+    """Follows a TLS connection after its first ClientHello, to check that a second one names the same server.
 
     A server that can't use the keys in the first ClientHello asks for a second one, with a HelloRetryRequest. Handshake
     messages of the client are held back until it is known whether the server did so; no honest client sends any before.
@@ -138,7 +138,7 @@ class Handshake:
                 return bytes(passing)
             if (record := _record(self._up)) is None:
                 return bytes(passing)
-            passing += self._checked(record)
+            passing += self._pass(record)
         passing += self._up
         self._up.clear()
         return bytes(passing)
@@ -148,7 +148,8 @@ class Handshake:
         """Whether bytes of the client's are held back until the server has answered."""
         return not self.answered and self._up[:1] == bytes((_HANDSHAKE,))
 
-    def _checked(self, record: bytes) -> bytes:
+    def _pass(self, record: bytes) -> bytes:
+        """The bytes that may go to the server now that the client sent this record, too."""
         if record[0] != _HANDSHAKE or self._second is None:
             return record
         name = self._second.feed(record)

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, ValidationError
 
 from nbagent import __version__
+from nbagent.agent.cell_view import cut, installed, render
 from nbagent.agent.tools import scripts
-from nbagent.agent.view import cut, installed, render
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.session.protocol import AnySession, export_last, settled
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
 
 MAX_TEXT = 100 * 1024
 """Bytes of a file that is handed over as text; a longer one is cut, and says so."""
@@ -62,7 +62,7 @@ class Server:
         self._is_guest = session.is_running
         self._starting = asyncio.Lock()
 
-    async def runs(self) -> Runs:
+    async def runs(self) -> KernelPort:
         """What runs cells in the session, which is started if it wasn't."""
         async with self._starting:
             if not (self._session.is_running or self._is_guest):

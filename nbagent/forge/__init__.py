@@ -5,13 +5,13 @@
     source      reads Python source without running it, pure
     workshop    makes a tool in a fresh sandbox; `load_inside` and `tests_inside` run in there
     schema      checks the parameters' schema that comes from the sandbox, pure
-    verdict     judges the test report that comes from the sandbox, pure
+    verdict     judges pytest's report that comes from the sandbox, pure
     library     keeps tools on disk
-    adapter     makes drafts of functions of packages, pure
+    adapter     makes drafts that wrap functions of packages, pure
     porting     writes tools to files, and reads them as drafts
     forge       `ToolForge`, which has all of this
 
-`agent/tools/tool_cells.py` puts tools into notebooks, `agent/middleware/forge_tools.py` offers them to the model.
+`agent/middleware/forge_tools.py` offers tools to the model, `agent/tools/forged.py` runs them in its notebook.
 """
 
 from nbagent.forge.forge import ToolForge

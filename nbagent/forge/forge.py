@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import ForgeError
-from nbagent.core.events import Event, ToolStage
+from nbagent.core.events import Event, ToolStageEntered
 from nbagent.forge import adapter, porting
 from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage
@@ -41,7 +41,7 @@ class ToolForge:
         root: The folder of all state; that of the settings by default.
         engine: The engine of the sandboxes, or its name; the best that works here by default.
         spec: The sandboxes' spec; by the settings by default.
-        notify: Called with a `ToolStage` for each stage of each tool.
+        notify: Called with a `ToolStageEntered` for each stage of each tool.
         confirm: Called with a tool's packages before they are installed; may raise `InstallRefused`.
         exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
         allowance: Bounds what tools may ask the package index for; a new one by default.
@@ -112,7 +112,7 @@ class ToolForge:
         return tuple([await self.make(draft) for draft in drafts])
 
     async def make(self, draft: Draft) -> Tool:
-        """Make a tool of a draft; see `create`."""
+        """Make a tool from a draft; see `create`."""
         async with self._making:
             workshop = await self._workshop()
             progress = workshop.begin(draft, version=await asyncio.to_thread(self._library.next_version, draft.name))
@@ -121,7 +121,7 @@ class ToolForge:
             return tool
 
     async def _keep(self, tool: Tool, progress: Progress) -> None:
-        """Put a tool into the library. Its stage is an event also if the caller was cancelled too late to stop that."""
+        """Put a tool into the library, and emit its stage, even if the caller was cancelled meanwhile."""
         adding = asyncio.get_running_loop().run_in_executor(None, self._library.add, tool)
         try:
             await asyncio.shield(adding)
@@ -136,7 +136,7 @@ class ToolForge:
                 progress.enter(Stage.ACTIVE, sha256=digest(encode(tool)))
 
     async def _workshop(self) -> Workshop:
-        spec = self._spec or _usual()
+        spec = self._spec or SandboxSpec.of(settings.load())
         if not isinstance(self._engine, Engine):
             name = self._engine or settings.load().engine
             self._engine = await registry.choose(name, image=spec.image, specs=[spec])
@@ -186,8 +186,8 @@ class ToolForge:
             StoreError: The library can't be written.
         """
         entry = await asyncio.to_thread(self._library.remove, name)
-        self._notify(ToolStage(tool=name, version=entry.version, stage="cleanup", reason=reason))
-        self._notify(ToolStage(tool=name, version=entry.version, stage="dormant"))
+        self._notify(ToolStageEntered(tool=name, version=entry.version, stage="cleanup", reason=reason))
+        self._notify(ToolStageEntered(tool=name, version=entry.version, stage="dormant"))
 
     async def export(self, name: str, to: str | Path, *, version: int | None = None) -> Path:
         """Write a tool into a new folder, or a zip archive if the name ends in `.zip`; returns its path.
@@ -200,7 +200,7 @@ class ToolForge:
         return await asyncio.to_thread(porting.export, tool, Path(to).expanduser())
 
     async def add(self, path: str | Path) -> Tool:
-        """Make a tool of an export, or of NAME.py with test_NAME.py beside it; it is tested anew.
+        """Make a tool from an export, or from NAME.py with test_NAME.py beside it; it is tested anew.
 
         Raises:
             ForgeError: As for `create`, or the path has no tool.
@@ -223,8 +223,3 @@ class ToolForge:
                 continue  # another process has removed it
             gone.append(name)
         return gone
-
-
-def _usual() -> SandboxSpec:
-    """The sandboxes' spec by the settings."""
-    return SandboxSpec.of(settings.load())

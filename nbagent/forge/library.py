@@ -1,10 +1,10 @@
-"""The library of tools on this machine: a folder of this person's, and an index of what is in it.
+"""The library of tools on this machine: a private folder of the person, with an index.
 
     STATE/tools/index.json          the tools, with the hash of each file
     STATE/tools/NAME/VERSION.json   a tool
 
 The index is written atomically, after the files that it names. A tool whose hash is wrong, or whose file another user
-could have written, is refused, so that what was tested is what is used.
+could have written, is refused: only what was tested is used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         description: What it does.
         versions: The SHA-256 of each version's file.
         made: When the newest version was made, in seconds since the epoch.
-        used: When it was last loaded or called, else when it was made.
+        used: When it was last called, or else made, in seconds since the epoch.
     """
 
     name: str
@@ -61,11 +61,7 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Library:
-    """The tools of one person, by name. A lock keeps processes apart.
-
-    Args:
-        root: The folder of all state, see `folders.state_root`.
-    """
+    """The tools of one person, by name. A lock keeps processes apart."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "tools"
@@ -88,7 +84,7 @@ class Library:
             StoreError: The index can't be read.
         """
         entry = self._entry(self._index(), name)
-        tools.check_name(name)  # another version of Python or nbagent may have reserved it since
+        tools.check_name(name)  # a newer Python or nbagent may have reserved it
         number = entry.version if version is None else version
         if number not in entry.versions:
             raise ForgeError(f"The tool {name} has no version {number}.", mend=f"There are: {_numbers(entry)}.")
@@ -140,7 +136,7 @@ class Library:
                 self._file(tool.name, number).unlink(missing_ok=True)
 
     def touch(self, name: str) -> None:
-        """Note that a tool is used now; nothing happens if it is gone."""
+        """Note that a tool is used now, if it is still there."""
         with self._writing() as index:
             if entry := index.tools.get(name):
                 self._save({**index.tools, name: msgspec.structs.replace(entry, used=time.time())})
@@ -179,7 +175,7 @@ class Library:
         except (OSError, msgspec.DecodeError) as error:
             raise StoreError(f"The tools' index {self._path} can't be read: {error}.", mend="Remove it.") from None
         for name, entry in index.tools.items():
-            tools.check_form(name)  # it becomes a path, and code in a cell
+            tools.check_form(name)  # it becomes part of a path, and of a cell's code
             if entry.name != name or not entry.versions:
                 raise StoreError(f"The tools' index {self._path} is wrong about {name}.", mend="Remove it.")
         return index

@@ -1,6 +1,6 @@
 """Tools as files for other people: `NAME.py` has the tool, `test_NAME.py` its tests, `tool.json` what is known of it.
 
-They are read as drafts, so a tool that is added is made and tested anew; nothing in a file is believed.
+They are read as drafts: a tool that is added is made and tested anew, and nothing that a file says of it is believed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ABOUT = "tool.json"
 _UNREADABLE = (
     OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
 )  # fmt: skip
-"""What reading somebody's files may raise: RuntimeError for an archive with a password, the last ones for damage."""
+"""What reading such files may raise: RuntimeError for an archive with a password, the last ones for a damaged one."""
 
 
 def export(tool: Tool, to: Path) -> Path:
@@ -43,7 +43,7 @@ def export(tool: Tool, to: Path) -> Path:
         if to.exists():
             raise StoreError(f"{to} is there already.", mend="Name another place.")
         if to.suffix == ".zip":
-            save(to, _packed({f"{tool.name}/{name}": text for name, text in files.items()}))
+            save(to, _pack({f"{tool.name}/{name}": text for name, text in files.items()}))
         else:
             to.mkdir(parents=True)
             for name, text in files.items():
@@ -53,7 +53,7 @@ def export(tool: Tool, to: Path) -> Path:
     return to.absolute()
 
 
-def _packed(files: Mapping[str, str]) -> bytes:
+def _pack(files: Mapping[str, str]) -> bytes:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packing:
         for name, text in files.items():
@@ -71,10 +71,10 @@ def draft_of(path: Path) -> Draft:
         if path.suffix == ".py":
             return _of_module(path)
         if path.is_dir():
-            return _of_files(lambda name: _bounded(path / name))
+            return _of_files(lambda name: _read(path / name))
         with zipfile.ZipFile(path) as archive:
             names = {Path(each).name: each for each in archive.namelist()[:100] if each.count("/") <= 1}
-            return _of_files(lambda name: _unpacked(archive, names[name]))
+            return _of_files(lambda name: _unpack(archive, names[name]))
     except _UNREADABLE as error:
         reason = str(error) or type(error).__name__
         raise ForgeError(
@@ -99,21 +99,21 @@ def _of_files(read: Callable[[str], str]) -> Draft:
 
 
 def _adapts(path: str, code: str, dependencies: tuple[str, ...]) -> str:
-    """The function that an adapter wraps, if the code is an adapter's: less is required of an adapter's tests."""
+    """The function that an adapter wraps, if the code really is that adapter's: less is required of its tests."""
     if not path or not dependencies:
         return ""
     return path if adapter.drafts_of(dependencies[0], [path])[0].code == code else ""
 
 
 def _of_module(path: Path) -> Draft:
-    code, name = _bounded(path), path.stem
+    code, name = _read(path), path.stem
     if problem := source.problem(code):
         raise ValueError(problem)
     return Draft(
         name=name,
         description=source.summary(code, name) or f"The function {name}.",
         code=code,
-        tests=_bounded(path.with_name(f"test_{name}.py")),
+        tests=_read(path.with_name(f"test_{name}.py")),
         dependencies=_strings(script_block(code).get("dependencies", [])),
     )
 
@@ -124,14 +124,14 @@ def _strings(found: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _bounded(path: Path) -> str:
+def _read(path: Path) -> str:
     if not path.is_file():  # reading a pipe would never end
         raise OSError(f"there is no file {path.name}")
     with path.open("rb") as file:
         return _text(file.read(MAX_SOURCE + 1), path.name)
 
 
-def _unpacked(archive: zipfile.ZipFile, name: str) -> str:
+def _unpack(archive: zipfile.ZipFile, name: str) -> str:
     with archive.open(name) as file:
         return _text(file.read(MAX_SOURCE + 1), name)
 

@@ -19,13 +19,13 @@ def run_tests(name: str, nonce: str) -> str:
     import pytest
 
     folder = sys.path[0]
-    watch = Watch(name)
+    plugin = ResultsPlugin(name)
     code = [3]
 
     def work() -> None:
         options = ["-q", "--tb=short", "--maxfail=5", "--color=no", "--capture=sys", "-p", "no:cacheprovider"]
         options += ["-p", "no:faulthandler", "-c", os.path.join(folder, "pytest.ini"), "--rootdir", folder]
-        code[0] = int(pytest.main([*options, os.path.join(folder, f"test_{name}.py")], plugins=[watch]))
+        code[0] = int(pytest.main([*options, os.path.join(folder, f"test_{name}.py")], plugins=[plugin]))
 
     os.environ["COLUMNS"] = "100"
     os.chdir(folder)
@@ -33,19 +33,19 @@ def run_tests(name: str, nonce: str) -> str:
     thread.start()
     while thread.is_alive():
         thread.join(0.1)
-    return json.dumps({"nonce": nonce, "code": code[0], "outcomes": watch.outcomes, "calls": watch.calls})
+    return json.dumps({"nonce": nonce, "code": code[0], "outcomes": plugin.outcomes, "calls": plugin.calls})
 
 
-class Watch:
+class ResultsPlugin:
     """A pytest plugin that counts calls of the tool, and keeps the result of each test."""
 
     def __init__(self, name: str) -> None:
         self.outcomes: dict[str, str] = {}
         self.calls = 0
         module = importlib.import_module(name)
-        setattr(module, name, self._counted(getattr(module, name)))
+        setattr(module, name, self._count_calls(getattr(module, name)))
 
-    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _count_calls(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function, updated=())
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.calls += 1

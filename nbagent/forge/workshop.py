@@ -1,7 +1,7 @@
 """Makes a tool in a fresh sandbox: installs its dependencies, runs its tests, and judges them.
 
-The code is imported and run in the sandbox only. The host reads it (`source.py`). Whatever the sandbox reports of the
-tool comes from the tool's own process, and is checked as untrusted.
+The tool is imported and run in the sandbox only; on the host, `source.py` just reads its code. What the sandbox reports
+comes from the tool's own process, and is checked as untrusted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import ForgeError, InstallError, NbagentError
-from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStage
+from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStageEntered
 from nbagent.core.policy import InstallPolicy
 from nbagent.core.text import cut, ends, legible, one_line
 from nbagent.forge import schema, source, verdict
@@ -31,24 +31,18 @@ from nbagent.sandbox.spec import SandboxSpec
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 PYTEST = "pytest>=8,<10"
-"""pytest, which is installed for every tool's tests, but is no dependency of the tool."""
+"""Installed for the tests of every tool; it is no dependency of the tool."""
 MAX_VALUE = 1024 * 1024
 """Bytes of a result from the sandbox: a schema, or the names of ten thousand tests."""
 OUTPUT = 6000
-"""Characters of the tests' output that an error has."""
+"""Characters of a cell's output that an error quotes."""
 
 _HERE = Path(__file__).parent
 
 
 @dataclass
 class Progress:
-    """The stage of a tool that is being made; each new stage is an event.
-
-    Args:
-        draft: The tool's draft.
-        version: The version that it is to have.
-        notify: Called with the events.
-    """
+    """The stage of a tool that is being made; each new stage is an event."""
 
     draft: Draft
     version: int
@@ -59,16 +53,11 @@ class Progress:
         self._started = time.monotonic()
 
     def enter(self, stage: Stage, **what: Any) -> None:
-        """Go on to the next stage.
-
-        Args:
-            stage: The next stage.
-            what: Further fields of the event.
-        """
+        """Go on to the next stage."""
         self.stage = advance(self.stage, stage)
         seconds = round(time.monotonic() - self._started, 3)
         name = self.draft.name
-        self.notify(ToolStage(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
+        self.notify(ToolStageEntered(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
 
 
 class Workshop:
@@ -117,16 +106,13 @@ class Workshop:
     async def make(self, progress: Progress) -> Tool:
         """Make the tool. It becomes active once the caller has put it into the library.
 
-        Args:
-            progress: What `begin` returned.
-
         Raises:
             ForgeError: The tool can't be loaded, a dependency can't be installed, or a test failed.
             SandboxError: The sandbox failed, not the tool.
         """
         draft = progress.draft
         progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
-        kernel = Kernel(self._engine, self.spec, notify=self._hear, **self._consent)
+        kernel = Kernel(self._engine, self.spec, notify=self._pass_on, **self._consent)
         try:
             await kernel.start()
             progress.enter(Stage.INSTALLING)
@@ -141,8 +127,8 @@ class Workshop:
             if progress.stage is Stage.CLEANUP:
                 progress.enter(Stage.DORMANT)
 
-    def _hear(self, event: Event) -> None:
-        """Pass the kernel's events about hosts and the package index on; no others concern the session."""
+    def _pass_on(self, event: Event) -> None:
+        """Pass on the kernel's events about hosts and the package index; the others don't concern the session."""
         if isinstance(event, HostDecided | IndexAsked):
             self._notify(event)
 
@@ -184,9 +170,9 @@ async def _install(kernel: Kernel, draft: Draft) -> list[Package]:
 
 async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, version: int) -> Tool:
     """Load the tool and run its tests; returns it if they passed."""
-    found, added = await _loaded(kernel, draft)
+    found, added = await _load(kernel, draft)
     parameters = schema.checked(found.get("schema"))
-    report = await _passed(kernel, draft)
+    report = await _run_tests(kernel, draft)
     more = [each for each in added if each not in packages]
     return Tool(
         name=draft.name,
@@ -206,38 +192,38 @@ async def _test(kernel: Kernel, draft: Draft, packages: list[Package], *, versio
     )
 
 
-async def _loaded(kernel: Kernel, draft: Draft) -> tuple[dict[str, Any], list[Package]]:
-    """Load the tool; returns its function's description, and packages that were installed since it imports them."""
+async def _load(kernel: Kernel, draft: Draft) -> tuple[dict[str, Any], list[Package]]:
+    """Load the tool; returns what is reported of its function, and the packages that its imports had installed."""
     arguments = (draft.name, draft.code, draft.tests, bool(draft.adapts))
-    cell = await _ran(kernel, draft, "The code", "load_inside.py", "load", *arguments)
+    cell = await _run(kernel, draft, "The code", "load_inside.py", "load", *arguments)
     found = _value(cell)
     if not isinstance(found, dict):
-        raise ForgeError(f"{draft.name} can't be a tool: its code ended the run that loads it.", output=_printed(cell))
+        raise ForgeError(f"{draft.name} can't be a tool: its code ended the run that loads it.", output=_output(cell))
     if problem := found.get("problem"):
         shown = shortened(str(found.get("output", "")))
         raise ForgeError(f"{draft.name} can't be a tool: {one_line(str(problem))}", output=shown)
     return found, cell.installed
 
 
-async def _passed(kernel: Kernel, draft: Draft) -> verdict.Report:
+async def _run_tests(kernel: Kernel, draft: Draft) -> verdict.PytestReport:
     """Run the tests; returns the report if they passed."""
     nonce = secrets.token_hex(16)
-    cell = await _ran(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, nonce)
+    cell = await _run(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, nonce)
     report = verdict.report_of(_value(cell), nonce=nonce)
     problem = verdict.why_not(report, expected=source.tests_in(draft.tests), smoke=bool(draft.adapts))
     if report is None or problem:
-        raise ForgeError(f"{draft.name} did not pass its tests: {problem}", output=_printed(cell))
+        raise ForgeError(f"{draft.name} did not pass its tests: {problem}", output=_output(cell))
     return report
 
 
-async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: str, *arguments: Any) -> Cell:
-    """Run a function of nbagent's in the sandbox; the tool's code can interfere with it.
+async def _run(kernel: Kernel, draft: Draft, what: str, module: str, function: str, *arguments: Any) -> Cell:
+    """Run a function of `load_inside` or `tests_inside` in the sandbox, where the tool's code can interfere with it.
 
     Raises:
         ForgeError: It did not finish.
         SandboxError: The sandbox failed.
     """
-    called = inside_calls.shown(f"{function}({', '.join(map(repr, arguments))})")
+    called = inside_calls.as_result(f"{function}({', '.join(map(repr, arguments))})")
     code = f"{(_HERE / module).read_text()}\n\n{called}"
     cell = await kernel.run(code)
     if cell.status == "ok":
@@ -246,16 +232,16 @@ async def _ran(kernel: Kernel, draft: Draft, what: str, module: str, function: s
         case "error":
             # The tool can forge the reply, so there may be no error in the outputs.
             last = next((each for each in reversed(cell.outputs) if each["output_type"] == "error"), {})
-            told = f"{last.get('ename')}: {last.get('evalue')}"
-            why = f"failed: {one_line(told)}. {cell.note}"
+            message = f"{last.get('ename')}: {last.get('evalue')}"
+            why = f"failed: {one_line(message)}. {cell.note}"
         case "timeout":
             why = f"did not end within {kernel.spec.trust.limits.timeout:g} s."
         case "died":
-            # The loss of this sandbox's state concerns nobody.
+            # That state was lost concerns nobody in this sandbox.
             why = f"took the kernel with it. {cell.note.replace(LOST, '')}"
         case _:
             why = "was stopped."
-    raise ForgeError(f"{what} of {draft.name} {why}".strip(), output=_printed(cell))
+    raise ForgeError(f"{what} of {draft.name} {why}".strip(), output=_output(cell))
 
 
 def _value(cell: Cell) -> Any:
@@ -271,7 +257,7 @@ def _value(cell: Cell) -> Any:
     return None
 
 
-def _printed(cell: Cell) -> str:
+def _output(cell: Cell) -> str:
     return shortened("".join(str(each["text"]) for each in cell.outputs if each["output_type"] == "stream"))
 
 

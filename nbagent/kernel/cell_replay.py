@@ -1,7 +1,7 @@
-"""Brings back what a lost kernel knew, by running the cells that succeeded again: `restore="replay"`.
+"""Restores the state of a lost kernel by running the cells again that succeeded in it: `restore="replay"`.
 
-It is a second run, not a memory: what a cell takes from a clock, a random generator or a file that has changed comes
-out anew. So it is told which cells were run again; what failed or was stopped the first time never is.
+The results may differ: a cell may read a clock, a random generator or a file that has changed. So people and models are
+told which cells were run again. Cells that failed or were stopped the first time are not.
 """
 
 from __future__ import annotations
@@ -13,41 +13,39 @@ from typing import Any
 from nbagent.core.events import CellFinished, CellStarted, Record, StateLost, StateRestored
 
 Execute = Callable[[str, float], Awaitable[dict[str, Any] | None]]
-"""Runs code silently, at most so many seconds: the reply's content, or None if the kernel did not live to give one."""
-
-
+"""Runs code silently for at most so many seconds; returns the reply's content, or None if the kernel died."""
 OUT_OF_TIME = {"status": "error", "ename": "no time was left"}
-"""What is said of a cell that took too long."""
+"""Stands for the reply of a cell that took too long."""
 
 
 class CellReplay:
-    """The cells that the present kernel's state is made of."""
+    """The cells that made the state of the present kernel."""
 
     def __init__(self) -> None:
         self._cells: dict[int, str] = {}
 
     def add(self, cell: int, code: str) -> None:
-        """Note a cell that succeeded."""
+        """Add a cell that succeeded."""
         self._cells[cell] = code
 
     def seed(self, cells: Mapping[int, str]) -> None:
-        """Begin with cells that another process ran in the present kernel, by their numbers, in order."""
+        """Begin with cells that succeeded in the present kernel before it was taken over, by number, in order."""
         self._cells = dict(cells)
 
     def forget(self) -> None:
-        """Begin anew: the kernel was replaced on purpose, or what its state was made of is not there any more."""
+        """Forget all cells, since the kernel was replaced on purpose."""
         self._cells.clear()
 
     async def run(self, execute: Execute, *, cell: int, seconds: float) -> StateRestored | None:
-        """Run the cells again in their order, up to the first that fails; what comes after it is forgotten.
+        """Run the cells again in order, up to the first that fails; that one and those after it are forgotten.
 
         Args:
             execute: Runs one of them.
-            cell: During which cell this happens.
-            seconds: How long all of them may take.
+            cell: The cell that the kernel was lost with, for the event.
+            seconds: How long all of them may take together.
 
         Returns:
-            What was done; None if there was nothing to do.
+            What was done; None if there are no cells.
         """
         started = time.monotonic()
         waiting = list(self._cells.items())
@@ -65,14 +63,14 @@ class CellReplay:
         self._cells = {number: code for number, code in waiting if number in done}
         skipped = [number for number, _ in waiting if number not in done and number != failed]
         took = time.monotonic() - started
-        told = _told(done, failed, reason, skipped, took)
+        told = _summary(done, failed, reason, skipped, took)
         return StateRestored(
-            cell=cell, cells=done, failed=failed, skipped=skipped, reason=reason, seconds=took, told=told
+            cell=cell, cells=done, failed=failed, skipped=skipped, reason=reason, seconds=took, text=told
         )
 
 
-class Succeeded:
-    """Folds a log into the cells that the present kernel's state is made of. Pure: records in, `cells` out.
+class SucceededCells:
+    """Collects from a session's log the cells that made the state of its present kernel. Pure.
 
     Attributes:
         cells: The code of each by its number, in order.
@@ -87,7 +85,7 @@ class Succeeded:
         """Take in the next record."""
         match record.event:
             case CellStarted(cell=number, code=code):
-                # One cell runs at a time, so there is no other whose code is of use any more.
+                # One cell runs at a time, so that the code of earlier ones isn't needed any longer.
                 self._code = {number: code}
             case CellFinished(cell=number, status="ok") if number in self._code:
                 self.cells[number] = self._code[number]
@@ -103,7 +101,7 @@ def _why(reply: dict[str, Any] | None) -> str:
     return ": ".join(str(each)[:200] for each in (reply.get("ename"), reply.get("evalue")) if each) or "it failed"
 
 
-def _told(done: Sequence[int], failed: int, reason: str, skipped: Sequence[int], seconds: float) -> str:
+def _summary(done: Sequence[int], failed: int, reason: str, skipped: Sequence[int], seconds: float) -> str:
     parts = []
     if done:
         parts.append(

@@ -1,6 +1,6 @@
-"""What the data looks like: names, types, rows and a sample of each file, read inside the sandbox.
+"""Describes data files: names, types, rows and a sample of the values of each, all read inside the sandbox.
 
-The host never opens the data: a hostile file meets a parser only where it can't do harm. What comes back is untrusted.
+The host never parses data, since a file may be hostile to the parser. The descriptions are untrusted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 SECONDS = 20.0
-"""For all files together. A file that takes more than its share is named, and so are those for which none was left."""
+"""Seconds for all files together; a file that got too little of them has a note that says so."""
 MAX_FILES, MAX_COLUMNS, MAX_SAMPLE = 60, 500, 3
-"""Bounds of what is kept: files in all, columns of a file, sample values of a column; as `describe` inside has them."""
+"""Files in all, columns of a file, and sample values of a column that are kept, as in `describe_inside.py`."""
 MAX_DESCRIPTION = MIB
 """Bytes of one description; 500 columns have a tenth of that."""
 MAX_ALL = 8 * MIB
-"""Bytes that are read; each file is told of when it is begun and when it is there."""
+"""Bytes of all descriptions; there are two of each file, from the begin and the end of reading it."""
 
 
 async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]:
@@ -34,19 +34,19 @@ async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]
         paths: Files and folders as the sandbox sees them.
 
     Returns:
-        A description a file, `{"path", "kind", "rows", "columns": [{"name", "dtype", "sample"}], "note"}`, whatever is
-        unknown left out; at least the paths that were given.
+        For each file `{"path", "kind", "rows", "columns": [{"name", "dtype", "sample"}], "note"}`, without what is
+        unknown. Paths that could not be read have a note only.
     """
     if not paths:
         return []
-    heard = _Heard()
+    described = _Descriptions()
     source = inside_calls.source_of("describe_inside.py")
     arguments = [list(paths), SECONDS * 0.8]
-    ended = await kernel.evaluate(source, arguments, seconds=SECONDS, chunks=heard.take)
-    found = list(heard.by_path.values())
+    ended = await kernel.evaluate(source, arguments, seconds=SECONDS, chunks=described.take)
+    found = list(described.by_path.values())
     if ended is None:
-        # It never came to its end: what it had published until then is there all the same.
-        found += [Described(path=path, note="could not be read in time") for path in heard.missing(paths)]
+        # It did not end in time, but published descriptions until then.
+        found += [Description(path=path, note="could not be read in time") for path in described.missing(paths)]
     return [msgspec.to_builtins(each) for each in found]
 
 
@@ -54,15 +54,15 @@ Sample = bool | int | float | str | None
 
 
 class Column(msgspec.Struct):
-    """A column: its name, its type and what is odd about it, and some of its values."""
+    """A column: its name, its type with what is odd about it, and some of its values."""
 
     name: str
     dtype: str = ""
     sample: list[Sample] = []
 
 
-class Described(msgspec.Struct, omit_defaults=True):
-    """What is known of one file."""
+class Description(msgspec.Struct, omit_defaults=True):
+    """The description of one file."""
 
     path: str
     kind: str = ""
@@ -71,20 +71,20 @@ class Described(msgspec.Struct, omit_defaults=True):
     note: str = ""
 
 
-class _Heard:
-    """The descriptions that were published, by file, within bounds; a later one of the same file replaces it."""
+class _Descriptions:
+    """The published descriptions by path, within bounds; a later one of the same file replaces an earlier one."""
 
     def __init__(self) -> None:
-        self.by_path: dict[str, Described] = {}
+        self.by_path: dict[str, Description] = {}
         self._left = MAX_ALL
 
     def take(self, published: bytes) -> None:
-        """Take one, if it is one."""
+        """Take one published description; anything else is ignored."""
         self._left -= len(published)
         if self._left < 0:
             return
         with contextlib.suppress(UnreadableError):
-            described = parse(published, Described, limit=MAX_DESCRIPTION)
+            described = parse(published, Description, limit=MAX_DESCRIPTION)
             described.columns = described.columns[:MAX_COLUMNS]
             for column in described.columns:
                 column.sample = column.sample[:MAX_SAMPLE]
@@ -92,5 +92,5 @@ class _Heard:
                 self.by_path[described.path] = described
 
     def missing(self, paths: Sequence[str]) -> list[str]:
-        """The paths that no description came of, and of folders, of no file in them."""
+        """The paths of which no description came; for a folder, of no file in it."""
         return [path for path in paths if not any(f"{each}/".startswith(f"{path}/") for each in self.by_path)]

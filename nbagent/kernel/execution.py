@@ -1,4 +1,4 @@
-"""A cell that is to be run, and one request to run it: what came back of that so far, and what it means. Pure."""
+"""A cell that is to be run, and one request to run its code, with what has come back so far. Pure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from nbagent.kernel.outputs.streams import clean_text
 
 _MISSING = re.compile(r"No module named '?([\w.]+)'?")
 
-Why = Literal["timeout", "interrupted"]
+StopReason = Literal["timeout", "interrupted"]
 """Why a cell was stopped."""
 
 
 @dataclass(kw_only=True)
 class Job:
-    """A cell that somebody wants run: by one request, or by another one after each install.
+    """A cell that is to be run, with one request, or one more after each install.
 
     Attributes:
         cell: Its number.
-        turn: The question that it is for.
-        code: What is to run.
-        limit: Seconds that one request may take.
-        metadata: What goes along with each request, for nbagent's own code in the kernel.
+        turn: The turn that it belongs to.
+        code: Its code.
+        limit: Seconds that each request may take.
+        metadata: Sent along with each request, for nbagent's own code in the kernel.
         started: When it began, on the monotonic clock.
-        stop: Why it is to end, once somebody wants that.
-        state_lost: Why it found a new kernel, a sentence, if it did.
-        installed: What was installed for it.
-        notes: What must be told of it beside the outputs.
+        stop: Why it is to be stopped; None as long as nobody wants that.
+        state_lost: A sentence on why it found a new kernel; empty if it did not.
+        installed: Packages that were installed for it.
+        notes: Sentences for its note.
         report: What nbagent's own code in the kernel said with the last reply; untrusted, empty if nothing.
     """
 
@@ -42,7 +42,7 @@ class Job:
     limit: float
     metadata: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
-    stop: Why | None = None
+    stop: StopReason | None = None
     state_lost: str = ""
     installed: list[Package] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -50,24 +50,24 @@ class Job:
 
 
 @dataclass
-class Execution:
-    """One execute request, until both its reply and idle have come.
+class ExecuteRequest:
+    """One execute request, which has ended when both its reply and the status `idle` have come.
 
     Attributes:
-        msg_id: The request's.
-        outputs: What was shown so far.
+        msg_id: Its message id.
+        outputs: The outputs so far.
         cell: The number of the cell that it runs.
         started: When it was sent, on the monotonic clock.
         reply: The reply's content.
         idle: Whether the kernel said that it is idle again.
-        half_done_at: When one of the two had come and the other had not.
-        died: What became of the kernel, if it ended: what it did.
-        stopped: Why it was interrupted.
-        kill_at: When the kernel is killed if it goes on.
-        exit_code: The kernel's, if it ended.
-        memory_peak: Bytes that its sandbox has used at once.
-        state_lost: Why the kernel that ran it is no more, a sentence.
-        notes: What must be told of it beside the outputs.
+        half_done_at: When only one of reply and `idle` had come, on the monotonic clock.
+        died: What the kernel did, as a clause, if it ended: "ran out of memory".
+        stopped: Why it was interrupted; None if it was not.
+        kill_at: When the kernel is killed unless the code ends, on the monotonic clock.
+        exit_code: The kernel's exit code, if it ended.
+        memory_peak: The most bytes that its sandbox has used at once.
+        state_lost: A sentence on why its kernel is gone; empty if it lives.
+        notes: Sentences for the cell's note.
     """
 
     msg_id: str
@@ -78,7 +78,7 @@ class Execution:
     idle: bool = False
     half_done_at: float | None = None
     died: str = ""
-    stopped: Why | None = None
+    stopped: StopReason | None = None
     kill_at: float | None = None
     exit_code: int | None = None
     memory_peak: int | None = None
@@ -101,19 +101,19 @@ class Execution:
 
     @property
     def execution_count(self) -> int | None:
-        """The kernel's own count: it may claim anything, and a notebook takes a small natural number."""
+        """The kernel's own count, if it is a natural number that a notebook takes; the kernel may claim anything."""
         count = (self.reply or {}).get("execution_count")
         return count if type(count) is int and 0 <= count < 2**31 else None
 
     @property
     def report(self) -> str:
-        """What nbagent's own code in the kernel said with the reply; nothing if that kernel is no more."""
+        """What nbagent's own code in the kernel said with the reply; empty if that kernel is gone."""
         return "" if self.died or self.state_lost else (self.reply or {}).get("report", "")
 
     def missing_module(self, code: str) -> str | None:
-        """The module that was missing, with its full dotted name where the code imports it by that.
+        """The module that was missing, by the dotted name that the code imports it by.
 
-        Python names only the part that it missed first: `google` for `google.cloud.storage`.
+        Python names only the first part that is missing: `google` for `google.cloud.storage`.
         """
         reply = self.reply or {}
         if self.died or self.stopped or reply.get("status") != "error" or reply.get("ename") != "ModuleNotFoundError":
@@ -126,7 +126,7 @@ class Execution:
 
 
 def clean_code(code: str) -> str:
-    """Code as a kernel can take it.
+    """The code without surrogates, which a message can't hold.
 
     Raises:
         UsageError: It has NUL characters, which Python doesn't take.

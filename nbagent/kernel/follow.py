@@ -10,26 +10,26 @@ import time
 from collections.abc import Callable
 
 from nbagent.core.policy import MIB
-from nbagent.kernel.channels.connection import TICK
-from nbagent.kernel.execution import Execution, Job
+from nbagent.kernel.channels.kernel_connection import TICK
+from nbagent.kernel.execution import ExecuteRequest, Job
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
 
 HALF_DONE = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
 LAST_WORDS = 1.0
-"""Seconds for reading what a kernel that died, or that ran no cell, has sent before."""
+"""Seconds for reading what a kernel sent before it died, or while it ran no cell."""
 UNSTOPPED = "was killed, since it did not stop when interrupted"
 
 
 class Follower:
-    """Runs a cell's code once.
+    """Sends a cell's code, and follows the request to its end.
 
     Args:
-        process: What runs it.
-        router: Takes its messages.
-        waited: Tells, for a moment of the monotonic clock, the seconds since then in which code waited for a person,
-            which are not its fault.
+        process: The kernel's process.
+        router: Sorts its messages.
+        waited: Returns, for a moment of the monotonic clock, the seconds since then in which code waited for a person,
+            which don't count against its time limit.
     """
 
     def __init__(self, process: KernelProcess, router: Router, *, waited: Callable[[float], float]) -> None:
@@ -38,7 +38,7 @@ class Follower:
         self._waited = waited
 
     async def catch_up(self) -> None:
-        """Take what came while no cell ran, of which one turn may not have time for all."""
+        """Take the messages that came while no cell ran, which may need more than one reading."""
         connection = self._process.connection
         end = time.monotonic() + LAST_WORDS
         while True:
@@ -48,75 +48,79 @@ class Follower:
                 return
             await connection.wait(TICK)
 
-    def send(self, job: Job) -> Execution:
-        """Send the code, once; messages that are there already count as output of the time before the cell."""
+    def send(self, job: Job) -> ExecuteRequest:
+        """Send the code; messages that came until now belong to the time before the cell."""
         for channel, message in self._process.connection.read():
             self._router.take(channel, message)
         outputs = self._router.begin(job.cell)
-        run = Execution(self._process.execute_cell(job.code, job.metadata), outputs, job.cell, time.monotonic())
-        self._router.remember(run.msg_id, job.cell, outputs)
-        return run
+        msg_id = self._process.execute_cell(job.code, job.metadata)
+        self._router.remember(msg_id, job.cell, outputs)
+        return ExecuteRequest(msg_id, outputs, job.cell, time.monotonic())
 
-    async def follow(self, run: Execution, job: Job) -> None:
-        """Take what comes until the request has ended, well or not."""
+    async def follow(self, request: ExecuteRequest, job: Job) -> None:
+        """Take messages until the request has ended, or its kernel has."""
         connection = self._process.connection
-        while not run.done:
+        while not request.done:
             for channel, message in await connection.receive(TICK):
-                self._router.take(channel, message, run)
+                self._router.take(channel, message, request)
             self._router.flush(only_due=True)
-            if not run.done:
-                await self._watch(run, job)
+            if not request.done:
+                await self._watch(request, job)
 
-    async def abandon(self, run: Execution) -> None:
-        """Interrupt a request that nobody waits for any more, and give it grace; if it goes on, its kernel is lost."""
+    async def abandon(self, request: ExecuteRequest) -> None:
+        """Interrupt a request that nobody waits for any longer; if it doesn't end within the grace, note a death."""
         connection = self._process.connection
         connection.interrupt()
         end = time.monotonic() + self._process.limits.grace
-        while not run.done and time.monotonic() < end:
+        while not request.done and time.monotonic() < end:
             for channel, message in await connection.receive(TICK):
-                self._router.take(channel, message, run)
+                self._router.take(channel, message, request)
             if await self._process.has_ended():
                 break
-        run.stopped = "interrupted"
-        if not run.done:
-            run.died = UNSTOPPED
+        request.stopped = "interrupted"
+        if not request.done:
+            request.died = UNSTOPPED
 
-    async def _watch(self, run: Execution, job: Job) -> None:
-        """Look at the clock and at the process: stop what takes too long, notice what died."""
+    async def _watch(self, request: ExecuteRequest, job: Job) -> None:
+        """Look at the clock and the process: interrupt or give up a request that takes too long, notice a death."""
         now = time.monotonic()
         if await self._process.has_ended():
-            await self._hear_last_words(run)
-            self._bury(run)
+            await self._hear_last_words(request)
+            self._bury(request)
         elif lost := self._process.connection.lost:
-            run.died = lost
-        elif run.kill_at is not None and now >= run.kill_at:
-            run.died = UNSTOPPED
-        elif run.kill_at is None and (job.stop or now - run.started - self._waited(run.started) >= job.limit):
-            run.stopped = job.stop or "timeout"
-            run.kill_at = now + self._process.limits.grace
+            request.died = lost
+        elif request.kill_at is not None and now >= request.kill_at:
+            request.died = UNSTOPPED
+        elif request.kill_at is None and (job.stop or self._took(request, now) >= job.limit):
+            request.stopped = job.stop or "timeout"
+            request.kill_at = now + self._process.limits.grace
             self._process.interrupt()
-        elif run.reply is not None or run.idle:
-            run.half_done_at = run.half_done_at or now
-            if now - run.half_done_at > HALF_DONE:
-                run.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
-                run.reply, run.idle = run.reply or {"status": "ok"}, True
+        elif request.reply is not None or request.idle:
+            request.half_done_at = request.half_done_at or now
+            if now - request.half_done_at > HALF_DONE:
+                request.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
+                request.reply, request.idle = request.reply or {"status": "ok"}, True
 
-    async def _hear_last_words(self, run: Execution) -> None:
-        """Take what a dead kernel sent and what has not been read yet: it is the end of the cell's output."""
+    def _took(self, request: ExecuteRequest, now: float) -> float:
+        """Seconds that count against the time limit."""
+        return now - request.started - self._waited(request.started)
+
+    async def _hear_last_words(self, request: ExecuteRequest) -> None:
+        """Take the last messages of a dead kernel, which end the cell's output."""
         connection = self._process.connection
         end = time.monotonic() + LAST_WORDS
         while time.monotonic() < end and await connection.wait(TICK):
             for channel, message in connection.read():
-                self._router.take(channel, message, run)
+                self._router.take(channel, message, request)
 
-    def _bury(self, run: Execution) -> None:
-        """The kernel's process ended: say how, with what the engine knows of it."""
+    def _bury(self, request: ExecuteRequest) -> None:
+        """Note how the kernel's process ended, as far as the engine knows."""
         ended = self._process.last_exit
         if ended is None:
-            run.died = "is gone"
+            request.died = "is gone"
             return
-        run.died, run.exit_code, run.memory_peak = str(ended), ended.code, ended.memory_peak
+        request.died, request.exit_code, request.memory_peak = str(ended), ended.code, ended.memory_peak
         if ended.out_of_memory:
             peak = f", {ended.memory_peak // MIB:,} MB at its peak" if ended.memory_peak else ""
             limit = self._process.limits.memory_mb
-            run.died += f" (limit {limit:,} MB{peak}); raise it with --memory or Limits(memory_mb=…)"
+            request.died += f" (limit {limit:,} MB{peak}); raise it with --memory or Limits(memory_mb=…)"

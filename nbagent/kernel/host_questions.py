@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import msgspec
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Event, HostAsked, HostDecided
+from nbagent.kernel.waits import Waits
 
 if TYPE_CHECKING:
     from nbagent.egress.gate import HostAnswer
@@ -31,10 +31,14 @@ class HostQuestions:
         loop: Where the events go.
         notify: Gets them.
         asking: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
+        waits: Counts the time in which code waits for an answer.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool) -> None:
-        self.asking = asking
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool, waits: Waits
+    ) -> None:
+        self._asking = asking
+        self._waits = waits
         self._loop = loop
         self._notify = notify
         self._open: dict[str, Future[HostAnswer]] = {}
@@ -42,24 +46,21 @@ class HostQuestions:
         self._series = secrets.token_hex(4)
         self._decided: set[tuple[str, int, bool, str]] = set()
         self._answered: dict[tuple[str, int], list[str]] = {}
-        self._waits: list[tuple[float, float]] = []
-        self._waiting_since = 0.0
         self._lock = threading.Lock()
 
     # -- on the proxy's thread ----------------------------------------------------------------------------------
 
     def ask(self, host: str, port: int) -> Future[HostAnswer] | None:
         """Ask whoever follows the events; the proxy cancels a question when nobody waits for its answer any longer."""
-        if not self.asking:
+        if not self._asking:
             return None
         self._asked += 1
         # No process of the session gives an id again: an answer to an old question must not be one to another.
         name = f"h{self._asked}-{self._series}"
         question: Future[HostAnswer] = Future()
-        with self._lock:
-            self._waiting_since = self._waiting_since if self._open else time.monotonic()
-            self._open[name] = question
-        question.add_done_callback(lambda _: self._close(name, _asked_about(host, port)))
+        self._open[name] = question
+        self._waits.begin()
+        question.add_done_callback(lambda _: self._close(name, _question_key(host, port)))
         self._emit(HostAsked(id=name, host=host, port=port))
         return question
 
@@ -69,7 +70,7 @@ class HostQuestions:
             return
         key = (seen.host, seen.port, seen.allowed, seen.by)
         with self._lock:
-            answered = self._answered.get(_asked_about(seen.host, seen.port))
+            answered = self._answered.get(_question_key(seen.host, seen.port))
             name = answered.pop(0) if answered else ""
         if not name and (key in self._decided or len(self._decided) >= MAX_DECISIONS):
             return
@@ -88,9 +89,8 @@ class HostQuestions:
         with self._lock:
             # Each face must see the end of a question, also if it repeats a decision.
             self._answered.setdefault(where, []).append(name)
-            del self._open[name]
-            if not self._open:
-                self._waits.append((self._waiting_since, time.monotonic()))
+        del self._open[name]
+        self._waits.end()
 
     # -- on any thread ------------------------------------------------------------------------------------------
 
@@ -114,15 +114,9 @@ class HostQuestions:
             return False
         return True
 
-    def waited(self, since: float) -> float:
-        """Seconds, since a moment of the monotonic clock, in which code waited for answers and its time stood still."""
-        with self._lock:
-            waits = [*self._waits, (self._waiting_since, time.monotonic())] if self._open else self._waits
-            return sum(end - max(start, since) for start, end in waits if end > since)
 
-
-def _asked_about(host: str, port: int) -> tuple[str, int]:
-    """What one question is about: its answer holds for ports 80 and 443 alike, see `Gate.admit`."""
+def _question_key(host: str, port: int) -> tuple[str, int]:
+    """What a question is about; an answer holds for ports 80 and 443 alike, see `Gate.admit`."""
     from nbagent.egress.hosts import WEB_PORTS
 
     return host, 0 if port in WEB_PORTS else port

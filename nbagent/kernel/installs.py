@@ -1,14 +1,14 @@
-"""What is installed for a kernel: asked for by a person, missing in a cell, or by `%pip install` from inside.
+"""Installs packages for a kernel: those that a person asks for, that a cell misses, or that `%pip install` names.
 
-The packages are the host's business (`packages/installer.py`). Here each request becomes an event, and what was added
-importable in the kernel that runs.
+The installer on the host does the work (`packages/installer.py`). Here each request becomes an event, and the running
+kernel is told to look for new modules.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import wait
 from typing import Any
 
@@ -17,16 +17,18 @@ from nbagent.core.events import IndexAsked, InstallFailed, Package, PackagesInst
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify
+from nbagent.kernel.waits import Waits
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.packages.requirements import read_pins
 from nbagent.sandbox.contract import InstallHook
 
 SECONDS = 5.0
-"""For a request to the kernel."""
+"""Seconds for a request to the kernel."""
 SERVE_SECONDS = 120.0
-"""For an install that code inside waits for, beside what a person takes to approve it."""
+"""Seconds for an install that code inside waits for; the time that a person takes to approve it doesn't count."""
 TICK = 0.25
+"""Seconds between two looks at that time."""
 
 _INVALIDATE = "__import__('importlib').invalidate_caches()"
 _SHELL = "__import__('IPython').get_ipython()"
@@ -37,13 +39,15 @@ class Installs:
     """Installs for one kernel.
 
     Args:
-        process: Its sandbox gets the packages.
-        queries: Tell the kernel of them.
+        process: The kernel's process, whose sandbox gets the packages.
+        queries: Sends the kernel requests.
         notify: Gets the events.
-        cell: Tells the number of the latest cell.
-        confirm: Called with what is about to be installed; it raises `InstallRefused` to keep it out.
-        exceed: Called with what is beyond the allowance; it raises `InstallRefused` unless a person allows it.
-        allowance: What the code may ask the index for; by default one of this sandbox's own.
+        busy: Held by whatever uses the kernel.
+        waits: Counts the time in which a person is asked.
+        cell: Returns the number of the latest cell.
+        confirm: Called with packages before they are installed; raises `InstallRefused` to keep them out.
+        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
+        allowance: Bounds what code may ask the index for; by default it is this sandbox's own.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class Installs:
         queries: Queries,
         notify: Notify,
         *,
+        busy: asyncio.Lock,
+        waits: Waits,
         cell: Callable[[], int],
         confirm: Confirm | None = None,
         exceed: Exceed | None = None,
@@ -60,17 +66,17 @@ class Installs:
         self._process = process
         self._queries = queries
         self._notify = notify
+        self._busy = busy
+        self._waits = waits
         self._cell = cell
         self._confirm = confirm
         self._exceed = exceed
         self._allowance = allowance
         self._installer: Installer | None = None
-        self._waits: list[tuple[float, float]] = []
-        self._waiting_since: float | None = None
 
     @property
     def installer(self) -> Installer:
-        """What fills the sandbox's site folder.
+        """The installer of the sandbox's site folder, made when it is first needed.
 
         Raises:
             UsageError: The kernel was not started.
@@ -86,92 +92,91 @@ class Installs:
                 policy=self._process.spec.install,
                 allowance=self._allowance,
             )
-            self._installer.tell = self._tell
+            self._installer.tell = self._emit_index_asked
             if (confirm := self._confirm) is not None:
-                self._installer.confirm = lambda packages: self._asking(confirm(packages))
+                self._installer.confirm = lambda packages: self._wait_for_person(confirm(packages))
             if (exceed := self._exceed) is not None:
-                self._installer.exceed = lambda names, reason: self._asking(exceed(names, reason))
+                self._installer.exceed = lambda names, reason: self._wait_for_person(exceed(names, reason))
         return self._installer
 
     @property
     def pins(self) -> dict[str, str]:
-        """The versions of what the sandbox has from the start, by normalised name."""
+        """The versions of the packages that the sandbox has from the start, by normalised name."""
         return read_pins(self._process.target())
 
-    def _tell(self, names: list[str], unknown: list[str]) -> None:
+    def _emit_index_asked(self, names: list[str], unknown: list[str]) -> None:
         self._notify(IndexAsked(cell=self._cell(), names=names, unknown=unknown))
 
-    async def _asking(self, asking: Awaitable[None]) -> None:
-        """Await a person's answer, and remember for how long."""
-        # One at a time: the installer's own lock is held.
-        since = self._waiting_since = time.monotonic()
+    async def _wait_for_person(self, asking: Awaitable[None]) -> None:
+        """Await a person's answer, and count the time."""
+        self._waits.begin()
         try:
             await asking
         finally:
-            self._waits.append((since, time.monotonic()))
-            self._waiting_since = None
-
-    def waited(self, since: float) -> float:
-        """Seconds since a moment of the monotonic clock in which an install waited for consent; from any thread."""
-        begun = self._waiting_since
-        waits = [*self._waits, *([(begun, time.monotonic())] if begun is not None else [])]
-        return sum(end - max(start, since) for start, end in waits if end > since)
+            self._waits.end()
 
     async def install(self, requirements: list[str], *, reason: str, by_person: bool = False) -> list[Package]:
-        """Install distributions; they are importable after `make_importable`. Those of a person use up no allowance.
-
-        Raises:
-            InstallRefused: Policy or the form of the request forbids it.
-            InstallError: It failed; the environment is as it was.
-        """
+        """See `Kernel.install`."""
         work = self.installer.install(requirements, by_person=by_person)
-        return await self._add(0, requirements, work, reason=reason)
+        return await self._importable(self._add(0, requirements, work, reason=reason))
 
-    async def provide(self, module: str, *, cell: int = 0) -> list[Package]:
-        """Install what has a module; importable after `make_importable`.
+    async def install_module(self, module: str) -> list[Package]:
+        """See `Kernel.install_module`."""
+        return await self._importable(self._add_module(module))
 
-        Raises:
-            InstallRefused: Policy forbids it, or nothing is known to have it.
-            InstallError: It failed; the environment is as it was.
-        """
-        work = self.installer.install_module(module)
-        return await self._add(cell, [module], work, reason=f"No module named {module!r}")
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """See `Kernel.restore`."""
+        await self.installer.restore(packages)
+        async with self._busy:
+            await self._find_modules()
 
-    async def install_module(self, cell: int, module: str) -> tuple[list[Package], str]:
-        """Install what has the module that a cell lacked; returns what was added, or why nothing was.
+    async def install_missing(self, cell: int, module: str) -> tuple[list[Package], str]:
+        """Install the module that a running cell missed, so that its code can be run again.
 
-        The cell can run again then, under the same count.
+        Returns:
+            The packages that were added, and a sentence on why there are none.
         """
         try:
-            added = await self.provide(module, cell=cell)
+            added = await self._add_module(module, cell=cell)
         except InstallError as error:
             return [], f"Not installed: {error}"
-        await self.make_importable()
-        # The same count: as it will be when the notebook runs again with the package there.
+        await self._find_modules()
+        # The code gets the same execution count again, as in a notebook that runs where the package is there.
         await self._queries.ask({"count": _UNCOUNT}, seconds=SECONDS)
         return added, ""
 
-    async def make_importable(self) -> None:
-        """Have the kernel look again at what there is to import."""
+    async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
+        """Await an install between two cells, and have the kernel find its modules."""
+        added = await work
+        async with self._busy:
+            if self._process.is_connected:
+                await self._find_modules()
+        return added
+
+    async def _find_modules(self) -> None:
+        """Have the running kernel look for new modules."""
         await self._queries.ask({"seen": _INVALIDATE}, seconds=SECONDS)
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> InstallHook:
-        """What answers `%pip install` in a cell: called on the sandbox's own thread, it works on this loop."""
+        """A function that serves `%pip install`: it is called on a thread of the sandbox's, and works on this loop."""
 
         def install(wanted: list[str]) -> list[dict[str, Any]]:
             work = self._add(self._cell(), wanted, self.installer.install(wanted), reason="%pip install")
             installing, started = asyncio.run_coroutine_threadsafe(work, loop), time.monotonic()
             while not wait([installing], timeout=TICK).done:
-                # A person may take their time.
-                if time.monotonic() - started - self.waited(started) > SERVE_SECONDS:
+                if time.monotonic() - started - self._waits.seconds(started) > SERVE_SECONDS:
                     installing.cancel()
             added = installing.result()
             return [{"name": each.name, "version": each.version} for each in added]
 
         return install
 
+    async def _add_module(self, module: str, *, cell: int = 0) -> list[Package]:
+        work = self.installer.install_module(module)
+        return await self._add(cell, [module], work, reason=f"No module named {module!r}")
+
     async def _add(self, cell: int, asked: list[str], work: Awaitable[list[Package]], *, reason: str) -> list[Package]:
-        """Await an install, and tell how it went."""
+        """Await an install, and emit how it ended."""
         started = time.monotonic()
         try:
             added = await work

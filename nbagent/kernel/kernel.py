@@ -1,23 +1,24 @@
-"""Runs cells in a sandboxed kernel, whatever the engine, and tells the truth about what became of them.
+"""Runs cells in a sandboxed kernel of any engine, and reports truthfully how they ended.
 
 A cell that runs too long is interrupted, given grace, and killed; a kernel that died is replaced; a missing module is
-installed and the cell runs again. Each of these is an event; what must be read with a cell stands in its note.
+installed, and the cell runs again. Each of these is an event, and a sentence in the cell's note if people or models
+must know it.
 
-`Kernel` is the front of it: it keeps cells and questions from running at once, numbers the cells, and puts the parts
-together. How a cell runs is `runner.py`, which leads to the others.
+`Kernel` puts the parts together, numbers the cells, and lets one cell or request at a time through. `runner.py` has the
+steps of a cell.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from nbagent.core.concurrency import finished
 from nbagent.core.errors import SandboxError, UsageError
-from nbagent.core.events import Cell, CellStarted, CodeBoxOutput, CommandRun, Event, Package
-from nbagent.core.policy import InstallPolicy
+from nbagent.core.events import Cell, CellStarted, CommandRun, Event, Package
 from nbagent.core.quota import Quota
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import Job, clean_code
@@ -31,12 +32,18 @@ from nbagent.kernel.queries import Chunks, Queries
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
+from nbagent.kernel.waits import Waits
 from nbagent.packages.allowance import Allowance
-from nbagent.packages.installer import Confirm, Exceed, Installer
+from nbagent.packages.installer import Confirm, Exceed
+from nbagent.packages.wheel_list import kernel_packages
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.machine.traits import traits
+from nbagent.sandbox.paths import SITE
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import finished
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.channels.byte_stream import ByteStream
 
 Restore = Literal["nothing", "replay"]
 """What is done about the state of a kernel that was lost."""
@@ -50,17 +57,20 @@ class Kernel:
     Args:
         engine: What isolates it.
         spec: What the sandbox is to be.
-        notify: Gets each event as it happens. It must not raise but to end the cell: a log that can't be written.
+        notify: Gets each event as it happens. If it raises, which a log does that can't be written, the cell ends.
         limits: What is kept of a cell's outputs.
-        spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
+        spill: Called with a cell's number, returns what takes the stream text that the notebook leaves out.
         ask_hosts: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
-        restore: `replay` runs the cells that succeeded again when a kernel is lost (`replay.py`).
-        quota: What of its cells' outputs may be kept on the host's disk; None for all.
+        restore: `replay` runs the cells that succeeded again when a kernel is lost (`cell_replay.py`).
+        confirm: Asks a person about packages before they are installed.
+        exceed: Asks a person about names beyond the allowance.
+        allowance: Bounds what code may ask the package index for; by default it is this sandbox's own.
+        quota: Counts what is kept of the outputs on the host's disk; None keeps all.
 
     Attributes:
         engine: What isolates it.
-        cells: How many have begun, or the number of the last one.
-        is_detached: Whether the sandbox was left to others.
+        cells: The number of the last cell that began; 0 before the first one.
+        is_detached: Whether the sandbox was left running for another process.
         report: What nbagent's own code in the kernel said with the last cell's reply; untrusted, empty if nothing.
 
     Raises:
@@ -89,23 +99,32 @@ class Kernel:
         self._notify = notify
         self._ask_hosts = ask_hosts
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
-        self._hosts: HostQuestions | None = None
+        self._host_questions: HostQuestions | None = None
         self._busy = asyncio.Lock()
+        self._waits = Waits()
         self._quota = quota
         self._router = Router(notify, limits=limits, spill=spill)
         self._replay = CellReplay() if restore == "replay" else None
         self._assemble(KernelProcess(engine, spec or SandboxSpec()))
 
     def _assemble(self, process: KernelProcess) -> None:
-        """Put together what works on a process."""
+        """Put together the parts that work on a process."""
         self._process = process
         self._queries = Queries(process, self._router)
-        self._installs = Installs(process, self._queries, self._notify, cell=lambda: self.cells, **self._consent)
+        self._installs = Installs(
+            process,
+            self._queries,
+            self._notify,
+            busy=self._busy,
+            waits=self._waits,
+            cell=lambda: self.cells,
+            **self._consent,
+        )
         self._recovery = Recovery(process, self._queries, self._router, self._notify, replay=self._replay)
         self._runner = Runner(
             process,
             self._router,
-            follower=Follower(process, self._router, waited=self._waited),
+            follower=Follower(process, self._router, waited=self._waits.seconds),
             installs=self._installs,
             recovery=self._recovery,
             notify=self._notify,
@@ -125,8 +144,8 @@ class Kernel:
         """Start the sandbox and wait until the kernel answers.
 
         Args:
-            meanwhile: Called while the kernel starts, which takes most of a second: what is needed later and takes
-                this process's time, as imports do.
+            meanwhile: Called while the kernel starts, which takes most of a second: for work of this process, such as
+                imports, that is needed later.
 
         Raises:
             SandboxError: It can't be started, or did not answer in time.
@@ -140,32 +159,28 @@ class Kernel:
             await self.stop()
             raise
 
-    async def adopt(self, other: Kernel, *, patience: float) -> None:
-        """Go on with the sandbox of a kernel that was started ahead and has run no cell, in place of `start`.
+    async def start_from(self, warm: Kernel, *, patience: float) -> None:
+        """Take over the sandbox of a kernel that was started ahead and has run no cell, in place of `start`.
 
-        The other one is as it was before its start then.
+        After that, the other kernel is as it was before its start.
 
         Args:
-            other: The same in all that its engine enforces, started on the same event loop.
-            patience: Seconds in which it has to answer an empty request.
+            warm: A kernel whose spec differs only in what can be handed over, started on the same event loop.
+            patience: Seconds in which it must answer an empty request.
 
         Raises:
-            DataError: The data can't be copied into it.
-            SandboxError: It has ended, or does not answer. It is still the other's to stop then, as in any case.
+            DataError: The data can't be copied into the sandbox.
+            SandboxError: The other kernel has ended, or does not answer. Whatever happens, its owner still stops it.
         """
-        self._assemble(await other.part_with(self.spec, self._hooks(), patience=patience))
+        self._assemble(await warm.hand_over(self.spec, self._hooks(), patience=patience))
 
-    async def part_with(self, spec: SandboxSpec, hooks: Hooks, *, patience: float) -> KernelProcess:
-        """Give the running process away; the other side of `adopt`.
+    async def hand_over(self, spec: SandboxSpec, hooks: Hooks, *, patience: float) -> KernelProcess:
+        """Give the running process to another kernel; `start_from` calls this.
 
         Args:
-            spec: What its sandbox is from now on: somebody's, with their data.
-            hooks: Who answers it from now on.
-            patience: Seconds in which it has to answer an empty request.
-
-        Raises:
-            DataError: The data can't be copied into it.
-            SandboxError: It has ended, or does not answer.
+            spec: What the sandbox is from now on: with an owner, and that owner's data.
+            hooks: Who answers the sandbox from now on.
+            patience: Seconds in which the kernel must answer an empty request.
         """
         async with self._busy:
             process, before = self._process, self.spec
@@ -180,7 +195,7 @@ class Kernel:
             return process
 
     async def take_over(self, folder: Path, *, patience: float = 0.0) -> bool:
-        """Go on with a sandbox whose controller died, in place of `start`; its variables are as they were.
+        """Take over a sandbox whose controller died, in place of `start`; its variables are as they were.
 
         A cell that still runs may go on for a while, then it is interrupted. What it printed meanwhile is lost.
 
@@ -192,8 +207,8 @@ class Kernel:
             Whether a cell had to be interrupted.
 
         Raises:
-            SandboxError: It has ended, belongs to a process that lives, or does not answer; nothing of it is left
-                then, unless it is somebody else's.
+            SandboxError: The sandbox has ended, does not answer, or has a controller that lives. Unless it has one,
+                nothing is left of it then.
         """
         lease = Lease.take_over(folder)
         try:
@@ -205,7 +220,7 @@ class Kernel:
             raise
 
     def seed_replay(self, cells: Mapping[int, str]) -> None:
-        """Have cells of a kernel that was taken over run again when it is lost, if that is wanted at all.
+        """With `restore="replay"`: name the cells that made the state of a kernel that was taken over.
 
         Args:
             cells: The code of those that succeeded in it, by their numbers, in order.
@@ -214,22 +229,22 @@ class Kernel:
             self._replay.seed(cells)
 
     def _hooks(self) -> Hooks:
-        """What answers and hears the sandbox, which asks and tells on threads of its own: packages, programs, hosts."""
+        """What the sandbox calls, on threads of its own: for packages, hosts, and to tell of programs and data."""
         loop = asyncio.get_running_loop()
-        hosts = self._hosts = HostQuestions(loop, self._notify, asking=self._ask_hosts)
+        hosts = self._host_questions = HostQuestions(loop, self._notify, asking=self._ask_hosts, waits=self._waits)
 
-        def tell(event: Event) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all that could be told
+        def emit(event: Event) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody follows the events
                 loop.call_soon_threadsafe(self._notify, event)
 
         def command_ran(pid: int, argv: list[str]) -> None:
-            tell(CommandRun(cell=self.cells if self._runner.is_running else 0, argv=argv, pid=pid))
+            emit(CommandRun(cell=self.cells if self._runner.is_running else 0, argv=argv, pid=pid))
 
         def install(wanted: list[str]) -> list[dict[str, Any]]:
-            # Of whatever process the kernel is at that moment.
+            # `_installs` is another object after a hand-over.
             return self._installs.serve(loop)(wanted)
 
-        return Hooks(install=install, command=command_ran, left_out=tell, ask=hosts.ask, egress=hosts.observe)
+        return Hooks(install=install, command=command_ran, left_out=emit, ask=hosts.ask, egress=hosts.observe)
 
     async def restart(self, reason: str = "It was restarted.", *, cell: int = 0) -> None:
         """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay, nothing else.
@@ -242,7 +257,7 @@ class Kernel:
     async def detach(self) -> None:
         """Leave the sandbox running for another process to take over, as long as its lease says.
 
-        Who is cancelled while a cell runs still has the kernel; once it is being let go of, it is let go of whole.
+        A cancellation while a cell still runs changes nothing; one that comes later waits until this is done.
         """
         async with self._busy:
             await finished(self._let_go())
@@ -251,11 +266,11 @@ class Kernel:
         self.is_detached |= await self._process.detach()
 
     async def stop(self) -> None:
-        """End the sandbox, at once; nothing of it is left."""
+        """End the sandbox at once, and remove all of it; a cancellation is raised after that."""
         await self._process.stop()
 
     async def answers(self, *, seconds: float) -> bool:
-        """Whether its process lives and a request that changes nothing is answered within so many seconds."""
+        """Whether its process lives and answers an empty request within so many seconds."""
         async with self._busy:
             return await self._queries.answers(seconds)
 
@@ -267,20 +282,6 @@ class Kernel:
         return self._process.spec
 
     @property
-    def id(self) -> str:
-        """The running sandbox's name; it stays over restarts.
-
-        Raises:
-            UsageError: The kernel was not started.
-        """
-        return self._process.about.name
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it takes cells; false after it died too often, until the next cell brings it back."""
-        return self._process.is_connected
-
-    @property
     def about(self) -> About:
         """What the running sandbox is: its name, its environment, and where code finds its folders.
 
@@ -290,21 +291,51 @@ class Kernel:
         return self._process.about
 
     @property
+    def id(self) -> str:
+        """The running sandbox's name, which restarts don't change; raises as `about`."""
+        return self.about.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a process takes cells; False after too many deaths in a row, until the next cell revives it."""
+        return self._process.is_connected
+
+    @property
     def python(self) -> str:
         """The version of its Python.
 
         Raises:
-            EnvironmentMissing: That isn't known of its image.
+            EnvironmentMissing: The image doesn't say.
         """
         return self._process.target().python
 
+    @property
+    def machine(self) -> dict[str, Any]:
+        """What of the machine can change its results, see `sandbox/machine/traits.py`."""
+        return traits(self.spec, self._process.target())
+
+    @property
+    def packages(self) -> list[Package]:
+        """The packages that it has from the start, each with the hash of its wheel."""
+        return kernel_packages(self._process.target())
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of all packages that it has now, by normalised name."""
+        return self.pins | {name: each.version for name, each in self._installs.installer.installed.items()}
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """The versions of the packages that it has from the start, by normalised name."""
+        return self._installs.pins
+
     def memory_peak(self) -> int | None:
-        """Bytes: the most that its sandbox has used at once; None where the engine can't tell."""
+        """The most bytes that its sandbox has used at once; None where the engine can't tell."""
         return self._process.memory_peak()
 
     @property
     def widgets(self) -> Widgets:
-        """The models that are open in it."""
+        """The widget models that are open in it."""
         return self._router.widgets
 
     def take_widget_state(self) -> dict[str, Any] | None:
@@ -328,10 +359,10 @@ class Kernel:
         Args:
             code: Python, as IPython takes it.
             timeout: Seconds; the sandbox's own limit by default.
-            turn: The question it belongs to, for the events.
+            turn: The turn that it belongs to, for the events.
             tool: What the model called to have it run, for the events.
             approver: Who let it run, for the events.
-            metadata: What goes along with the request, for nbagent's own code in the kernel; see `report`.
+            metadata: Sent along for nbagent's own code in the kernel, which answers by `report`.
 
         Returns:
             The cell, whatever its code did.
@@ -352,10 +383,6 @@ class Kernel:
             finally:
                 self.report = job.report
 
-    async def run_codebox(self, code: str) -> CodeBoxOutput:
-        """Run a cell and return its small form."""
-        return (await self.run(code)).to_codebox()
-
     def interrupt(self) -> bool:
         """Stop the running cell: interrupt, grace, kill. Returns whether one was running."""
         return self._runner.interrupt()
@@ -369,33 +396,32 @@ class Kernel:
         chunks: Chunks | None = None,
         buffers: Sequence[bytes] = (),
     ) -> Any:
-        """Run nbagent's own code in the kernel, silently and without a trace in its namespace.
+        """Call nbagent's own code in the kernel, silently and without a trace in the session's namespace.
 
         Args:
-            source: A module that defines `main(*arguments)`, whose result JSON can hold. It stays in the kernel, with
-                what it keeps in its globals.
+            source: A module that defines `main(*arguments)`. It stays in the kernel, with its globals.
             arguments: What JSON can hold.
             seconds: After which it is interrupted.
-            chunks: Gets the buffers of `nbagent_chunk` messages that the code publishes.
-            buffers: What goes along with the request; the code finds it in the kernel's `get_parent()`.
+            chunks: Gets the buffers of the `nbagent_chunk` messages that the code publishes.
+            buffers: Sent along with the request; the code finds them in the kernel's `get_parent()`.
 
         Returns:
-            What `main` returned, which is untrusted: the session's own code may have changed anything in there. None
-            if there was nothing.
+            What `main` returned, which must be what JSON can hold; None if nothing came. It is untrusted: the session's
+            code may have changed anything inside.
         """
         async with self._busy:
             await self._recovery.ensure_alive(0)
             return await self._queries.call(source, arguments, seconds=seconds, chunks=chunks, buffers=buffers)
 
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside; see `Sandbox.byte_stream`."""
+        return self._process.byte_stream()
+
     # -- hosts --------------------------------------------------------------------------------------------------
 
     def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
         """Answer a `HostAsked` by its id; see `HostQuestions.answer`."""
-        return self._hosts is not None and self._hosts.answer(name, allow=allow, remember=remember)
-
-    def _waited(self, since: float) -> float:
-        for_hosts = self._hosts.waited(since) if self._hosts is not None else 0.0
-        return for_hosts + self._installs.waited(since)
+        return self._host_questions is not None and self._host_questions.answer(name, allow=allow, remember=remember)
 
     def allow_host(self, entry: str) -> None:
         """Let code reach a host from now on, whatever was decided before.
@@ -404,7 +430,7 @@ class Kernel:
             entry: `HOST`, `HOST:PORT` or `*.DOMAIN`.
 
         Raises:
-            UsageError: It is in another form, or this sandbox has no way out by a list.
+            UsageError: It is in another form, or this sandbox has no list of hosts.
         """
         egress = self._process.egress
         if egress is None:
@@ -416,47 +442,37 @@ class Kernel:
 
     # -- packages -----------------------------------------------------------------------------------------------
 
-    @property
-    def installer(self) -> Installer:
-        """What fills this session's site folder."""
-        return self._installs.installer
-
-    @property
-    def pins(self) -> dict[str, str]:
-        """The versions of what the kernel has from the start, by normalised name."""
-        return self._installs.pins
-
-    @property
-    def policy(self) -> InstallPolicy:
-        """What may be installed."""
-        return self.spec.install
-
     async def install(self, requirements: list[str], *, reason: str = "", by_person: bool = False) -> list[Package]:
-        """Install distributions for this kernel; importable at once.
+        """Install distributions; they are importable at once.
 
         Args:
             requirements: Names with optional extras and versions.
             reason: Why, for the event.
-            by_person: Whether a person named them, and neither a model nor code.
+            by_person: Whether a person named them, rather than a model or code.
 
         Raises:
             InstallRefused: Policy or the form of the request forbids it.
             InstallError: It failed; the environment is as it was.
         """
-        return await self._importable(self._installs.install(requirements, reason=reason, by_person=by_person))
+        return await self._installs.install(requirements, reason=reason, by_person=by_person)
 
     async def install_module(self, module: str) -> list[Package]:
-        """Install what has a module, by the name that code imports it by; importable at once.
+        """Install the distribution that has a module, which is importable at once.
 
         Raises:
-            InstallRefused: Policy forbids it, or nothing is known to have it.
+            InstallRefused: Policy forbids it, or no distribution is known to have the module.
             InstallError: It failed; the environment is as it was.
         """
-        return await self._importable(self._installs.provide(module))
+        return await self._installs.install_module(module)
 
-    async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
-        added = await work
-        async with self._busy:
-            if self.is_alive:
-                await self._installs.make_importable()
-        return added
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """Install exactly the wheels of a lock, before the first cell; they are found before what the kernel has.
+
+        Raises:
+            InstallRefused: Policy forbids one, or the index has another wheel.
+            InstallError: They can't be had.
+        """
+        await self._installs.restore(packages)
+        if any(each.name in self.pins for each in packages):
+            source = "def main(folder):\n    import sys\n    sys.path.remove(folder)\n    sys.path.insert(1, folder)"
+            await self.evaluate(source, [SITE])

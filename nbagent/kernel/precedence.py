@@ -1,7 +1,7 @@
-"""Which sandbox gets the cores when several want them: one whose cell has just begun, before one that runs on.
+"""Gives a sandbox whose cell has just begun precedence over the others, when several want the same cores.
 
-Somebody waits for a short cell. One that takes long, and whatever a session left running between two cells, gives way:
-by its weight, so that alone on the machine it loses nothing.
+Somebody waits for the end of a short cell. Long cells, and what runs on between two cells, get a lower weight in their
+control group, which costs them nothing as long as they are alone on the machine.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final
 from nbagent.sandbox.limits.cgroup import Usage
 
 FULL: Final = 0.25
-"""Seconds from the start of a cell for which its sandbox has its full weight."""
+"""Seconds, from the start of a cell, in which its sandbox has its full weight."""
 
 
 class Precedence:
-    """The weight of one kernel's sandboxes, one after another."""
+    """Sets the weight of one kernel's sandbox, and of those that replace it."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
         self._lowered: Usage | None = None
 
     def begin(self, usage: Usage | None) -> None:
-        """A cell begins in this sandbox; nothing happens where its weight can't be set."""
+        """Give a sandbox its full weight for a cell that begins; None where the weight can't be set."""
         self.end()
         if usage is None:
             return
@@ -33,7 +33,7 @@ class Precedence:
         self._timer = asyncio.get_running_loop().call_later(FULL, self._lower, usage)
 
     def end(self) -> None:
-        """The sandbox ends, or is somebody else's."""
+        """Leave the weight as it is, since the sandbox ends or gets another controller."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""The process that a kernel is at the moment: starting it in its sandbox, connecting, replacing and ending it.
+"""Starts, connects, replaces and ends the process of a kernel, in the sandbox of an engine.
 
-What outlives the process is the engine's `Sandbox`, with what was installed; the connection is as old as the process.
-Nobody else speaks with the `Sandbox`.
+The engine's `Sandbox`, with the packages installed for it, outlives the process; each process has a
+`KernelConnection` of its own. Everything above asks the `Sandbox` through `KernelProcess`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import finished
 from nbagent.core.errors import KernelDied, SandboxError, UsageError
 from nbagent.core.limits import Limits
-from nbagent.kernel.channels.connection import TICK, Connection
+from nbagent.kernel.channels.kernel_connection import TICK, KernelConnection
 from nbagent.kernel.precedence import Precedence
-from nbagent.packages.installer import Target
+from nbagent.packages.requirements import Target
 from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit, start_failed
 from nbagent.sandbox.leases.lease import Lease
@@ -22,18 +23,19 @@ from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
+    from nbagent.sandbox.channels.byte_stream import ByteStream
     from nbagent.sandbox.limits.cgroup import Usage
 
 
 class KernelProcess:
-    """A kernel's process in its sandbox, and after it the one that replaces it.
+    """The present process of a kernel.
 
     Args:
         engine: What isolates it.
         spec: What the sandbox is to be.
 
     Attributes:
-        gone: Why the last process was ended, a sentence, if it was given up and none has taken its place.
+        gone: A sentence on why the last process was given up, as long as no other one has taken its place.
     """
 
     def __init__(self, engine: Engine, spec: SandboxSpec) -> None:
@@ -41,12 +43,12 @@ class KernelProcess:
         self.spec = spec
         self.gone = ""
         self._started: Sandbox | None = None
-        self._connection: Connection | None = None
+        self._connection: KernelConnection | None = None
         self._precedence = Precedence()
 
     @property
     def _sandbox(self) -> Sandbox:
-        """The engine's side of the process.
+        """The sandbox.
 
         Raises:
             UsageError: Nothing was started.
@@ -56,7 +58,7 @@ class KernelProcess:
         return self._started
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> KernelConnection:
         """The connection to the process.
 
         Raises:
@@ -68,22 +70,22 @@ class KernelProcess:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a process that takes requests, as far as is known."""
+        """Whether there is a process to send requests to; that it has died may not have been noticed."""
         return self._connection is not None
 
     @property
     def limits(self) -> Limits:
-        """What its sandbox may use, and how long things may take."""
+        """What the sandbox may use, and how long cells, starts and interrupts may take."""
         return self.spec.trust.limits
 
     # -- its beginning ------------------------------------------------------------------------------------------
 
     async def launch(self, hooks: Hooks, *, lease: Lease | None = None) -> None:
-        """Start a sandbox, or go on with the one that a lease is for; its kernel need not answer yet.
+        """Start a sandbox, or take over the one that a lease names; its kernel need not answer yet.
 
         Args:
-            hooks: Who answers what it asks for.
-            lease: Of a sandbox that another process started.
+            hooks: What the sandbox calls.
+            lease: The lease of a sandbox that another process started.
 
         Raises:
             SandboxError: It can't be started, or has ended.
@@ -97,12 +99,12 @@ class KernelProcess:
         self._started = sandbox
 
     async def connect(self) -> None:
-        """Connect and wait for the first answer: of both channels, so that no output can be missed.
+        """Connect, and wait for a first message on both channels, so that no output is missed later.
 
         Raises:
             SandboxError: The kernel ended, or did not answer in time.
         """
-        connection = Connection(self._sandbox.endpoint)
+        connection = KernelConnection(self._sandbox.endpoint)
         try:
             await self._wait_for_answer(connection)
         except BaseException:
@@ -112,10 +114,10 @@ class KernelProcess:
         self.gone = ""
 
     def reconnect(self) -> None:
-        """Connect to a kernel that was up before, and may be busy."""
-        self._connection = Connection(self._sandbox.endpoint)
+        """Connect to a kernel that was running before, without waiting, since it may be busy."""
+        self._connection = KernelConnection(self._sandbox.endpoint)
 
-    async def _wait_for_answer(self, connection: Connection) -> None:
+    async def _wait_for_answer(self, connection: KernelConnection) -> None:
         deadline = time.monotonic() + self.limits.start_timeout
         connection.kernel_info()
         replied = welcomed = False
@@ -142,7 +144,7 @@ class KernelProcess:
     # -- while it runs ------------------------------------------------------------------------------------------
 
     def execute_cell(self, code: str, metadata: dict[str, Any]) -> str:
-        """Send a cell's code; its sandbox comes before others for a moment. Returns the message id."""
+        """Send a cell's code, and give its sandbox precedence for a moment; returns the message id."""
         connection = self.connection
         self._precedence.begin(self._sandbox.usage())
         return connection.execute(code, metadata=metadata)
@@ -152,7 +154,7 @@ class KernelProcess:
         self.connection.interrupt()
 
     async def has_ended(self) -> bool:
-        """Whether the process has ended; `last_exit` says how. Cheap: asked many times a second."""
+        """Whether the process has ended; `last_exit` says how. Cheap: called many times a second."""
         return await self._sandbox.poll() is not None
 
     @property
@@ -161,22 +163,22 @@ class KernelProcess:
         return self._sandbox.last_exit
 
     async def loss(self) -> str:
-        """What became of a process that can't be used any more, as what it did; empty for one that can."""
+        """What a process did that can't be used any longer, as a clause; empty if it can be used."""
         if await self.has_ended():
             return str(self.last_exit or "ended")
         return self.connection.lost
 
     def usage(self) -> Usage | None:
-        """What the sandbox uses; None where the engine can't tell, or nothing runs."""
+        """The resources that the sandbox uses; None where the engine can't tell, or nothing runs."""
         return self._started.usage() if self._started is not None else None
 
     def memory_peak(self) -> int | None:
-        """Bytes: the most that the sandbox has used at once; None where it can't be told."""
+        """The most bytes that the sandbox has used at once; None where the engine can't tell."""
         usage = self.usage()
         return usage.memory_peak() if usage is not None else None
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
-        """Make a sandbox that was started ahead somebody's; see `Sandbox.hand_over`."""
+        """Give a sandbox that was started ahead its owner, data and hooks; see `Sandbox.hand_over`."""
         await self._sandbox.hand_over(spec, hooks)
         self.spec = spec
 
@@ -188,23 +190,27 @@ class KernelProcess:
         return self._sandbox.about
 
     def target(self) -> Target:
-        """Which Python it has, with which packages; see `Sandbox.target`."""
+        """The sandbox's Python and packages; see `Sandbox.target`."""
         return self._sandbox.target()
 
     @property
     def site(self) -> Path | None:
-        """The folder that packages are installed into; None where none can be."""
+        """The folder that packages are installed into; None where none can be installed."""
         return self._sandbox.site
 
     @property
     def egress(self) -> Egress | None:
-        """Its way out by a list of hosts, if it has one."""
+        """The proxy with its list of hosts, if the sandbox has one."""
         return self._sandbox.egress
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside, if the sandbox can have one."""
+        return self._sandbox.byte_stream()
 
     # -- its end ------------------------------------------------------------------------------------------------
 
     def disconnect(self) -> None:
-        """Hear nothing more of the process, which is to be ended or left to others."""
+        """Close the connection to the process, which is then ended or left to others."""
         self._precedence.end()
         if self._connection is not None:
             self._connection.close()
@@ -214,24 +220,24 @@ class KernelProcess:
         """End the process; another one can take its place.
 
         Args:
-            why: A sentence for whoever finds it gone.
+            why: A sentence for `gone`.
         """
         self.disconnect()
         self.gone = why
         await self._sandbox.end()
 
     async def replace(self) -> None:
-        """Start another process in a new sandbox of the same kind; what was installed stays, nothing else.
+        """Start another process in a new sandbox of the same kind; only installed packages stay.
 
         Raises:
-            SandboxError: The new one did not start. It can be tried again.
+            SandboxError: The new one did not start; another attempt is possible.
         """
         await self.end(self.gone)
         await self._sandbox.start(self.spec)
         await self.connect()
 
     async def detach(self) -> bool:
-        """Leave the sandbox running for another controller, as long as its lease says; False if there is none."""
+        """Leave the sandbox running for another controller, as long as its lease says; False if nothing runs."""
         self.disconnect()
         sandbox, self._started = self._started, None
         if sandbox is not None:
@@ -239,11 +245,16 @@ class KernelProcess:
         return sandbox is not None
 
     async def stop(self) -> None:
-        """End the sandbox, at once; nothing of it is left."""
+        """End the sandbox at once, and remove all of it; each cancellation is raised after that."""
         self.disconnect()
         sandbox, self._started = self._started, None
         if sandbox is not None:
-            try:
-                await sandbox.end()
-            finally:  # also for who is cancelled: nobody else knows the sandbox any more
-                await sandbox.close()
+            # Nobody else knows the sandbox any longer.
+            await finished(_remove(sandbox))
+
+
+async def _remove(sandbox: Sandbox) -> None:
+    try:
+        await sandbox.end()
+    finally:
+        await sandbox.close()

@@ -1,7 +1,8 @@
-"""Requests to a kernel that are no cells: nbagent's own questions, and code that is run again after a loss.
+"""Sends a kernel requests that are no cells: calls of nbagent's own code, and cells that are run again after a loss.
 
-Each is bounded in time: what takes too long is interrupted, and a kernel that ignores that is given up. What arrives
-meanwhile and answers nothing that was asked is the router's. One request at a time: the caller holds the kernel's lock.
+Each is bounded in time: one that takes too long is interrupted, and a kernel that ignores the interrupt is given up.
+Messages that arrive meanwhile and answer no request go to the router. The caller holds the kernel's lock, so that there
+is one request at a time.
 """
 
 from __future__ import annotations
@@ -13,34 +14,35 @@ from typing import Any
 from nbagent.core.errors import SandboxError
 from nbagent.kernel import inside_calls
 from nbagent.kernel.cell_replay import OUT_OF_TIME
-from nbagent.kernel.channels.connection import TICK
+from nbagent.kernel.channels.kernel_connection import TICK
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
 
 MIN_PATIENCE = 2.0
-"""Seconds that a kernel which is free takes at most to say so."""
+"""Seconds in which an idle kernel certainly answers."""
 
 Chunks = Callable[[bytes], None]
-Take = Callable[[str, dict[str, Any]], None]
-"""Takes a channel's name and one of its messages."""
+"""Gets the buffers of the `nbagent_chunk` messages that code in the kernel publishes."""
+TakeMessage = Callable[[str, dict[str, Any]], None]
+"""Gets a channel's name and one of its messages."""
 
 
 class Queries:
-    """Asks a kernel's process, and has it run what nobody is to see.
+    """Requests to a kernel's process whose outputs nobody sees.
 
     Args:
-        process: Whom to ask.
-        router: Gets the messages that belong to no question.
+        process: The kernel's process.
+        router: Gets the messages that answer no request.
     """
 
     def __init__(self, process: KernelProcess, router: Router) -> None:
         self._process = process
         self._router = router
 
-    # -- questions ----------------------------------------------------------------------------------------------
+    # -- nbagent's own code -------------------------------------------------------------------------------------
 
     async def answers(self, seconds: float) -> bool:
-        """Whether the process lives and a request that changes nothing is answered within so many seconds."""
+        """Whether the process lives and answers an empty request within so many seconds."""
         if not self._process.is_connected or await self._process.has_ended():
             return False
         reply = await self.ask({}, seconds=seconds)
@@ -57,13 +59,13 @@ class Queries:
     ) -> Any:
         """Call a module of nbagent's own in the kernel; see `Kernel.evaluate`."""
         connection, key = self._process.connection, inside_calls.key_of(source)
-        kept = key in connection.kept
+        is_kept = key in connection.kept
         while True:
-            expressions = {"value": inside_calls.call(source, arguments, kept=kept)}
+            expressions = {"value": inside_calls.call(source, arguments, kept=is_kept)}
             reply = await self.ask(expressions, seconds=seconds, chunks=chunks, buffers=buffers)
-            if not (kept and inside_calls.is_missing(reply)):
+            if not (is_kept and inside_calls.is_missing(reply)):
                 break
-            kept = False
+            is_kept = False
         if reply is not None:
             connection.kept.add(key)
         return inside_calls.result(reply)
@@ -76,16 +78,16 @@ class Queries:
         chunks: Chunks | None = None,
         buffers: Sequence[bytes] = (),
     ) -> dict[str, Any] | None:
-        """Have expressions evaluated silently.
+        """Evaluate expressions in the kernel, silently.
 
         Args:
-            expressions: Python, by names of the caller's.
-            seconds: After which it is interrupted.
+            expressions: Python expressions, by names that the caller chooses.
+            seconds: After which the request is interrupted.
             chunks: Gets the buffers of `nbagent_chunk` messages.
-            buffers: What goes along with the request.
+            buffers: Sent along with the request.
 
         Returns:
-            The reply's content; None if none came in time. The kernel may be given up then.
+            The reply's content; None if none came in time, after which the kernel may be given up.
         """
         msg_id = self._send(expressions, buffers=buffers)
         self._router.remember_silent(msg_id)
@@ -97,7 +99,7 @@ class Queries:
         return reply
 
     async def _give_up(self) -> None:
-        """End a kernel that neither answers nor takes an interrupt; the next cell gets a new one, and is told."""
+        """End a kernel that neither answers nor heeds an interrupt; the next cell gets a new one, and a note."""
         lost = self._process.connection.lost
         why = "did not answer between two cells, ignored the interrupt, and was killed"
         await self._process.end(f"The kernel {lost} between two cells." if lost else f"The kernel {why}.")
@@ -105,7 +107,7 @@ class Queries:
     # -- waiting ------------------------------------------------------------------------------------------------
 
     async def settle(self) -> None:
-        """After an interrupt ipykernel refuses the next request or two: ask until one is taken."""
+        """After an interrupt, ipykernel refuses the next request or two: send empty ones until one is accepted."""
         end = time.monotonic() + self._process.limits.grace
         while time.monotonic() < end:
             reply = await self._reply(self._send({}), seconds=1.0, take=self._router.take)
@@ -113,22 +115,22 @@ class Queries:
                 return
 
     async def wait_until_free(self, patience: float) -> bool:
-        """Wait until a kernel that may be busy takes requests.
+        """Wait until a kernel that may be busy answers.
 
         Args:
-            patience: Seconds until what it runs is interrupted.
+            patience: Seconds after which its code is interrupted.
 
         Returns:
-            Whether that was necessary.
+            Whether it was interrupted.
 
         Raises:
-            SandboxError: It did not answer after that either.
+            SandboxError: It did not answer after the interrupt either.
         """
         grace = self._process.limits.grace
         interrupted = False
         for seconds in (max(patience, MIN_PATIENCE), grace):
             msg_id = self._send({})
-            # With a place for chunks, it also waits for a message of IOPub: what comes from now on is not missed.
+            # With `chunks`, it waits for IOPub, too: no message is missed from then on.
             if await self._reply(msg_id, seconds=seconds, take=self._router.take, chunks=lambda _: None) is not None:
                 await self.settle()
                 return interrupted
@@ -140,11 +142,10 @@ class Queries:
     # -- code that is run again ---------------------------------------------------------------------------------
 
     async def rerun(self, code: str, seconds: float) -> dict[str, Any] | None:
-        """Run code for what it does to the kernel alone.
+        """Run a cell's code again, without outputs.
 
         Returns:
-            The reply's content; None if the kernel did not live to give one, or could not be stopped. It is
-            disconnected then.
+            The reply's content; None if the kernel died or could not be stopped, in which case it is disconnected.
         """
         msg_id = self._process.connection.execute(code)
         take = self._router.take_unseen
@@ -164,8 +165,8 @@ class Queries:
             "", silent=True, store_history=False, expressions=expressions, buffers=buffers
         )
 
-    async def _interrupt(self, msg_id: str, *, take: Take) -> bool:
-        """Interrupt a request that takes too long; returns whether that ended it, and the kernel takes the next."""
+    async def _interrupt(self, msg_id: str, *, take: TakeMessage) -> bool:
+        """Interrupt a request that takes too long; returns whether it ended and the kernel accepts the next."""
         self._process.interrupt()
         if await self._reply(msg_id, seconds=self._process.limits.grace, take=take) is None:
             return False
@@ -173,9 +174,9 @@ class Queries:
         return True
 
     async def _reply(
-        self, msg_id: str, *, seconds: float, take: Take, chunks: Chunks | None = None
+        self, msg_id: str, *, seconds: float, take: TakeMessage, chunks: Chunks | None = None
     ) -> dict[str, Any] | None:
-        """Wait for the reply to a request, and for its end if it sends chunks; all other messages are taken."""
+        """Wait for the reply to a request and, with `chunks`, for its `idle`; all other messages go to `take`."""
         connection = self._process.connection
         end = time.monotonic() + seconds
         reply: dict[str, Any] | None = None

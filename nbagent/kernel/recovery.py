@@ -1,7 +1,7 @@
-"""What becomes of a kernel that was stopped or lost, and of its state; who must be told, and when.
+"""Replaces a kernel that was lost, restores its state if that is wanted, and says in a cell's note what was lost.
 
-A loss is told once: with the cell that caused it, or with the next one if it happened between two cells. A kernel that
-was lost is replaced at once, but only so often in a row; after that, when somebody runs a cell again.
+A loss stands in one note: that of the cell that caused it, or of the next cell if it happened between two. A lost
+kernel is replaced at once, but after `MAX_RESTARTS` deaths in a row only when somebody runs a cell again.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ import signal
 from nbagent.core.errors import KernelDied, NbagentError
 from nbagent.core.events import StateLost
 from nbagent.kernel.cell_replay import CellReplay
-from nbagent.kernel.execution import Execution, Why
+from nbagent.kernel.execution import ExecuteRequest, StopReason
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify, Router
 
 MAX_RESTARTS = 3
-"""Kernels that may die in a row without one cell having ended well in between."""
+"""Kernels that may die in a row, without a cell that succeeds in between."""
 
-_WHY: dict[Why | None, str] = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped", None: ""}
+_STOPPED: dict[StopReason, str] = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped"}
 LOST = "Variables, imports and files of the sandbox are lost."
 
 
 class Recovery:
-    """Gets the kernel back, and what it knew if that is wanted.
+    """Replaces lost kernels.
 
     Args:
-        process: The kernel's.
-        queries: Its own requests to it.
-        router: Shows a death in the cell that it happened to.
+        process: The kernel's process.
+        queries: Sends it requests that are no cells.
+        router: Shows a death as an output of the cell.
         notify: Gets the events.
-        replay: The cells that are run again after a loss, if any are.
+        replay: The cells to run again after a loss; None if none are.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Recovery:
     # -- before a cell ------------------------------------------------------------------------------------------
 
     async def ensure_alive(self, cell: int) -> None:
-        """Replace a kernel that ended while no cell ran; no cell is to be blamed for it.
+        """Replace a kernel that ended while no cell ran; no cell is blamed for it.
 
         Args:
-            cell: Which one is about to run, 0 if it is none.
+            cell: The cell that is about to run; 0 if the request is no cell.
 
         Raises:
-            SandboxError: There is none to be had.
+            SandboxError: It could not be replaced.
         """
         if not self._process.is_connected:
             await self._revive(cell)
@@ -64,10 +64,10 @@ class Recovery:
             await self._replace(self._untold, cell=cell)
 
     async def _revive(self, cell: int) -> None:
-        """Bring back a kernel that died too often to be restarted by itself: once, because a person asked again.
+        """Make one more attempt to start a kernel that died too often, since somebody needs it again.
 
         Raises:
-            KernelDied: It did not come up.
+            KernelDied: It did not start.
         """
         reason = f"{self._process.gone or 'The kernel had died.'} {LOST}"
         try:
@@ -79,69 +79,68 @@ class Recovery:
         self._untold = reason
 
     def take_untold(self) -> str:
-        """Why the state of earlier cells is lost, if it is and no cell was told so far."""
+        """Why the state of earlier cells is lost, if no cell's note has said so; empty otherwise."""
         lost, self._untold = self._untold, ""
         return lost
 
     # -- after a cell -------------------------------------------------------------------------------------------
 
-    async def after(self, run: Execution) -> None:
-        """Note how a cell was stopped; replace a kernel that it cost, and say so in its outputs and notes.
+    async def after(self, request: ExecuteRequest) -> None:
+        """Note that a cell was stopped; if its kernel died, say so in its outputs and notes, and replace the kernel.
 
         Raises:
             SandboxError: The kernel could not be replaced.
         """
-        if not run.died:
-            await self._after_life(run)
+        if not request.died:
+            await self._after_survival(request)
             return
-        if run.exit_code is None:
-            # It is this side that kills it. What it used can be asked for only as long as its sandbox is there.
-            run.exit_code, run.memory_peak = -signal.SIGKILL, self._process.memory_peak()
-        # Before anything else can fail: no other cell may find it.
+        if request.exit_code is None:
+            # It is killed from here, while its sandbox can still tell how much memory it used.
+            request.exit_code, request.memory_peak = -signal.SIGKILL, self._process.memory_peak()
+        # First of all, so that no other cell finds it, whatever fails below.
         self._process.disconnect()
-        reason = self._reason(run)
+        reason = self._reason(request)
         content = {"ename": "KernelDied", "evalue": reason, "traceback": [f"KernelDied: {reason}"]}
-        self._router.show(
-            run.cell, run.outputs.add({"header": {"msg_type": "error"}, "content": content}), during=run.cell
-        )
+        changes = request.outputs.add({"header": {"msg_type": "error"}, "content": content})
+        self._router.show(request.cell, changes, during=request.cell)
         self._deaths += 1
-        run.state_lost = f"{reason} {LOST}"
-        run.notes.append(run.state_lost)
+        request.state_lost = f"{reason} {LOST}"
+        request.notes.append(request.state_lost)
         if self._deaths <= MAX_RESTARTS:
-            await self._replace(run.state_lost, cell=run.cell)
+            await self._replace(request.state_lost, cell=request.cell)
         else:
             await self._process.end()
 
-    async def _after_life(self, run: Execution) -> None:
-        """The kernel lives: whether the cell had to be stopped for that is noted."""
-        if run.status == "ok":
+    async def _after_survival(self, request: ExecuteRequest) -> None:
+        if request.status == "ok":
             self._deaths = 0
-        if run.stopped and (run.reply or {}).get("status") != "ok":
-            run.notes.append(f"{_WHY[run.stopped]} and was interrupted; variables are kept.")
+        if request.stopped and (request.reply or {}).get("status") != "ok":
+            request.notes.append(f"{_STOPPED[request.stopped]} and was interrupted; variables are kept.")
             await self._queries.settle()
-        elif run.stopped:
-            run.notes.append(f"{_WHY[run.stopped]} and was interrupted, and went on to its end.")
+        elif request.stopped:
+            request.notes.append(f"{_STOPPED[request.stopped]} and was interrupted, and went on to its end.")
 
-    def _reason(self, run: Execution) -> str:
-        if run.stopped:
+    def _reason(self, request: ExecuteRequest) -> str:
+        if request.stopped:
             grace = self._process.limits.grace
-            return f"{_WHY[run.stopped]}, did not stop within {grace:g} s of the interrupt, and the kernel was killed."
-        return f"The kernel {run.died}."
+            why = _STOPPED[request.stopped]
+            return f"{why}, did not stop within {grace:g} s of the interrupt, and the kernel was killed."
+        return f"The kernel {request.died}."
 
     def succeeded(self, cell: int, code: str) -> None:
-        """A cell succeeded: it is part of what the kernel's state is made of."""
+        """Remember a cell that succeeded, since it made a part of the kernel's state."""
         if self._replay is not None:
             self._replay.add(cell, code)
 
     def take_restored(self) -> str:
-        """What was brought back since the last call, in sentences."""
+        """Sentences on what was restored since the last call."""
         restored, self._restored = self._restored, ""
         return restored
 
     # -- another kernel -----------------------------------------------------------------------------------------
 
     async def restart(self, reason: str, *, cell: int) -> None:
-        """Replace the kernel on purpose: its state is not wanted any more.
+        """Replace the kernel on purpose, and don't restore its state.
 
         Raises:
             SandboxError: The new one did not start.
@@ -151,15 +150,14 @@ class Recovery:
         await self._replace(reason, cell=cell)
 
     async def _replace(self, reason: str, *, cell: int) -> None:
-        """Replace a kernel that was lost, and restore what can be."""
-        # Before there is another kernel: if this process is killed, whoever takes that over has none of the state.
+        # The event comes first: if this process is killed, whoever takes over the new kernel knows of the loss.
         self._notify(StateLost(cell=cell, reason=reason))
         await self._process.replace()
         self._router.forget()
         await self._restore(cell)
 
     async def _restore(self, cell: int) -> None:
-        """Run again what the lost kernel had run, if that is wanted; it is told with the cell that ends next."""
+        """Run the lost kernel's cells again, if that is wanted; the note of the cell that ends next says so."""
         if self._replay is None:
             return
         seconds = self._process.limits.timeout
@@ -168,6 +166,6 @@ class Recovery:
             return
         self._notify(restored)
         if not self._process.is_connected:
-            # It did not survive that. Once more, and this time without.
+            # It did not survive that. Start one more, and run nothing in it.
             await self.restart("The kernel died when cells were run again.", cell=cell)
-        self._restored = restored.told
+        self._restored = restored.text

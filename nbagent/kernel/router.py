@@ -1,7 +1,7 @@
-"""Where each message of a kernel belongs: to the cell that runs, to an earlier one, to the widgets, or nowhere.
+"""Sorts the messages of a kernel: to the cell that runs, to an earlier cell, to the widgets, or to nobody.
 
-What a message says of its parent is a claim. It decides whose output it becomes, and no more: a cell that has ended
-stays as it was returned, and what comes for it later is told as late, with the cell that runs then.
+A message claims by its parent which cell it belongs to, and code can forge that. So a claim never changes a cell that
+has ended: output for it becomes a `LateOutputAdded`, and the note of the cell that runs says so.
 """
 
 from __future__ import annotations
@@ -11,46 +11,47 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.core.events import Event, LateOutput, OutputAdded, OutputsCleared, OutputUpdated
-from nbagent.kernel.execution import Execution
+from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsCleared, OutputUpdated
+from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
 from nbagent.kernel.outputs.widgets import Widgets
 
 RECENT = 120
-"""Requests whose late output is still attributed to a cell."""
+"""Requests that are remembered, so that late output is attributed to their cells."""
 SILENT = 100
-"""How many of them may be silent ones: what is printed comes up to 0.2 s later, and a file takes hundreds."""
+"""How many of these may be silent ones: printed text comes up to 0.2 s late, and a file takes hundreds of requests."""
 
 PAUSE = 0.1
-"""Seconds between two updates of one display that are told, and one more for each of its `PACE` characters: whoever
-follows sees the last one in any case, and those between are superseded before anybody could read them."""
+"""Seconds between two events on the same display; further updates in between replace one another, and the last one is
+always emitted."""
 PACE = 1024 * 1024
+"""Characters of a display for each of which another second is added to that."""
 DISPLAYS = 10_000
-"""Displays whose last update is remembered."""
-TOLD = 10
-"""Sentences on late output that one cell's note has."""
+"""Displays for which the time of the last event is remembered."""
+SENTENCES = 10
+"""Sentences on late output in one cell's note."""
 
 Notify = Callable[[Event], object]
 """Gets each event as it happens. It must not raise but to end the cell: a log that can't be written."""
 
 
 def late_sentence(cell: int, during: int, how: str) -> str:
-    """What the model is told of output that was added or changed after its cell's end."""
+    """A note's sentence on output that was added or changed after its cell's end."""
     when = f"while cell {during} ran" if during else "while no cell ran"
     what = f"Output was added to cell {cell}" if how == "added" else f"What cell {cell} showed was changed"
     return f"{what} {when}, after that cell had ended."
 
 
 class Router:
-    """Sorts the messages of a kernel, and tells what they change in what is shown.
+    """Sorts the messages of a kernel, and emits what they change in the outputs.
 
     Args:
         notify: Gets the events.
         limits: What is kept of a cell's outputs.
-        spill: Makes, for a cell's number, what takes the stream text that is left out of the notebook.
+        spill: Called with a cell's number, returns what takes the stream text that the notebook leaves out.
 
     Attributes:
-        widgets: The models that are open in the present kernel.
+        widgets: The widget models that are open in the present kernel.
     """
 
     def __init__(
@@ -73,12 +74,12 @@ class Router:
         self._late: dict[tuple[int, int, str], None] = {}
 
     def begin(self, cell: int) -> CellOutputs:
-        """Where the outputs of a cell that begins are collected."""
+        """An empty collection for the outputs of a cell that begins."""
         spill = self._spill(cell) if self._spill else None
         return CellOutputs(displays=self._displays, cell=cell, limits=self._limits, spill=spill)
 
     def forget(self) -> None:
-        """A new kernel took the old one's place: whatever that one had open is gone."""
+        """Forget displays, widgets and requests, since another kernel took the place of theirs."""
         self.flush()
         self._recent.clear()
         self._silent.clear()
@@ -88,7 +89,7 @@ class Router:
     # -- requests -----------------------------------------------------------------------------------------------
 
     def remember(self, msg_id: str, cell: int, outputs: CellOutputs) -> None:
-        """A request is a cell's: what comes of it later is that cell's late output."""
+        """Remember the request of a cell, to attribute its late output."""
         self._recent[msg_id] = (cell, outputs)
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
@@ -107,62 +108,59 @@ class Router:
 
     # -- messages -----------------------------------------------------------------------------------------------
 
-    def take(self, channel: str, message: dict[str, Any], run: Execution | None = None) -> None:
+    def take(self, channel: str, message: dict[str, Any], request: ExecuteRequest | None = None) -> None:
         """Sort one message.
 
         Args:
             channel: `shell` or `iopub`.
             message: As the connection gives it.
-            run: What runs now, if it is a cell.
+            request: That of the cell that runs; None between two cells.
         """
         kind = message["header"].get("msg_type")
         parent = message["parent_header"].get("msg_id")
         if channel == "shell":
-            if run is not None and parent == run.msg_id and kind == "execute_reply" and run.reply is None:
-                run.reply = message["content"]
+            if request is not None and parent == request.msg_id and kind == "execute_reply" and request.reply is None:
+                request.reply = message["content"]
         elif self.widgets.add(message):
             self._widgets_changed = True
-        elif run is not None and parent == run.msg_id:
-            self._take_present(message, run)
+        elif request is not None and parent == request.msg_id:
+            self._take_present(message, request)
         elif parent in self._recent and kind != "status":
-            self._take_late(message, *self._recent[parent], during=run.cell if run is not None else 0)
+            self._take_late(message, *self._recent[parent], during=request.cell if request is not None else 0)
 
     def take_unseen(self, channel: str, message: dict[str, Any]) -> None:
-        """Take a message of code that is run again: nothing of it is shown, only widgets are open again."""
+        """Take a message of a cell that is run again: only its widgets are opened again."""
         if channel == "iopub":
             self.widgets.add(message)
 
-    def _take_present(self, message: dict[str, Any], run: Execution) -> None:
-        # As long as output comes, its end is only late.
-        run.half_done_at = None
+    def _take_present(self, message: dict[str, Any], request: ExecuteRequest) -> None:
+        # The request goes on as long as output comes, even after its reply.
+        request.half_done_at = None
         if message["header"].get("msg_type") == "status":
-            run.idle |= message["content"].get("execution_state") == "idle"
+            request.idle |= message["content"].get("execution_state") == "idle"
         else:
-            self.show(run.cell, run.outputs.add(message), during=run.cell)
+            self.show(request.cell, request.outputs.add(message), during=request.cell)
 
     def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs, *, during: int) -> None:
         for change in outputs.add(message):
             if isinstance(change, Added):
                 if cell != during:
                     self._late[(cell, during, "added")] = None
-                self._notify(LateOutput(cell=cell, output=change.output, during=during))
+                self._notify(LateOutputAdded(cell=cell, output=change.output, during=during))
             else:
                 self.show(cell, [change], during=during)
         self.flush()
 
     def show(self, cell: int, changes: list[Change], *, during: int) -> None:
-        """Tell what changed in what a cell shows, while that one or another one runs.
-
-        An update waits if the one before it has only just been told.
-        """
+        """Emit changes of a cell's outputs, those of one display at most every `PAUSE`; the cell `during` runs now."""
         for change in changes:
             if isinstance(change, Updated):
                 self._held[change.display_id] = cell, change, during
                 if (now := time.monotonic()) >= self._due.get(change.display_id, 0.0):
-                    self._tell_held(change.display_id, now)
+                    self._emit_held(change.display_id, now)
                 continue
             if self._held and not (isinstance(change, Added) and not change.display_id):
-                # What shows the same display from now on, or no longer does, comes after what is held for it.
+                # The change may add or remove an output of a display whose update is held, so that goes first.
                 self.flush()
             if isinstance(change, Added):
                 self._notify(OutputAdded(cell=cell, output=change.output))
@@ -170,12 +168,12 @@ class Router:
                 self._notify(OutputsCleared(cell=cell))
 
     def flush(self, *, only_due: bool = False) -> None:
-        """Tell the updates that are held; `only_due` those that have waited long enough."""
+        """Emit the updates that are held; with `only_due`, those that have waited long enough."""
         now = time.monotonic() if self._held else 0.0
         for name in [each for each in self._held if not only_due or now >= self._due.get(each, 0.0)]:
-            self._tell_held(name, now)
+            self._emit_held(name, now)
 
-    def _tell_held(self, name: str, now: float) -> None:
+    def _emit_held(self, name: str, now: float) -> None:
         cell, change, during = self._held.pop(name)
         if len(self._due) >= DISPLAYS:
             self._due.clear()
@@ -189,10 +187,12 @@ class Router:
         )
 
     def take_late(self) -> list[str]:
-        """What came late since the last call, a sentence for each cell and moment."""
-        told = [late_sentence(cell, during, how) for cell, during, how in self._late]
+        """Sentences on the late output since the last call."""
+        sentences = [late_sentence(cell, during, how) for cell, during, how in self._late]
         self._late.clear()
-        return told[:TOLD] + ([f"So it went {len(told) - TOLD:,} more times."] if len(told) > TOLD else [])
+        return sentences[:SENTENCES] + (
+            [f"So it went {len(sentences) - SENTENCES:,} more times."] if len(sentences) > SENTENCES else []
+        )
 
     def take_widget_state(self) -> dict[str, Any] | None:
         """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""

@@ -1,7 +1,7 @@
-"""Runs a cell from its beginning to its end, whatever its code does: the order of things.
+"""Runs a cell from its beginning to its end, whatever its code does: the steps, and their order.
 
-See that there is a kernel; send the code and follow it; install a module that it misses, and send it again; get back a
-kernel that it cost; tell how it ended. Whoever gives up on a cell meanwhile stops it, and its end is told all the same.
+Make sure that there is a kernel; send the code and follow it; install a module that it misses, and send it again;
+replace a kernel that died; emit `CellFinished`. A caller that is cancelled stops the cell, whose end is emitted too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from nbagent.core.events import Cell, CellFinished, OutputsCleared
 from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
-from nbagent.kernel.execution import Execution, Job
+from nbagent.kernel.execution import ExecuteRequest, Job
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.installs import Installs
 from nbagent.kernel.outputs.outputs import within
@@ -24,16 +24,16 @@ MAX_INSTALLS = 10
 
 
 class Runner:
-    """Runs one cell at a time; the caller sees to that.
+    """Runs cells; the caller sees to it that it is one at a time.
 
     Args:
-        process: What runs it.
-        router: Shows its outputs.
-        follower: Runs its code once.
-        installs: Get what it misses.
-        recovery: Gets the kernel back.
+        process: The kernel's process.
+        router: Sorts its messages.
+        follower: Sends the code and follows it to its end.
+        installs: Installs modules that a cell misses.
+        recovery: Replaces a kernel that died.
         notify: Gets the events.
-        quota: What of its outputs may be kept; None for all.
+        quota: Counts what is kept of the outputs; None keeps all.
     """
 
     def __init__(
@@ -71,110 +71,110 @@ class Runner:
         """Run a cell to its end.
 
         Raises:
-            SandboxError: There is no kernel to run it, or the one that it cost could not be replaced.
+            SandboxError: There is no kernel, or it died and could not be replaced.
         """
         await self._recovery.ensure_alive(job.cell)
         job.state_lost = self._recovery.take_untold()
         self._job = job
         try:
-            run = await self._attempt(job)
-            return await self._recover(run, job)
+            request = await self._run_code(job)
+            return await self._recover(request, job)
         finally:
             self._job = None
 
-    # -- its attempts -------------------------------------------------------------------------------------------
+    # -- its code -----------------------------------------------------------------------------------------------
 
-    async def _attempt(self, job: Job) -> Execution:
-        """Run the code, and as long as a module is missing that can be had, install it and run it again."""
+    async def _run_code(self, job: Job) -> ExecuteRequest:
+        """Run the code; while it misses a module that can be installed, install it and run the code again."""
         for _ in range(MAX_INSTALLS):
-            run = await self._execute(job)
-            module = run.missing_module(job.code)
-            if module is None or not await self._install(job, run, module):
-                return run
+            request = await self._execute(job)
+            module = request.missing_module(job.code)
+            if module is None or not await self._install(job, request, module):
+                return request
             self._notify(OutputsCleared(cell=job.cell))
         return await self._execute(job)
 
-    async def _execute(self, job: Job) -> Execution:
+    async def _execute(self, job: Job) -> ExecuteRequest:
         await self._follower.catch_up()
-        run = self._follower.send(job)
+        request = self._follower.send(job)
         try:
-            await self._follower.follow(run, job)
+            await self._follower.follow(request, job)
         except BaseException:
-            # The caller gave up, or a reader of the events failed: either way the code must not go on running.
-            await self._give_up(run, job)
+            # The caller was cancelled, or `notify` raised: either way the code must not go on running.
+            await self._give_up(request, job)
             raise
-        return run
+        return request
 
-    async def _install(self, job: Job, run: Execution, module: str) -> bool:
-        """Install what the code missed; returns whether it is to run again."""
+    async def _install(self, job: Job, request: ExecuteRequest, module: str) -> bool:
+        """Install the module that the code missed; returns whether to run the code again."""
         try:
-            added, refusal = await self._installs.install_module(job.cell, module)
+            added, refusal = await self._installs.install_missing(job.cell, module)
         except BaseException:
-            run.stopped = "interrupted"
-            self._finish(job, run)
+            request.stopped = "interrupted"
+            self._finish(job, request)
             raise
         if refusal:
             job.notes.append(refusal)
         job.installed += added
         if added and job.stop:
-            # Stopped while it was installed: what was wanted to stop is the cell, not its first attempt.
-            run.stopped = job.stop
+            # Who interrupts during the install wants to stop the cell, so its code isn't run again.
+            request.stopped = job.stop
         return bool(added) and not job.stop
 
-    async def _give_up(self, run: Execution, job: Job) -> None:
-        """Stop a cell that nobody waits for any more, and tell how it ended; the next one finds a kernel."""
+    async def _give_up(self, request: ExecuteRequest, job: Job) -> None:
+        """Stop a cell that nobody waits for any longer, and emit its end; the next one finds a kernel."""
         try:
-            await self._follower.abandon(run)
-            await self._recovery.after(run)
+            await self._follower.abandon(request)
+            await self._recovery.after(request)
         except BaseException:
-            # It may still run that code: the next cell gets a new kernel.
+            # The kernel may still run that code, so the next cell gets a new one.
             self._process.disconnect()
-            run.died = run.died or "was given up, since it did not stop when interrupted"
+            request.died = request.died or "was given up, since it did not stop when interrupted"
             raise
         finally:
-            run.stopped = "interrupted"
-            self._finish(job, run)
+            request.stopped = "interrupted"
+            self._finish(job, request)
 
     # -- its end ------------------------------------------------------------------------------------------------
 
-    async def _recover(self, run: Execution, job: Job) -> Cell:
-        """Get the kernel back if it was lost; even if that fails the cell has ended, and it is told how."""
+    async def _recover(self, request: ExecuteRequest, job: Job) -> Cell:
+        """Replace the kernel if it was lost; even if that fails, the cell's end is emitted."""
         try:
-            await self._recovery.after(run)
+            await self._recovery.after(request)
         finally:
-            cell = self._finish(job, run)
+            cell = self._finish(job, request)
         return cell
 
-    def _finish(self, job: Job, run: Execution) -> Cell:
-        """The finished cell, told and returned."""
-        self._router.show(job.cell, list(run.outputs.withheld()), during=job.cell)
+    def _finish(self, job: Job, request: ExecuteRequest) -> Cell:
+        """Emit the finished cell, and return it."""
+        self._router.show(job.cell, list(request.outputs.withheld()), during=job.cell)
         self._router.flush()
-        if run.status == "ok":
+        if request.status == "ok":
             self._recovery.succeeded(job.cell, job.code)
-        job.report = run.report
+        job.report = request.report
         restored = self._recovery.take_restored()
-        outputs, over = run.outputs.outputs(), ""
+        outputs, over = request.outputs.outputs(), ""
         if self._quota is not None:
             outputs, over = within(outputs, self._quota), self._quota.news()
         late = self._router.take_late()
-        notes = [job.state_lost, *job.notes, *run.notes, run.outputs.truncated, *late, restored, over]
-        names = run.outputs.display_ids()
+        notes = [job.state_lost, *job.notes, *request.notes, request.outputs.truncated, *late, restored, over]
+        names = request.outputs.display_ids()
         finished = CellFinished(
             cell=job.cell,
             turn=job.turn,
             code=job.code,
-            status=run.status,
+            status=request.status,
             outputs=outputs,
-            execution_count=run.execution_count,
+            execution_count=request.execution_count,
             duration=time.monotonic() - job.started,
             note=" ".join(filter(None, notes)),
             installed=job.installed,
-            state_lost=run.state_lost or job.state_lost,
+            state_lost=request.state_lost or job.state_lost,
             restored=restored,
             display_ids=names if any(names) else [],
-            memory_peak=run.memory_peak if run.memory_peak is not None else self._process.memory_peak(),
+            memory_peak=request.memory_peak if request.memory_peak is not None else self._process.memory_peak(),
             memory_limit=self._process.limits.memory_mb * MIB,
-            exit_code=run.exit_code,
+            exit_code=request.exit_code,
         )
         self._notify(finished)
         return finished

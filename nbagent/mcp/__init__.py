@@ -1,8 +1,11 @@
 """Tools of other programs, through the Model Context Protocol (MCP).
 
-`servers` reads which servers a person has, `stdio` and `http` carry messages to them within bounds, `connection` is one
-server with its health, `client` is all of them, `catalog` is what is known of a tool, `seen` notices when that changes,
-and `capabilities` and `select` decide which tools a question needs.
+    servers             reads which servers a person has
+    client              all of them
+    server_connection   one of them, connected anew when the `link` to it is lost
+    stdio, http         carry messages to it; `keeper` ends its program, `meter` bounds what it sends
+    catalog             makes its tools fit for a model; `seen` notices when they change
+    select              chooses the tools that a question needs, by `capabilities` and `constraints`
 
 Servers run with the person's rights, outside of the sandbox: a person chooses them, nbagent never does. What they say
 is another matter. Their words (names, descriptions, results) are untrusted, bounded and cleaned here.

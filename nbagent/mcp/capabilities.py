@@ -28,8 +28,8 @@ _ONLY = frozenset("only just merely".split())
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One capability.
+class CapabilityRule:
+    """The words by which a capability is found.
 
     Attributes:
         capability: Its name.
@@ -131,8 +131,8 @@ def _has(row: list[str], phrase: tuple[str, ...]) -> bool:
     return any(tuple(row[at : at + len(phrase)]) == phrase for at in range(len(row) - len(phrase) + 1))
 
 
-def _rule(capability: str, verbs: str = "", objects: str = "", *, phrases: str = "", alone: str = "") -> Rule:
-    return Rule(
+def _rule(capability: str, verbs: str = "", objects: str = "", *, phrases: str = "", alone: str = "") -> CapabilityRule:
+    return CapabilityRule(
         capability,
         frozenset(words_of(verbs)),
         frozenset(words_of(objects)),

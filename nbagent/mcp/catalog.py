@@ -1,7 +1,7 @@
 """Makes an MCP server's tool fit for a model: a valid name, cleaned text, a schema that providers take. Pure.
 
 All of it comes from the server and is untrusted. A tool that a provider would refuse is left out, with the reason: it
-would make every request of the conversation fail, not only its own calls.
+would make every request of the conversation fail, and not only its own calls.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core.text import cut, legible
 
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
 MAX_NAME = 64
 """Characters of a tool's name; OpenAI's and Gemini's limit."""
-MAX_TOLD = 256
-"""Characters of a server's name for a tool, as it is shown."""
+MAX_OWN_NAME = 256
+"""Characters of the server's own name for a tool, which a person is shown."""
 MAX_DESCRIPTION = 1024
 """Characters of a description; OpenAI's limit."""
 MAX_SCHEMA = 16 * 1024
@@ -29,36 +32,6 @@ DIVIDER = "__"
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
 _PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # Anthropic's
 _COMBINERS = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
-
-
-class Annotations(Protocol):
-    """A tool's hints about its effects."""
-
-    read_only_hint: bool | None
-    destructive_hint: bool | None
-
-
-class Execution(Protocol):
-    """How a tool can be called."""
-
-    task_support: Literal["forbidden", "optional", "required"] | None
-
-
-class Listed(Protocol):
-    """A tool as the SDK has it."""
-
-    name: str
-    title: str | None
-    description: str | None
-    input_schema: dict[str, Any]
-
-    @property
-    def annotations(self) -> Annotations | None:
-        """Hints about its effects."""
-
-    @property
-    def execution(self) -> Execution | None:
-        """How it can be called, in the protocol of 2025-11-25."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +46,9 @@ class McpTool:
         schema: The schema of its arguments, cleaned.
         read_only: The server's hint; None if there is none.
         destructive: The server's hint; None if there is none.
-        capabilities: Those that the person gave it; empty if none.
+        capabilities: The capabilities that the person gave it.
         digest: SHA-256, in hexadecimal, of everything that the server says of it.
-        changed: Whether the digest is another one than when the tool was first seen, or last accepted.
+        changed: Whether the digest differs from that when the tool was first seen or last accepted.
         latency_ms: The running mean of its calls' times; None before the first.
     """
 
@@ -93,7 +66,7 @@ class McpTool:
 
     @property
     def shown(self) -> str:
-        """What a person is shown for an approval: the tool's server and description."""
+        """The tool as a person is asked about it: its server, its effects and its description."""
         effect = {True: "It says that it only reads.", False: "It says that it changes things.", None: ""}
         parts = [
             f"{legible(self.tool)!r} of the MCP server {self.server!r}, which runs outside of the sandbox.",
@@ -109,19 +82,14 @@ class UnusableError(Exception):
     """A tool that can't be offered to a model; the message says why."""
 
 
-def describe(server: str, listed: Listed, *, capabilities: frozenset[str] = frozenset()) -> McpTool:
+def describe(server: str, listed: Tool, *, capabilities: frozenset[str] = frozenset()) -> McpTool:
     """Make a tool fit for a model.
 
-    Args:
-        server: The person's name for the server.
-        listed: The tool as the server lists it.
-        capabilities: Those that the person gave it.
-
     Raises:
-        UnusableError: Its name or schema can't be offered, or it can't be called plainly.
+        UnusableError: A provider would refuse its name or schema, or it can only be called as a task.
     """
-    if len(listed.name) > MAX_TOLD:
-        raise UnusableError(f"its name is longer than {MAX_TOLD} characters")
+    if len(listed.name) > MAX_OWN_NAME:
+        raise UnusableError(f"its name is longer than {MAX_OWN_NAME} characters")
     if listed.execution is not None and listed.execution.task_support == "required":
         raise UnusableError("it can only be called as a task")
     hints = listed.annotations
@@ -157,8 +125,8 @@ def name_of(server: str, tool: str) -> str:
     return f"{first}{DIVIDER}{second}"
 
 
-def digest_of(listed: Listed) -> str:
-    """A digest of everything by which a model uses a tool and a person judges it."""
+def digest_of(listed: Tool) -> str:
+    """A digest of everything by which a model chooses a tool and a person judges it."""
     hints = listed.annotations
     said = {
         "name": listed.name,
@@ -175,7 +143,7 @@ def fit(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Make a schema of arguments that providers take.
 
     Raises:
-        UnusableError: That isn't possible.
+        UnusableError: Providers would refuse it, however it is changed.
     """
     if schema.get("type") != "object":
         raise UnusableError("its schema is not that of an object")

@@ -16,11 +16,9 @@ from nbagent.mcp.catalog import McpTool, UnusableError, describe
 from nbagent.mcp.seen import Seen
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from nbagent.core.events import Event
-    from nbagent.mcp.connection import Connection, Health
-    from nbagent.mcp.servers import Server
+    from nbagent.mcp.server_connection import ServerConnection
+    from nbagent.mcp.servers import ServerEntry
 
 PATIENCE = 10.0
 """Seconds that a question waits for servers to start; the tools of a slower one are offered later."""
@@ -29,17 +27,17 @@ SMOOTHING = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Called:
+class CallOutcome:
     """The result of a call.
 
     Attributes:
         result: The SDK's `CallToolResult`.
-        asked: Methods of requests that the server made meanwhile and that were refused.
-        seconds: The time that it took.
+        refused: The methods of the server's requests that were refused meanwhile.
+        seconds: The time that the call took.
     """
 
     result: Any
-    asked: Sequence[str] = ()
+    refused: Sequence[str] = ()
     seconds: float = 0.0
 
 
@@ -57,7 +55,7 @@ class McpClient:
     """
 
     def __init__(
-        self, servers: Sequence[Server], *, notify: Callable[[Event], object], seen: Path | None = None
+        self, servers: Sequence[ServerEntry], *, notify: Callable[[Event], object], seen: Path | None = None
     ) -> None:
         if servers and importlib.util.find_spec("mcp") is None:
             raise UsageError(
@@ -66,7 +64,7 @@ class McpClient:
         self._servers = list(servers)
         self._notify = notify
         self._seen = Seen(seen)
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ServerConnection] = {}
         self._listing: dict[str, asyncio.Task[None]] = {}
         self._tools: dict[str, list[McpTool]] = {}
         self._unusable: dict[str, dict[str, str]] = {}
@@ -74,23 +72,10 @@ class McpClient:
         self._arrived = 0
         self._closed = False
 
-    async def __aenter__(self) -> McpClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     @property
     def revision(self) -> int:
         """A number that grows when the tools may have changed since `catalog` was called."""
         return self._arrived + sum(connection.revision for connection in self._connections.values())
-
-    @property
-    def health(self) -> list[Health]:
-        """The health of each server that was needed so far."""
-        return [connection.health for connection in self._connections.values()]
 
     async def catalog(self) -> list[McpTool]:
         """The tools that can be called now, in the order of the servers and their lists.
@@ -114,7 +99,7 @@ class McpClient:
                 task.result()
         return self._with_figures()
 
-    async def call(self, tool: McpTool, arguments: dict[str, Any]) -> Called:
+    async def call(self, tool: McpTool, arguments: dict[str, Any]) -> CallOutcome:
         """Call a tool.
 
         Raises:
@@ -122,10 +107,10 @@ class McpClient:
         """
         started = time.monotonic()
         try:
-            result, asked = await self._connections[tool.server].call(tool.tool, arguments)
+            result, refused = await self._connections[tool.server].call(tool.tool, arguments)
         finally:
             self._measure(tool, time.monotonic() - started)
-        return Called(result=result, asked=asked, seconds=time.monotonic() - started)
+        return CallOutcome(result=result, refused=refused, seconds=time.monotonic() - started)
 
     def accept(self, tool: McpTool) -> None:
         """Note that a person has accepted a tool as it is now, so that it no longer counts as changed.
@@ -144,14 +129,14 @@ class McpClient:
         await asyncio.gather(*(connection.close() for connection in self._connections.values()))
 
     async def _connect(self) -> None:
-        """Make the connections, which connect when they are used."""
+        """Make the connections; each connects when it is first used."""
         if not self._connections:
             # In a thread: it imports the SDK, which takes a second.
-            module = await asyncio.to_thread(importlib.import_module, "nbagent.mcp.connection")
+            module = await asyncio.to_thread(importlib.import_module, "nbagent.mcp.server_connection")
             for each in self._servers:
-                self._connections.setdefault(each.name, module.Connection(each, notify=self._notify))
+                self._connections.setdefault(each.name, module.ServerConnection(each, notify=self._notify))
 
-    async def _list(self, connection: Connection) -> None:
+    async def _list(self, connection: ServerConnection) -> None:
         """Ask one server for its tools, and note which have changed."""
         name, late = connection.server.name, time.monotonic() + PATIENCE
         try:
@@ -199,7 +184,7 @@ class McpClient:
         self._latency[key] = before + SMOOTHING * (taken - before)
 
 
-def _describe(server: Server, listed: Sequence[Any]) -> tuple[list[McpTool], dict[str, str]]:
+def _describe(server: ServerEntry, listed: Sequence[Any]) -> tuple[list[McpTool], dict[str, str]]:
     """The tools that can be offered to a model, and the names of others with the reason."""
     found: dict[str, McpTool] = {}
     unusable: dict[str, str] = {}

@@ -10,11 +10,11 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from nbagent.mcp.bounds import FRAME_BYTES, Meter
+from nbagent.mcp.meter import FRAME_BYTES, Meter
 
 if TYPE_CHECKING:
     from nbagent.core.compat import TransportStreams
-    from nbagent.mcp.servers import Server
+    from nbagent.mcp.servers import ServerEntry
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0
@@ -39,7 +39,7 @@ class _Counted(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def _client(server: Server, meter: Meter) -> httpx2.AsyncClient:
+def _client(server: ServerEntry, meter: Meter) -> httpx2.AsyncClient:
     """A client that counts the bytes of responses and takes no compressed ones, which may unpack to any size."""
 
     async def bound(response: httpx2.Response) -> None:
@@ -58,13 +58,8 @@ def _client(server: Server, meter: Meter) -> httpx2.AsyncClient:
 
 
 @asynccontextmanager
-async def remote(server: Server, *, meter: Meter) -> AsyncIterator[TransportStreams]:
-    """A transport to a server with a URL.
-
-    Args:
-        server: The server's entry.
-        meter: Counts what the server sends.
-    """
+async def remote(server: ServerEntry, *, meter: Meter) -> AsyncIterator[TransportStreams]:
+    """A transport to a server with a URL."""
     if server.transport == "sse":
 
         def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:  # noqa: ARG001

@@ -1,4 +1,4 @@
-"""One attempt at a server: the SDK's client over a transport, from start to end. `connection` decides about retries."""
+"""One link to a server: the SDK's client over a transport, from start to end. `server_connection` makes a new one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pydantic import ValidationError
 from nbagent import __version__
 from nbagent.core.errors import McpError
 from nbagent.core.text import one_line, printable
-from nbagent.mcp.bounds import Meter, Watched
 from nbagent.mcp.http import remote
+from nbagent.mcp.meter import Meter, MeteredStream
 from nbagent.mcp.stdio import program
 
 if TYPE_CHECKING:
     from nbagent.core.compat import TransportStreams
-    from nbagent.mcp.servers import Server
+    from nbagent.mcp.servers import ServerEntry
 
 # The SDK logs servers' errors with tracebacks. nbagent has events for them; the host program's handlers still get them.
 for _name in ("mcp", "client"):
@@ -32,39 +32,37 @@ for _name in ("mcp", "client"):
 
 
 class Link:
-    """One connection.
+    """One link to a server.
 
     Args:
         server: The server's entry.
-        asked: Called with the method when the server uses a refused request.
-        changed: Called when the server says that its tools changed.
+        on_refusal: Called with the method when a request of the server was refused.
+        on_change: Called when the server says that its tools changed.
 
     Attributes:
         client: The SDK's client once the server is ready; None until then.
         meter: Counts what the server sends.
         ended: Set when no more messages will come. Setting it ends the connection.
-        asked: Methods of refused requests since this list was last replaced.
+        refused: Methods of refused requests since this set was last replaced.
     """
 
-    def __init__(self, server: Server, *, asked: Callable[[str], None], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, server: ServerEntry, *, on_refusal: Callable[[str], None], on_change: Callable[[], None]
+    ) -> None:
         self.client: Any = None
         self.meter = Meter()
         self.ended = asyncio.Event()
-        self.asked: set[str] = set()
+        self.refused: set[str] = set()
         self._server = server
-        self._tell_asked = asked
-        self._tell_changed = changed
+        self._on_refusal = on_refusal
+        self._on_change = on_change
         self._tail: list[bytes] = []
         self._error: BaseException | None = None
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, seconds: float) -> bool:
-        """Connect; returns whether the server is ready. If not, all that was started has ended.
-
-        Args:
-            seconds: How long it may take.
-        """
+        """Connect; returns whether the server is ready. If not, all that was started has ended."""
         self._task = asyncio.create_task(self._hold(), name=f"mcp {self._server.name}")
         ready = asyncio.create_task(self._ready.wait())
         try:
@@ -104,7 +102,7 @@ class Link:
         try:
             async with Client(
                 self._transport(),
-                message_handler=self._heard,
+                message_handler=self._handle,
                 client_info=mcp_types.Implementation(name="nbagent", version=__version__),
                 cache=None,
             ) as client:
@@ -127,12 +125,12 @@ class Link:
         else:
             transport = remote(self._server, meter=self.meter)
         async with transport as (reading, writing):
-            yield Watched(reading, meter=self.meter, asked=self.decline, ended=self.ended), writing
+            yield MeteredStream(reading, meter=self.meter, on_request=self.decline, ended=self.ended), writing
 
     def decline(self, method: str) -> None:
-        """Note that a request of the server's was refused."""
-        self.asked.add(method)
-        self._tell_asked(method)
+        """Note that a request of the server was refused."""
+        self.refused.add(method)
+        self._on_refusal(method)
 
     async def _follow(self, client: Client) -> None:
         """Subscribe to changes of tools, which servers of the newer protocol report on request only."""
@@ -143,11 +141,11 @@ class Link:
         with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
-                    self._tell_changed()
+                    self._on_change()
 
-    async def _heard(self, message: Any) -> None:
+    async def _handle(self, message: Any) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
-            self._tell_changed()
+            self._on_change()
 
 
 def words_of(error: BaseException) -> str:

@@ -20,11 +20,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
-from nbagent.core.errors import UsageError
 from nbagent.mcp.capabilities import VERBS, capabilities_of, needs_of, words_of
+from nbagent.mcp.catalog import McpTool
+from nbagent.mcp.constraints import Constraints
 
 CONFIGURED, BY_NAME, BY_DESCRIPTION = 1.0, 0.9, 0.6
 DOUBT = 0.25
@@ -43,84 +44,6 @@ _COMMON = frozenset(
 )
 
 
-class Candidate(Protocol):
-    """What the selection reads of a tool; `catalog.McpTool` has it."""
-
-    @property
-    def name(self) -> str:
-        """The name that the model uses; unique."""
-
-    @property
-    def server(self) -> str:
-        """The person's name for the server."""
-
-    @property
-    def tool(self) -> str:
-        """The server's name for the tool."""
-
-    @property
-    def description(self) -> str:
-        """The server's description."""
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """The capabilities that the person gave it."""
-
-    @property
-    def read_only(self) -> bool | None:
-        """The server's hint whether it only reads; None if there is none."""
-
-    @property
-    def latency_ms(self) -> float | None:
-        """The running mean of its calls' times; None before the first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Constraints:
-    """Constraints on the tools that are chosen.
-
-    Attributes:
-        max_latency_ms: The longest mean time of a tool's calls; a tool without calls passes.
-        read_only: Whether only tools that say that they only read are chosen.
-        allow_servers: The servers whose tools may be chosen; None for all.
-        deny: Tools, servers and capabilities that are excluded.
-        max_tools: How many at most; None for `MAX_TOOLS`, or `MAX_GUESSED` if no capability was found.
-    """
-
-    max_latency_ms: float | None = None
-    read_only: bool = False
-    allow_servers: frozenset[str] | None = None
-    deny: frozenset[str] = frozenset()
-    max_tools: int | None = None
-
-    def __post_init__(self) -> None:
-        if (self.max_tools or 0) < 0 or (self.max_latency_ms is not None and not self.max_latency_ms > 0):
-            raise UsageError("Constraints on tools must be above 0: max_latency_ms, max_tools.")
-
-    @classmethod
-    def of(cls, given: Constraints | Mapping[str, Any] | None) -> Constraints:
-        """Read constraints from a table.
-
-        Raises:
-            UsageError: A constraint is unknown, or of the wrong type.
-        """
-        if isinstance(given, Constraints):
-            return given
-        table = dict(given or {})
-        known = [each.name for each in fields(cls)]
-        if unknown := next((name for name in table if name not in known), None):
-            raise UsageError(f"There is no constraint {unknown!r}.", mend=f"Use some of: {', '.join(known)}.")
-        for name in ("allow_servers", "deny"):
-            if isinstance(table.get(name), str):
-                raise UsageError(f"The constraint {name} is a list of names.")
-            if table.get(name) is not None:
-                table[name] = frozenset(table[name])
-        try:
-            return cls(**table)
-        except TypeError as error:
-            raise UsageError(f"A constraint on tools is of the wrong kind: {error}.") from error
-
-
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The result of a selection.
@@ -133,7 +56,7 @@ class Selection:
         reasons: The reasons, a sentence each.
     """
 
-    selected_tools: tuple[Any, ...] = ()
+    selected_tools: tuple[McpTool, ...] = ()
     confidence: float = 0.0
     missing_capabilities: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -141,7 +64,7 @@ class Selection:
 
 @dataclass(kw_only=True)
 class _Scored:
-    tool: Candidate
+    tool: McpTool
     score: float = 0.0
     has: dict[str, float] = field(default_factory=dict)
     """The needed capabilities that the tool has, with their certainty."""
@@ -153,7 +76,7 @@ class _Scored:
 
 def select(
     question: str,
-    tools: Sequence[Candidate],
+    tools: Sequence[McpTool],
     explicit: Iterable[str] = (),
     constraints: Constraints | Mapping[str, Any] | None = None,
     *,
@@ -177,7 +100,7 @@ def select(
     needed = tuple(dict.fromkeys((*demanded, *needs.wanted)))
     unwanted = needs.unwanted - set(demanded)
     reasons: list[str] = []
-    allowed = [tool for tool in tools if _allowed(tool, bounds, unwanted, reasons)]
+    allowed = [tool for tool in tools if _is_allowed(tool, bounds, unwanted, reasons)]
     scored = _score(question, allowed, needed, frozenset(demanded))
     chosen = _choose(scored, needed, MAX_TOOLS if bounds.max_tools is None else bounds.max_tools)
     if not chosen and not needed and scored:
@@ -194,7 +117,7 @@ def select(
     )
 
 
-def certainties(tool: Candidate) -> dict[str, float]:
+def certainties(tool: McpTool) -> dict[str, float]:
     """The capabilities of a tool, with their certainty. Those that a person gave replace all others."""
     if tool.capabilities:
         return dict.fromkeys(tool.capabilities, CONFIGURED)
@@ -202,7 +125,7 @@ def certainties(tool: Candidate) -> dict[str, float]:
     return {**dict.fromkeys(by_description, BY_DESCRIPTION), **dict.fromkeys(by_name, BY_NAME)}
 
 
-def _allowed(tool: Candidate, bounds: Constraints, unwanted: frozenset[str], reasons: list[str]) -> bool:
+def _is_allowed(tool: McpTool, bounds: Constraints, unwanted: frozenset[str], reasons: list[str]) -> bool:
     """Whether a tool meets the constraints; if not, a reason is added."""
     has = set(certainties(tool))
     slow = bounds.max_latency_ms is not None and tool.latency_ms is not None and tool.latency_ms > bounds.max_latency_ms
@@ -222,9 +145,7 @@ def _allowed(tool: Candidate, bounds: Constraints, unwanted: frozenset[str], rea
     return not why
 
 
-def _score(
-    question: str, tools: Sequence[Candidate], needed: tuple[str, ...], demanded: frozenset[str]
-) -> list[_Scored]:
+def _score(question: str, tools: Sequence[McpTool], needed: tuple[str, ...], demanded: frozenset[str]) -> list[_Scored]:
     """All tools with their scores, best first."""
     asked = set(words_of(question)) - _COMMON
     topic = asked - VERBS
@@ -257,7 +178,7 @@ def _likeness(topic: set[str], text: Counter[str], rare: Mapping[str, float]) ->
     return shared / math.sqrt(sum(known.values()) * own) if own else 0.0
 
 
-def _is_named(tool: Candidate, question: str, asked: set[str]) -> bool:
+def _is_named(tool: McpTool, question: str, asked: set[str]) -> bool:
     """Whether the question names the server, or the tool if its name is no plain word."""
     server = set(words_of(tool.server))
     written = "_" in tool.tool or "-" in tool.tool
@@ -292,13 +213,9 @@ def _reason(each: _Scored) -> str:
 
 
 class DynamicToolSelector:
-    """The selector over a catalogue that changes, such as `McpClient.catalog`.
+    """The selector over a catalogue that changes, such as `McpClient.catalog`."""
 
-    Args:
-        catalog: Returns the tools that there are now.
-    """
-
-    def __init__(self, catalog: Callable[[], Awaitable[Sequence[Candidate]]]) -> None:
+    def __init__(self, catalog: Callable[[], Awaitable[Sequence[McpTool]]]) -> None:
         self._catalog = catalog
 
     async def select_tools_for_task(

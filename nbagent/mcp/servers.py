@@ -45,8 +45,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
-    """One server, from its entry in the file.
+class ServerEntry:
+    """A server's entry in the file.
 
     Attributes:
         name: The person's name for it.
@@ -84,7 +84,7 @@ def config_file() -> Path:
     return platformdirs.user_config_path("nbagent") / "mcp.json"
 
 
-def load(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> list[Server]:
+def load(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> list[ServerEntry]:
     """The servers of a file, in its order, without those that are `disabled`.
 
     Args:
@@ -145,7 +145,7 @@ class _Reader:
         self._file = file
         self._environment = environment
 
-    def servers(self, content: Any) -> list[Server]:
+    def servers(self, content: Any) -> list[ServerEntry]:
         if not isinstance(content, dict):
             self._wrong("", "must be a table with the key mcpServers")
         key = next((key for key in ("mcpServers", "servers") if key in content), "")
@@ -160,7 +160,7 @@ class _Reader:
             if not (isinstance(entry, dict) and entry.get("disabled") is True)
         ]
 
-    def _server(self, at: str, name: str, entry: Any) -> Server:
+    def _server(self, at: str, name: str, entry: Any) -> ServerEntry:
         if not isinstance(entry, dict):
             self._wrong(at, "must be a table")
         if not name.strip() or len(name) > 64 or not name.isprintable():
@@ -176,11 +176,11 @@ class _Reader:
             if not re.match(r"https?://[^/\s]", url):
                 self._wrong(f"{at}.url", "must begin with http:// or https://")
             headers = self._strings(f"{at}.headers", entry.get("headers", {}))
-            return Server(name=name, transport=transport, url=url, headers=headers, **common)
+            return ServerEntry(name=name, transport=transport, url=url, headers=headers, **common)
         args = entry.get("args", [])
         if not isinstance(args, list):
             self._wrong(f"{at}.args", "must be a list of strings")
-        return Server(
+        return ServerEntry(
             name=name,
             transport=transport,
             command=self._command(f"{at}.command", entry.get("command")),

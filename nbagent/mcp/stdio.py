@@ -23,14 +23,14 @@ from mcp_types import jsonrpc_message_adapter
 
 from nbagent.core import compat
 from nbagent.core.errors import McpError
-from nbagent.mcp.bounds import FRAME_BYTES, Meter
+from nbagent.mcp.meter import FRAME_BYTES, Meter
 from nbagent.sandbox.inside.bounds_inside import MAX_WEIGHT, weight
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from nbagent.core.compat import TransportStreams
-    from nbagent.mcp.servers import Server
+    from nbagent.mcp.servers import ServerEntry
 
 EXIT_SECONDS = 2.0
 """Seconds that a server gets to end by itself once its input has ended."""
@@ -60,7 +60,7 @@ class Program:
         self._stderr: Any = process.stderr
 
     @classmethod
-    async def start(cls, server: Server, meter: Meter) -> Program:
+    async def start(cls, server: ServerEntry, meter: Meter) -> Program:
         """Start the program.
 
         Raises:
@@ -167,7 +167,7 @@ def _message(line: bytes) -> SessionMessage | Exception:
 
 
 @asynccontextmanager
-async def program(server: Server, *, meter: Meter, tail: list[bytes]) -> AsyncIterator[TransportStreams]:
+async def program(server: ServerEntry, *, meter: Meter, tail: list[bytes]) -> AsyncIterator[TransportStreams]:
     """A transport to a program, which is started and ended with it.
 
     Args:

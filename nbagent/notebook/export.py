@@ -10,25 +10,24 @@ When the notebook is opened it loads nothing, whatever code, a model or a questi
 
 from __future__ import annotations
 
-import ast
 import html
 import json
 import re
 import sys
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from msgspec import to_builtins
 from packaging.utils import canonicalize_name
 
 from nbagent import __version__
 from nbagent.core import fileio
 from nbagent.core.errors import InstallRefused
-from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
+from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output, Package
 from nbagent.kernel.outputs.widgets import STATE_MIME
-from nbagent.notebook import place
+from nbagent.notebook import nodes, place
+from nbagent.notebook.lock import Lock, imports, lock_of, utc
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import upload_cells
@@ -42,13 +41,13 @@ CORE = ("ipykernel", "polars", "matplotlib")
 """The packages that every exported notebook names, so that it runs in a plain environment."""
 
 
-def export(recording: Recording, path: Path, *, pins: dict[str, str], force: bool = False) -> Path:
+def export(recording: Recording, path: Path, *, packages: Sequence[Package] = (), force: bool = False) -> Path:
     """Write the notebook.
 
     Args:
         recording: The session so far.
         path: Where. An earlier notebook of nbagent's is replaced atomically.
-        pins: Versions of the kernel's packages, by distribution.
+        packages: What the kernel had from the start.
         force: Whether any notebook is replaced.
 
     Returns:
@@ -59,19 +58,20 @@ def export(recording: Recording, path: Path, *, pins: dict[str, str], force: boo
         StoreError: It can't be written.
     """
     path = place.check(path, data=[Path(each.source) for each in recording.data], force=force)
-    notebook = build(recording, pins=pins)
-    nbformat.validate(notebook)
+    notebook = build(recording, packages=packages)
+    nodes.validate(notebook)
     place.mark(notebook)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
     fileio.save(path, text.encode())
     return path
 
 
-def build(recording: Recording, *, pins: dict[str, str]) -> Any:
-    """Make the notebook, an nbformat 4.5 node. Arguments as for `export`."""
+def build(recording: Recording, *, packages: Sequence[Package] = ()) -> Any:
+    """Make the notebook, as nbformat 4.5 has it. Arguments as for `export`."""
+    lock = lock_of(recording, packages)
     cells: list[Any] = []
     if recording.cells:
-        cells.append(_requirements(recording, pins))
+        cells.append(_requirements(recording, lock))
     widgets = clean_widgets(recording.widgets, lambda outputs: [clean_output(each) for each in outputs])
     last = {_turn(item): number for number, item in enumerate(recording.items)}
     remarks = uploads = 0
@@ -94,25 +94,23 @@ def build(recording: Recording, *, pins: dict[str, str]) -> Any:
         if last[turn] == number and turn in recording.answers:
             # The answer comes last in its turn, though a person may have run cells of their own meanwhile.
             cells.append(_answer(recording.answers[turn]))
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=_metadata(recording, widgets))
-    # Metadata that was put in as plain dicts becomes nodes, as readers of a notebook expect.
-    return nbformat.from_dict(notebook)
+    return nodes.new_notebook(cells, _metadata(recording, widgets, lock))
 
 
-def _requirements(recording: Recording, pins: dict[str, str]) -> Any:
+def _requirements(recording: Recording, lock: Lock) -> Any:
     """The cell with the packages: those that were installed, and those of the kernel that the code imports."""
-    wanted = {name: pins[name] for name in CORE if name in pins}
-    for module in {module for cell in recording.cells for module in imports(cell.code)}:
-        if (name := _distribution(module)) in pins:
-            wanted[name] = pins[name]
-    wanted |= {package.name: package.version for package in recording.packages.values()}
+    pins = {each.name: each.version for each in lock.kernel}
+    modules = {module for cell in recording.cells for module in imports(cell.code)}
+    names = {*CORE, *map(_distribution, modules)} & pins.keys()
+    wanted = {name: pins[name] for name in names} | {each.name: each.version for each in lock.packages}
     lines = [f'#     "{name}=={version}",' for name, version in sorted(wanted.items())]
-    python = recording.started.python if recording.started else ".".join(map(str, sys.version_info[:2]))
-    wants = f'# requires-python = ">={".".join(python.split(".")[:2])}"'
-    source = "\n".join(["# /// script", wants, "# dependencies = [", *lines, "# ]", "# ///"])
-    cell = nbformat.v4.new_code_cell(source, id="requirements")
-    cell.metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
-    return cell
+    python = lock.python or ".".join(map(str, sys.version_info[:2]))
+    lines = [f'# requires-python = ">={".".join(python.split(".")[:2])}"', "# dependencies = [", *lines, "# ]"]
+    if lock.exclude_newer:
+        lines += ["#", "# [tool.uv]", f'# exclude-newer = "{lock.exclude_newer}"']
+    source = "\n".join(["# /// script", *lines, "# ///"])
+    metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
+    return nodes.new_code_cell(source, id="requirements", metadata=metadata)
 
 
 def _distribution(module: str) -> str:
@@ -121,21 +119,6 @@ def _distribution(module: str) -> str:
     except InstallRefused:
         # A module of the standard library, or a file of the session.
         return ""
-
-
-def imports(code: str) -> set[str]:
-    """The top-level modules that a cell imports; empty if it isn't plain Python."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
 
 
 def _turn(item: Asked | ModelReplied | FileUploaded | Cell) -> int:
@@ -171,17 +154,21 @@ def _sources(claims: list[Claim]) -> str:
 
 
 def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
-    return nbformat.v4.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
+    return nodes.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
 def _code(cell: Cell, recording: Recording, widgets: Container[str]) -> Any:
-    made = nbformat.v4.new_code_cell(cell.code, id=f"cell-{cell.cell}", execution_count=cell.execution_count)
-    outputs = shown(cell, recording, widgets=widgets)
-    made.outputs = [nbformat.from_dict(_numbered(output, cell.execution_count)) for output in outputs]
-    made.metadata = {"nbagent": _facts(cell)}
+    metadata: dict[str, Any] = {"nbagent": _facts(cell, recording)}
     if cell.status == "error":
-        made.metadata["tags"] = ["raises-exception"]
-    return made
+        metadata["tags"] = ["raises-exception"]
+    outputs = [_numbered(output, cell.execution_count) for output in shown(cell, recording, widgets=widgets)]
+    return nodes.new_code_cell(
+        cell.code,
+        id=f"cell-{cell.cell}",
+        metadata=metadata,
+        outputs=outputs,
+        execution_count=cell.execution_count,
+    )
 
 
 def _numbered(output: Output, count: int | None) -> Output:
@@ -195,7 +182,7 @@ def _stopped(cell: Cell, recording: Recording) -> Any:
     """A cell that a re-run must leave out, as text: its code, and why."""
     why = cell.note or "It was still running when this notebook was written."
     source = f"{_fenced(cell.code)}\n\n*Not part of a re-run: {clean_markdown(why)}*"
-    facts = {**_facts(cell), "role": "stopped", "outputs": shown(cell, recording)}
+    facts = {**_facts(cell, recording), "role": "stopped", "outputs": shown(cell, recording)}
     return _markdown(f"cell-{cell.cell}", source, facts)
 
 
@@ -218,7 +205,7 @@ def _longest(text: str, character: str) -> int:
     return longest
 
 
-def _facts(cell: Cell) -> dict[str, Any]:
+def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "role": "cell",
         "cell": cell.cell,
@@ -226,6 +213,10 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "status": cell.status,
         "seconds": round(cell.duration, 3),
     }
+    if (origin := recording.origins.get(cell.cell)) is not None:
+        facts |= {"tool": origin.tool, "approver": origin.approver, "time": utc(origin.at)}
+    if model := next((each.model for each in recording.questions if each.turn == cell.turn), ""):
+        facts["model"] = model
     if cell.note:
         facts["note"] = cell.note
     if cell.installed:
@@ -233,7 +224,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
     return facts
 
 
-def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
+def _metadata(recording: Recording, widgets: dict[str, Any], lock: Lock) -> dict[str, Any]:
     started = recording.started
     # The kernel of a session that never started is one of the engine that needs least.
     engine = started.engine if started else by_themselves()[-1].name
@@ -244,7 +235,7 @@ def _metadata(recording: Recording, widgets: dict[str, Any]) -> dict[str, Any]:
             "language": "python",
         },
         "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
-        "nbagent": {"version": __version__, **_provenance(recording)},
+        "nbagent": {"version": __version__, **_provenance(recording), "lock": to_builtins(lock)},
     }
     if started:
         metadata["language_info"]["version"] = started.python

@@ -107,8 +107,15 @@ def digest(cells: Iterable[tuple[str, str | list[str]]]) -> str:
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
+def source_digest(source: str) -> str:
+    """The hash of one cell's source."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def mark(notebook: Any) -> None:
-    """Write the hash into a notebook, by which `check` knows that nbagent wrote it."""
+    """Write the hashes into a notebook by which `check` knows that nbagent wrote it, and anybody which cell changed."""
+    for cell in notebook["cells"]:
+        cell["metadata"]["nbagent"]["sha256"] = source_digest(cell["source"])
     cells = [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
     notebook["metadata"]["nbagent"]["cells_sha256"] = digest(cells)
 

@@ -21,7 +21,7 @@ from nbagent.core.events import (
     FileSaved,
     FilesLeft,
     FileUploaded,
-    LateOutput,
+    LateOutputAdded,
     McpToolCalled,
     ModelReplied,
     Output,
@@ -32,7 +32,7 @@ from nbagent.core.events import (
     PackagesInstalled,
     Record,
     SessionStarted,
-    WidgetState,
+    WidgetsChanged,
     left_output,
 )
 
@@ -47,6 +47,15 @@ class Late:
     during: int | None
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Who had a cell run: the tool, who approved of it, and when, in seconds since the epoch."""
+
+    tool: str
+    approver: str
+    at: float
+
+
 @dataclass
 class Recording:
     """A session so far.
@@ -55,6 +64,8 @@ class Recording:
         started: How it was started, None for an empty log.
         items: Questions, what the model said before it ran a cell, uploads and cells, in the order in which they came;
             an answer stands after the last item of its question. A cell that runs has what it showed so far.
+        origins: Who had each cell run, by its number.
+        at: The time of the last event, in seconds since the epoch; 0 for an empty log.
         answers: By the numbers of their questions.
         late: What came for a cell after its end, by its number.
         updated: By the number of a cell and the place of an output in it, the cell that ran when that was last changed
@@ -71,6 +82,8 @@ class Recording:
 
     started: SessionStarted | None = None
     items: list[Asked | ModelReplied | FileUploaded | Cell] = field(default_factory=list)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    at: float = 0.0
     answers: dict[int, Answer] = field(default_factory=dict)
     late: dict[int, list[Late]] = field(default_factory=dict)
     updated: dict[tuple[int, int], int | None] = field(default_factory=dict)
@@ -119,6 +132,7 @@ class Recording:
 
     def on_event(self, record: Record) -> None:
         """Take in the next record."""
+        self.at = record.at
         match record.event:
             case SessionStarted() as started:
                 self.started = started
@@ -131,7 +145,9 @@ class Recording:
                 self.items.append(reply)
             case Answered(turn=turn) as answer:
                 self.answers[turn] = answer
-            case CellStarted(cell=number, turn=turn, code=code):
+            case CellStarted(cell=number, turn=turn, code=code) as begun:
+                tool = begun.tool or ("python" if turn else "person")
+                self.origins[number] = Origin(tool, begun.approver, record.at)
                 self._places[number] = len(self.items)
                 self.items.append(Cell(cell=number, turn=turn, code=code, status="running"))
             case PackagesInstalled(cell=number, packages=packages):
@@ -142,7 +158,7 @@ class Recording:
                 self.files[path] = saved
             case McpToolCalled(text=text):
                 self.heard.append(text)
-            case WidgetState(state=state):
+            case WidgetsChanged(state=state):
                 self._take_widgets(state)
             case event:
                 self._add_output(event)
@@ -154,11 +170,13 @@ class Recording:
                 _append(cell.outputs, output)
             case OutputsCleared() if cell and cell.status == "running":
                 cell.outputs.clear()
-            case LateOutput(output=output, during=during) if cell and (cell.status == "running" or during == cell.cell):
+            case LateOutputAdded(output=output, during=during) if cell and (
+                cell.status == "running" or during == cell.cell
+            ):
                 _append(cell.outputs, output)
             case FilesLeft() as left if cell:
                 _append(cell.outputs, left_output(left))
-            case LateOutput(output=output, during=during) if cell:
+            case LateOutputAdded(output=output, during=during) if cell:
                 self._add_late(cell.cell, output, during)
             case OutputUpdated() as update:
                 self._update(update)

@@ -17,12 +17,12 @@ from typing import Final, NamedTuple, Protocol
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Cell, CellStatus
-from nbagent.sandbox.data import needs
+from nbagent.notebook import document
+from nbagent.notebook.document import MAY_FAIL
+from nbagent.sandbox.data.locate import locate
 
 MAX_SOURCE: Final = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
-MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
-"""Tags of cells."""
 
 
 class Source(NamedTuple):
@@ -112,7 +112,9 @@ def parse(raw: bytes, *, name: str) -> list[Source]:
         text = raw.decode("utf-8-sig")
     except ValueError as error:
         raise _unreadable(name, None) from error
-    return _cells(name, text) if name.endswith(".ipynb") else [Source(text)]
+    if not name.endswith(".ipynb"):
+        return [Source(text)]
+    return [Source(cell.code, MAY_FAIL in cell.tags) for cell in document.parse(text, name=name).cells]
 
 
 def _unreadable(name: str, reason: str | None) -> UsageError:
@@ -120,23 +122,6 @@ def _unreadable(name: str, reason: str | None) -> UsageError:
         f"{name[:200]!r} can't be read: {reason or 'it is not UTF-8 text'}.",
         mend="Name a script or a notebook, or give code with -c CODE.",
     )
-
-
-def _cells(name: str, text: str) -> list[Source]:
-    import warnings
-
-    import nbformat
-
-    try:
-        with warnings.catch_warnings():
-            # Of cells without an id, or with the same one: nothing that matters to running them.
-            warnings.simplefilter("ignore")
-            notebook = nbformat.reads(text, as_version=4)
-        cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
-        tagged = [(cell.source, set(cell.metadata.get("tags", []))) for cell in cells]
-    except Exception as error:
-        raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error
-    return [Source(code, MAY_FAIL in tags) for code, tags in tagged if SKIPPED not in tags]
 
 
 def with_needed(
@@ -153,7 +138,7 @@ def with_needed(
         The data for a session; names of what is there but isn't what it was when the notebook was made; names of what
         isn't there.
     """
-    found = needs.find(notebook.absolute(), root)
+    found = locate(notebook.absolute(), root)
     named = {Path(each).expanduser().resolve().name: each for each in data}
     changed = [name for name in found.changed if name not in named]
     missing = [name for name in found.missing if name not in named]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import nbformat
-
 from nbagent.core.events import FileUploaded
+from nbagent.notebook import nodes
 from nbagent.safety.sanitize import clean_markdown
 
 _AGAIN = """\
@@ -46,8 +45,8 @@ def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
     text = f"{what} ({upload.size:,} bytes, SHA-256 `{upload.sha256}`). {needs}"
     source = _AGAIN.format(name=upload.name, path=upload.path, sha256=upload.sha256, unpack=bool(upload.unpacked))
     return [
-        nbformat.v4.new_markdown_cell(clean_markdown(text), id=f"upload-{number}", metadata={"nbagent": facts}),
-        nbformat.v4.new_code_cell(
+        nodes.new_markdown_cell(clean_markdown(text), id=f"upload-{number}", metadata={"nbagent": facts}),
+        nodes.new_code_cell(
             source,
             id=f"upload-{number}-again",
             metadata={"nbagent": {"role": "upload-again"}, "jupyter": {"source_hidden": True}},

@@ -1,13 +1,13 @@
-"""Bounds what code can tell the package index by the packages that it asks for, and the bytes that these take.
+"""Bounds what code can tell the package index by the names that it asks for, and the bytes that packages take.
 
 The index is a way out of a sandbox without a network: the host asks it for each package, so the index reads the names,
 and the publisher of a package sees which version is fetched. By measurement (`tests/packages/test_allowance.py`), uv
 sends the name, and by the file that it fetches the version and extras that it chose among the published ones. It never
 sends the words of a version or an extra that doesn't exist.
 
-So popular names are free, and a sandbox may ask for a few others. Each name counts once, found or not; asked for with
-another version, it counts with the characters of that too. The number of all requests is bounded since their order
-tells something as well, and the bytes of what is installed are bounded for the sake of the host's disk.
+So popular names are free, and a sandbox may ask for a few others. Each name counts once, found or not; if it is asked
+for with another version, the characters of that version count, too. The number of requests is bounded, since their
+order could tell something as well, and the bytes of the packages, for the sake of the host's disk.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from nbagent.packages.modules import KNOWN
 CHARACTERS = 20
 """Characters of unknown names, versions and extras, for each unknown name that is allowed."""
 REQUESTS = 200
-"""Packages that may be asked for in all, unless more unknown ones are allowed."""
+"""Packages that may be asked for in all, unless the characters of more unknown names are allowed."""
 
 
 class _Asked(msgspec.Struct):
-    """The requests so far."""
+    """The requests so far, as they are kept in a file."""
 
     unknown: list[str] = []
     """Unknown names, each once by itself, and once with each version and extra that was asked for."""
     granted: list[str] = []
-    """Those of them that a person allowed, which don't count."""
+    """Those of `unknown` that a person allowed, which don't count."""
     requests: int = 0
     size: int = 0
-    """Bytes of what came."""
+    """Bytes of the packages that came."""
 
 
 class Allowance:
@@ -48,7 +48,7 @@ class Allowance:
 
     Args:
         policy: The bounds, and the names that a person listed.
-        path: A file that keeps the count, for a process that resumes the session; by default it is in memory only.
+        path: A file that keeps the count for whoever resumes the session; by default the count is in memory only.
     """
 
     def __init__(self, policy: InstallPolicy, path: Path | None = None) -> None:
@@ -83,23 +83,23 @@ class Allowance:
             before = self._read()
             requests = before.requests + (0 if granted else len(asked))
             after = _Asked(before.unknown[:], before.granted[:], requests, before.size)
-            told = [text for each in asked for text in self._told(each) if text not in before.unknown]
-            after.unknown += dict.fromkeys(told)
-            after.granted += dict.fromkeys(told) if granted else []
+            texts = [text for each in asked for text in self._readable_texts(each) if text not in before.unknown]
+            after.unknown += dict.fromkeys(texts)
+            after.granted += dict.fromkeys(texts) if granted else []
             reason = "" if granted else self._beyond(after)
             if not reason:
                 self._write(after)
             return reason
 
     def weigh(self, size: int, *, came: bool = False) -> str:
-        """Count the bytes of packages.
+        """Count the bytes of packages before they come, or those that came beyond what the index stated.
 
         Args:
-            size: How many.
-            came: Whether they are here already, so that they count in any case.
+            size: Bytes.
+            came: Whether they came already; then they count even if they are too many.
 
         Returns:
-            Why they may not stay, or come, as a sentence; empty if they may.
+            Why they are too many, as a sentence; empty if they are not.
 
         Raises:
             InstallError: What was counted before can't be read or written.
@@ -118,7 +118,7 @@ class Allowance:
             f"and may have {self._bytes // MIB:,} MB."
         )
 
-    def _told(self, asked: Requirement) -> list[str]:
+    def _readable_texts(self, asked: Requirement) -> list[str]:
         """The texts that the index or a publisher could read in a request."""
         name = canonicalize_name(asked.name)
         if name in self._listed:

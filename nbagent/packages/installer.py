@@ -18,7 +18,6 @@ import contextlib
 import functools
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -28,34 +27,21 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from nbagent.core import fileio
-from nbagent.core.errors import EnvironmentMissing, InstallError, InstallRefused
+from nbagent.core.concurrency import to_the_end
+from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import Package
 from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.modules import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
-from nbagent.packages.resolver import (
-    FETCH_SECONDS,
-    IndexUnreachableError,
-    Wheel,
-    environment,
-    fetch,
-    in_thread,
-    install_arguments,
-    old_enough,
-    resolve,
-    shorten,
-    target_arguments,
-    too_young,
-    uv,
-)
+from nbagent.packages.resolver import Wheel, fetch, fetch_locked, old_enough, resolve, too_young
+from nbagent.packages.uv import IndexUnreachableError
 from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
+"""Called with packages before they are installed; raises `InstallRefused` to keep them out."""
 Exceed = Callable[[list[str], str], Awaitable[None]]
 """Called with names beyond the allowance and the reason; raises `InstallRefused` unless a person allows them."""
-
-__all__ = ["Confirm", "Exceed", "IndexUnreachableError", "Installer", "Target", "fill"]
 
 
 class Installer:
@@ -152,12 +138,33 @@ class Installer:
         try:
             added = await self._install_for(module)
         except IndexUnreachableError:
-            raise  # not remembered: the index may answer the next cell
+            raise  # not remembered, since the index may answer the next time
         except InstallError as error:
             self._answers[module] = error
             raise
         self._answers[module] = InstallError(f"The module {module} was installed once in this session already.")
         return added
+
+    async def restore(self, packages: Sequence[Package]) -> None:
+        """Install exactly these wheels, as a lock names them: nothing is resolved, and each is known by its hash.
+
+        They may be other versions of what the sandbox has: whoever wants these to be found first says so to Python.
+
+        Raises:
+            InstallRefused: Policy forbids one, one is no plain name, version and hash, or the index has another wheel.
+            InstallError: They can't be had.
+        """
+        wanted = [each for each in packages if self._version(each.name) != each.version]
+        for each in wanted:
+            self._permit([parse(each.name)])
+            if not re.fullmatch(r"[0-9a-f]{64}", each.sha256):
+                raise InstallRefused(f"The lock has no SHA-256 of {each.name} {each.version}.")
+        if not wanted:
+            return
+        async with self._lock, scratch_beside(self.site) as work:
+            lines = [f"{parse(f'{each.name}=={each.version}')} --hash=sha256:{each.sha256}" for each in wanted]
+            await fetch_locked(lines, target=self.target, min_age_days=self.policy.min_age_days, work=work)
+            await to_the_end(self._publish, work / "site", wanted, "")
 
     async def _install_for(self, module: str) -> list[Package]:
         asked = Requirement(distribution_for(module))
@@ -172,7 +179,7 @@ class Installer:
         self._permit(asked)
         names = {canonicalize_name(requirement.name) for requirement in asked}
         async with self._lock:
-            missing = [requirement for requirement in asked if not self._present(requirement)]
+            missing = [requirement for requirement in asked if not self._is_met(requirement)]
             if not missing:
                 return []
             if counted:
@@ -188,7 +195,7 @@ class Installer:
                 if self.confirm is not None:
                     await self.confirm(packages)
                 await self._fetch(resolved, work, counted=counted)
-                await in_thread(self._publish, work / "site", packages, module)
+                await to_the_end(self._publish, work / "site", packages, module)
                 return packages
 
     async def _resolve(self, missing: list[Requirement], work: Path) -> list[Wheel]:
@@ -227,24 +234,24 @@ class Installer:
             raise too_young(young, minimum)
 
     async def _count(self, asked: list[Requirement]) -> None:
-        """Count the request against the allowance; what is beyond needs a person's consent."""
-        reason = await in_thread(self._allowance.take, asked)
+        """Count a request against the allowance; one that is beyond it needs a person's consent."""
+        reason = await to_the_end(self._allowance.take, asked)
         if not reason:
             return
         if self.exceed is None:
             raise InstallRefused(reason, mend=NAMES_MEND)
         await self.exceed([str(each) for each in asked], reason)
-        await in_thread(functools.partial(self._allowance.take, asked, granted=True))
+        await to_the_end(functools.partial(self._allowance.take, asked, granted=True))
 
     async def _fetch(self, wheels: list[Wheel], work: Path, *, counted: bool) -> None:
         """Unpack wheels into `work/site`; refuse what is too large, before it comes where the index states its size."""
         stated = sum(wheel.size for wheel in wheels)
         if counted:
-            self._refuse_large(await in_thread(self._allowance.weigh, stated))
+            self._refuse_large(await to_the_end(self._allowance.weigh, stated))
         await fetch(wheels, target=self.target, work=work)
         if counted:
-            more = await in_thread(size_of, work / "site") - stated
-            self._refuse_large(await in_thread(functools.partial(self._allowance.weigh, max(0, more), came=True)))
+            more = await to_the_end(size_of, work / "site") - stated
+            self._refuse_large(await to_the_end(functools.partial(self._allowance.weigh, max(0, more), came=True)))
 
     @staticmethod
     def _refuse_large(reason: str) -> None:
@@ -256,7 +263,7 @@ class Installer:
         package = self.installed.get(name)
         return self.pins.get(name) or (package.version if package else "")
 
-    def _present(self, requirement: Requirement) -> bool:
+    def _is_met(self, requirement: Requirement) -> bool:
         """Whether a requirement is met by what is there.
 
         Raises:
@@ -305,51 +312,4 @@ async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
     try:
         yield work
     finally:
-        await in_thread(shutil.rmtree, work, True)
-
-
-def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_bytecode: bool = False) -> None:
-    """Install a requirements file with hashes into a folder, which appears atomically.
-
-    Args:
-        folder: Must not exist, or be empty. If another process fills it meanwhile, its content stays.
-        pins: A requirements file that names every package, dependencies included, with hashes.
-        python: Version of the Python that will use it.
-        platform: Its machine and glibc, for example `x86_64-manylinux_2_41`.
-        compile_bytecode: Also compile with the host's Python: of use only if that is the same minor version.
-
-    Raises:
-        EnvironmentMissing: The install failed; the message ends with uv's reason.
-    """
-    if folder.exists() and any(folder.iterdir()):
-        raise EnvironmentMissing(f"{folder} is not empty.", mend="Remove it, or name another folder.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    target = Target(python=python, platform=platform, pins=pins)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
-        work = Path(made)
-        (work / "uv.toml").touch()
-        _unpack(work, target, compile_bytecode=compile_bytecode)
-        (work / "site" / ".lock").unlink(missing_ok=True)
-        make_readable(work / "site")
-        try:
-            (work / "site").replace(folder)
-        except OSError:
-            if not folder.is_dir() or not any(folder.iterdir()):
-                raise
-
-
-def _unpack(work: Path, target: Target, *, compile_bytecode: bool) -> None:
-    """Unpack all of the target's pins into `work/site`."""
-    arguments = install_arguments(work / "site", str(target.pins.absolute()), target_arguments(target))
-    if compile_bytecode:
-        arguments.append("--compile-bytecode")
-    try:
-        done = subprocess.run(
-            [uv(), *arguments], cwd=work, env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
-            check=False, timeout=FETCH_SECONDS,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise EnvironmentMissing(f"Installing {target.pins} took more than {FETCH_SECONDS:g} s.") from None
-    if done.returncode:
-        reason = shorten(done.stderr.decode(errors="replace"))
-        raise EnvironmentMissing(f"The packages of {target.pins} can't be installed: {reason}")
+        await to_the_end(shutil.rmtree, work, True)

@@ -66,7 +66,7 @@ def script_block(code: str) -> dict[str, Any]:
     return tomllib.loads("\n".join(line[2:] for line in block[1].splitlines())) if block else {}
 
 
-def declared(code: str) -> list[Requirement]:
+def script_requirements(code: str) -> list[Requirement]:
     """The well-formed requirements in a script's PEP 723 block."""
     found: list[Requirement] = []
     with contextlib.suppress(TypeError, ValueError, RecursionError):  # the kernel that runs it says what is wrong

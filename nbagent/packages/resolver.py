@@ -1,4 +1,4 @@
-"""Runs uv: resolves a request to wheels, and unpacks exactly these.
+"""Resolves a request to wheels, and fetches exactly these, with uv.
 
 Resolution asks the index each time (within the index's own cache lifetime that is often no request at all). Resolving
 from the cache would save about 0.1 s, but would accept a release that the index has withdrawn meanwhile, and the
@@ -11,61 +11,27 @@ The cause of a failure is read from uv's messages.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import InstallError, InstallRefused
-from nbagent.core.text import ends
+from nbagent.packages import uv
 from nbagent.packages.requirements import Target
-
-RESOLVE_SECONDS = 60.0
-"""Seconds for resolving, with retries and the search for a failure's cause."""
-FETCH_SECONDS = 600.0
-"""Seconds for downloading and unpacking; uv gives a silent connection up far earlier."""
-
-_PASSED = frozenset({
-    "HOME", "LANG", "LOGNAME", "NETRC", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "TMPDIR",
-    "USER", "XDG_CACHE_HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "ALL_PROXY", "HTTPS_PROXY",
-    "HTTP_PROXY", "NO_PROXY",
-})  # fmt: skip
-_PASSED_UV = (
-    "UV_CACHE_DIR", "UV_CONCURRENT_", "UV_CONFIG_FILE", "UV_CREDENTIALS_DIR", "UV_DEFAULT_INDEX",
-    "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_HTTP", "UV_INDEX", "UV_INSECURE_HOST", "UV_KEYRING_PROVIDER",
-    "UV_NATIVE_TLS", "UV_NO_CACHE", "UV_NO_CONFIG", "UV_OFFLINE", "UV_REQUEST_TIMEOUT", "UV_SYSTEM_CERTS",
-)  # fmt: skip
-"""Variables that uv gets: the person chooses where packages come from, but not what is checked, so
-`UV_NO_VERIFY_HASHES` is not among them."""
-_UNREACHABLE = re.compile(
-    r"error sending request|HTTP status|timed out|connection|Request failed|authentication|credentials|"
-    r"network connectivity|dns error|end of file",
-    re.IGNORECASE,
-)
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class IndexUnreachableError(InstallError):
-    """The index or the way to it failed, so the same request may succeed later."""
+from nbagent.packages.uv import IndexUnreachableError, shorten
 
 
 class Wheel(NamedTuple):
-    """One line of a resolution. `source` is its entry in pylock.toml."""
+    """A wheel that a resolution chose. `source` is its entry in pylock.toml."""
 
     name: str
     version: str
@@ -100,10 +66,10 @@ async def resolve(
     """
     _write(work / "requirements.in", map(str, asked))
     _write(work / "constraints.txt", (f"{name}=={version}" for name, version in have.items()))
-    deadline = asyncio.get_running_loop().time() + RESOLVE_SECONDS
+    deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
     aged = _age_arguments(have, min_age_days)
-    arguments = await in_thread(_compile, target)
-    code, output, error = await run_uv([*arguments, *aged], work=work, deadline=deadline)
+    arguments = await to_the_end(_compile, target)
+    code, output, error = await uv.run([*arguments, *aged], work=work, deadline=deadline)
     if code == 0:
         return [wheel for wheel in read_lock(output) if wheel.name not in have]
     certain = explain(error, asked)
@@ -111,7 +77,7 @@ async def resolve(
         raise certain
     if aged:
         # Only a resolution without the minimum age tells whether that is the cause, and which releases are too young.
-        code, output, error = await run_uv(arguments, work=work, deadline=deadline)
+        code, output, error = await uv.run(arguments, work=work, deadline=deadline)
         if code == 0:
             added = [wheel for wheel in read_lock(output) if wheel.name not in have]
             raise too_young([wheel for wheel in added if not old_enough(wheel, min_age_days)], min_age_days)
@@ -120,7 +86,7 @@ async def resolve(
 
 def _compile(target: Target) -> list[str]:
     files = ["requirements.in", "--constraints", "constraints.txt", "--format", "pylock.toml", "--no-header"]
-    return ["pip", "compile", *files, "--only-binary", ":all:", *target_arguments(target)]
+    return ["pip", "compile", *files, "--only-binary", ":all:", *uv.target_arguments(target)]
 
 
 def _age_arguments(have: Iterable[str], min_age_days: float) -> list[str]:
@@ -168,143 +134,34 @@ async def fetch(wheels: list[Wheel], *, target: Target, work: Path) -> None:
         InstallError: A wheel can't be fetched or unpacked.
     """
     _write(work / "pylock.toml", render_lock(wheels))
-    deadline = asyncio.get_running_loop().time() + FETCH_SECONDS
-    arguments = install_arguments(work / "site", "pylock.toml", await in_thread(target_arguments, target))
-    code, _, error = await run_uv([*arguments, "--offline"], work=work, deadline=deadline)
+    await _unpack("pylock.toml", [], target=target, work=work)
+
+
+async def fetch_locked(lines: list[str], *, target: Target, min_age_days: float, work: Path) -> None:
+    """Unpack the wheels of lines with versions and hashes into `work/site`, from the cache if it has them all.
+
+    Raises:
+        InstallRefused: The index has no such wheel, or one with another hash.
+        InstallError: A wheel can't be fetched or unpacked.
+    """
+    _write(work / "locked.txt", lines)
+    await _unpack("locked.txt", _age_arguments((), min_age_days), target=target, work=work)
+
+
+async def _unpack(listed: str, options: list[str], *, target: Target, work: Path) -> None:
+    """Unpack the wheels of a file with hashes, from the cache if it has them all."""
+    deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
+    wanted = uv.install_arguments(work / "site", listed, await to_the_end(uv.target_arguments, target))
+    arguments = [*wanted, *options]
+    code, _, error = await uv.run([*arguments, "--offline"], work=work, deadline=deadline)
     if code:
-        await in_thread(shutil.rmtree, work / "site", True)
-        code, _, error = await run_uv(arguments, work=work, deadline=deadline)
+        await to_the_end(shutil.rmtree, work / "site", True)
+        code, _, error = await uv.run(arguments, work=work, deadline=deadline)
     if code:
         raise fetch_failure(error)
 
 
-# -- running uv
-
-
-def uv() -> str:
-    """Path of the uv binary: the one that came with nbagent, else the one on PATH.
-
-    Raises:
-        InstallError: There is none.
-    """
-    try:
-        from uv import find_uv_bin
-
-        return find_uv_bin()
-    except (ImportError, FileNotFoundError):
-        found = shutil.which("uv")
-    if not found:
-        raise InstallError("uv, which installs packages, isn't there.", mend="Install it: pip install uv")
-    return found
-
-
-def environment() -> dict[str, str]:
-    """The environment for uv: variables about indexes and networks only."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name.upper() in _PASSED or name.startswith(_PASSED_UV)
-    }  # fmt: skip
-    own = {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
-    patience = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "3"}  # seconds without a byte; the person may say more
-    return patience | kept | own
-
-
-def target_arguments(target: Target) -> list[str]:
-    """The options for the sandbox's Python. The host's is named so that uv doesn't search for one."""
-    platform = newest_known(target.platform, _known_platforms(uv()))
-    return ["--python", sys.executable, "--python-version", target.python, "--python-platform", platform, "--quiet"]
-
-
-def newest_known(platform: str, known: frozenset[str]) -> str:
-    """The platform, or that with the newest older glibc that uv knows: wheels run on a newer glibc, too.
-
-    Args:
-        platform: Such as `x86_64-manylinux_2_41`.
-        known: The values of uv's `--python-platform`.
-    """
-    machine, _, version = platform.partition("-manylinux_2_")
-    older = [int(each.rpartition("_")[2]) for each in known if each.startswith(f"{machine}-manylinux_2_")]
-    fitting = [minor for minor in older if version.isdigit() and minor <= int(version)]
-    # If uv knows none, it says so itself.
-    return f"{machine}-manylinux_2_{max(fitting)}" if fitting else platform
-
-
-@functools.cache
-def _known_platforms(program: str) -> frozenset[str]:
-    """The platforms with glibc that this uv knows, read from its help text."""
-    said = subprocess.run(
-        [program, "pip", "install", "--help"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, check=False, timeout=RESOLVE_SECONDS,
-    )  # fmt: skip
-    return frozenset(re.findall(r"\b\w+-manylinux_2_\d+\b", said.stdout))
-
-
-def install_arguments(folder: Path, requirements: str, target: list[str]) -> list[str]:
-    """The command line that unpacks wheels by hash.
-
-    uv copies the files: through hard links, its default, a change of mode would reach its cache.
-    """
-    checks = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy"]
-    return ["pip", "install", "--requirements", requirements, "--target", str(folder), *checks, *target]
-
-
-async def run_uv(arguments: list[str], *, work: Path, deadline: float) -> tuple[int, str, str]:
-    """Run uv; returns its exit code, output and errors. uv never outlives the call, even if that is cancelled.
-
-    Args:
-        arguments: Its command line.
-        work: Its working folder, with a `uv.toml` of its own so that no project's configuration is found.
-        deadline: A time on the event loop's clock.
-
-    Raises:
-        IndexUnreachableError: The deadline passed.
-    """
-    process = start_uv(arguments, work)
-    reading = asyncio.get_running_loop().run_in_executor(None, process.communicate)
-    try:
-        async with asyncio.timeout_at(deadline):
-            output, error = await asyncio.shield(reading)
-    except TimeoutError:
-        raise IndexUnreachableError("The package index did not answer in time.") from None
-    finally:
-        if not reading.done():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.wait([reading])
-    return process.returncode, output.decode(errors="replace"), error.decode(errors="replace")
-
-
-def start_uv(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
-    """Start uv in a process group of its own.
-
-    It doesn't use asyncio's subprocesses: if a loop ends while one is being started, Python 3.11 waits for ever.
-    """
-    return subprocess.Popen(
-        [uv(), *arguments],
-        cwd=work,
-        env=environment(),
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function in a thread. A cancellation waits for its end, so that it doesn't use a folder that is removed.
-
-    It awaits a future, not a task (as `asyncio.to_thread` does): a loop that ends cancels even shielded tasks.
-    """
-    working = asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait([working])
-        raise
-
-
-# -- its lock
+# -- the lock file
 
 
 def read_lock(text: str) -> list[Wheel]:
@@ -341,7 +198,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
-# -- what uv says
+# -- what uv's messages mean
 
 
 def explain(error: str, asked: list[Requirement]) -> InstallError | None:
@@ -354,7 +211,7 @@ def explain(error: str, asked: list[Requirement]) -> InstallError | None:
             f"It depends on {address[1][:100]} at an address of its own, and only the index is asked."
         )
     if "No solution found" not in text:
-        kind = IndexUnreachableError if _UNREACHABLE.search(text) else InstallError
+        kind = IndexUnreachableError if uv.unreachable(text) else InstallError
         return kind(f"The package index can't be read: {shorten(error)}")
     if unknown := re.search(r"([\w.-]+) was not found in the package registry", text):
         name = unknown[1]
@@ -381,11 +238,5 @@ def fetch_failure(error: str) -> InstallError:
     """The error for a failed download or unpacking."""
     if "Hash mismatch" in error:
         return InstallRefused(f"A wheel is not the one that the index announced: {shorten(error)}")
-    kind = IndexUnreachableError if _UNREACHABLE.search(error) else InstallError
+    kind = IndexUnreachableError if uv.unreachable(error) else InstallError
     return kind(f"A wheel can't be fetched: {shorten(error)}")
-
-
-def shorten(error: str) -> str:
-    """The message of uv on one line of bounded length, without credentials in an index's URL."""
-    line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ")
-    return ends(line, head=300, tail=200, mark=lambda _: " … ")

@@ -31,7 +31,7 @@ _NO_VALUE = re.compile(
 _CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ (?:of [\d,]+ bytes \(|characters left out )")
 """The mark that nbagent leaves where it cut the middle out of a text; a table goes on behind it.
 
-See `cut` in `agent/view.py` and `left_out` in `sandbox/inside/bounds_inside.py`.
+See `cut` in `agent/cell_view.py` and `left_out` in `sandbox/inside/bounds_inside.py`.
 """
 _WORD = re.compile(r"\S+")
 LONGEST = 2_000
@@ -52,19 +52,24 @@ def secret_columns(text: str) -> Iterator[Span]:
         line = lines[at]
         rows: list[list[Span]] = []
         if len(line) <= LONGEST and _SIGNS.search(line):
-            rows = _described(line) or _series(lines, at) or _divided(lines, at) or _aligned(lines, at)
+            rows = (
+                _description_values(line)
+                or _series_values(lines, at)
+                or _divided_table(lines, at)
+                or _aligned_table(lines, at)
+            )
         for number, spans in enumerate(rows):
             yield from ((starts[at + number] + start, starts[at + number] + end) for start, end in spans)
         at += max(1, len(rows))
 
 
-def _described(line: str) -> list[list[Span]]:
+def _description_values(line: str) -> list[list[Span]]:
     """The values in a line of a data description or of Polars' `glimpse`: a column's name, its type, and examples."""
     match = _DESCRIBED.match(line) or _GLIMPSED.match(line)
     return [[match.span(3)]] if match is not None and _is_secret(match[1], match[2]) else []
 
 
-def _series(lines: Sequence[str], at: int) -> list[list[Span]]:
+def _series_values(lines: Sequence[str], at: int) -> list[list[Span]]:
     """The values of a Polars series, each on its own line."""
     match = _SERIES.match(lines[at])
     if match is None or not _is_secret(match[1], match[2]) or lines[at + 1 : at + 2] != ["["]:
@@ -84,7 +89,7 @@ def _is_secret(name: str, kind: str) -> bool:
     return _NAME.fullmatch(name.strip()) is not None and not kind.lower().startswith("bool")
 
 
-def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
+def _divided_table(lines: Sequence[str], at: int) -> list[list[Span]]:
     """The values in a table whose cells are divided by a sign, from its header on."""
     found = _DIVIDERS.search(lines[at])
     if found is None:
@@ -117,7 +122,7 @@ def _divided(lines: Sequence[str], at: int) -> list[list[Span]]:
     return rows if len(rows) > 1 else []
 
 
-def _aligned(lines: Sequence[str], at: int) -> list[list[Span]]:
+def _aligned_table(lines: Sequence[str], at: int) -> list[list[Span]]:
     """The values in a table of pandas, whose cells end below the end of their header's word."""
     words = [match.span() for match in _WORD.finditer(lines[at])] if lines[at][:1] == " " else []
     before = [0, *(end for _, end in words)]

@@ -72,15 +72,15 @@ class Programs:
 def programs(code: str) -> Programs:
     """Find the programs that a cell starts. Code that can't be parsed counts as a program."""
     try:
-        text = _plain(code)
-        found = _of_line(text) or _of_tree(_module(text))
+        text = _as_python(code)
+        found = _in_line(text) or _in_tree(_module(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError):
         return Programs((PYTHON + code,))
     return found
 
 
-def _plain(code: str) -> str:
-    """The cell as Python, with IPython's syntax as calls. Magics without `%` are left for `_of_line`.
+def _as_python(code: str) -> str:
+    """The cell as Python, with IPython's syntax as calls. Magics without `%` are left for `_in_line`.
 
     Raises:
         SyntaxError: The cell is too long.
@@ -95,7 +95,7 @@ def _plain(code: str) -> str:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        transformed: str = TransformerManager().transform_cell(code)  # type: ignore[no-untyped-call]
+        transformed: str = TransformerManager().transform_cell(code)
     return transformed
 
 
@@ -108,7 +108,7 @@ def _module(code: str) -> ast.Module:
     return tree
 
 
-def _of_line(text: str) -> Programs | None:
+def _in_line(text: str) -> Programs | None:
     """The programs of a one-line cell that IPython takes for a magic without its `%`; None for any other cell."""
     line = text.strip()
     found = _WORD.match(line)
@@ -121,15 +121,15 @@ def _of_line(text: str) -> Programs | None:
         return Programs((line,), more=False)
     if word not in (_OF_SHELL | _OF_CODE | _OTHERS):
         return None
-    commands = tuple(_of_magic(word, rest, ""))
+    commands = tuple(_in_magic(word, rest, ""))
     return Programs(commands, more=False) if commands else None
 
 
-def _of_tree(tree: ast.Module) -> Programs:
+def _in_tree(tree: ast.Module) -> Programs:
     commands: list[str] = []
     known: set[int] = set()
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        if (found := _of_shell_call(call)) is not None:
+        if (found := _in_shell_call(call)) is not None:
             commands += found
             known |= {id(node) for node in ast.walk(call)}
     only = all(isinstance(each, ast.Expr | ast.Assign) and id(each.value) in known for each in tree.body)
@@ -140,7 +140,7 @@ def _of_tree(tree: ast.Module) -> Programs:
     return Programs(tuple(dict.fromkeys(commands)), more=not (commands and only))
 
 
-def _of_shell_call(call: ast.Call) -> list[str] | None:
+def _in_shell_call(call: ast.Call) -> list[str] | None:
     """The commands of a call into which IPython's syntax was turned; None for any other call."""
     match call:
         case ast.Call(
@@ -157,13 +157,13 @@ def _of_shell_call(call: ast.Call) -> list[str] | None:
         case ("system" | "getoutput", [command]):
             return [command.strip()]
         case ("run_line_magic", [magic, line]):
-            return list(_of_magic(magic, line, ""))
+            return list(_in_magic(magic, line, ""))
         case ("run_cell_magic", [magic, line, body]):
-            return list(_of_magic(magic, line, body))
+            return list(_in_magic(magic, line, body))
     return None
 
 
-def _of_magic(magic: str, line: str, body: str) -> Iterator[str]:
+def _in_magic(magic: str, line: str, body: str) -> Iterator[str]:
     if magic in _OF_SHELL:
         yield f"{line}\n{body}".strip()
     elif magic in _OF_CODE:

@@ -93,8 +93,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
                 return cls(
                     id=name,
                     kind="host",
-                    title=f"the code wants to reach {_where(asked)}",
-                    text=f"Allow {_where(asked)}?",
+                    title=f"the code wants to reach {_place(asked)}",
+                    text=f"Allow {_place(asked)}?",
                     choices=("once", "session", "deny"),
                     default="deny",
                     deadline=record.at + ASK_SECONDS,
@@ -171,7 +171,7 @@ def answer(
     return session.approve(question.id, decision, code=code, reason=reason, always=choice == "session")
 
 
-def _where(event: HostAsked) -> str:
+def _place(event: HostAsked) -> str:
     return visible(f"{event.host}:{event.port}")
 
 

@@ -68,7 +68,7 @@ FORMS = (
     # OpenAI, Anthropic, OpenRouter, DeepSeek and others with keys of the same form.
     _form(
         "api key",
-        r"[spr]k-(?:(?:proj|svcacct|admin|service|ant|or|lf)-[\w-]{16,}+|(?:\w{1,12}-){0,3}+(?=\w{0,80}\d)\w{16,}+)",
+        r"[spr]k-(?:(?:proj|svcacct|admin|service|ant|or|lf)-[\w-]{16,}+|(?>(?:\w{1,12}-){0,3})(?=\w{0,80}\d)\w{16,}+)",
         *("sk-", "pk-", "rk-"),
     ),
     _form("api key", r"gsk_[A-Za-z0-9]{20,}+|xai-[A-Za-z0-9]{20,}+|pplx-[A-Za-z0-9]{20,}+", "gsk_", "xai-", "pplx-"),
@@ -105,7 +105,7 @@ NAMED = (
         "password",
         re.compile(
             rf"(?:password|passwd|passphrase|passwort|pwd)\d?{_IS}{_UNSAID}"
-            r"""(?:\\?"([^"\\\n]{3,200})\\?"|\\?'([^'\\\n]{3,200})\\?'|((?:[^\s"',;&()\[\]{}\\]|\\(?![nrt"'])){4,200}+)(?![(\[]))""",
+            r"""(?:\\?"([^"\\\n]{3,200})\\?"|\\?'([^'\\\n]{3,200})\\?'|((?>(?:[^\s"',;&()\[\]{}\\]|\\(?![nrt"'])){4,200}))(?![(\[]))""",
             re.IGNORECASE,
         ),
         ("passw", "passphrase", "pwd"),
@@ -166,7 +166,7 @@ PII = (
     SecretForm(
         "email address",
         # A full stop behind it ends a sentence.
-        re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,6}+"),
+        re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@[A-Za-z0-9-]{1,63}+(?>(?:\.[A-Za-z0-9-]{1,63}+){1,6})"),
         ("@",),
         _has_top_level,
     ),
@@ -192,7 +192,7 @@ PII = (
 
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_BODY = re.compile(r"(?:(?:\s|\\[nr]|[>|])*+[A-Za-z0-9+/=]{16,}+)*+")
+_KEY_BODY = re.compile(r"(?>(?:(?>(?:\s|\\[nr]|[>|])*)[A-Za-z0-9+/=]{16,}+)*)")
 _KEY_LENGTH = 20_000
 _SECRET_NAMES = re.compile(r"(?i)(?:key|token|secret|password|passwd|passphrase|credentials?)(?:_?\d)?$")
 _IN_ADDRESS = re.compile(r"\w://[^\s/:@]*:([^\s/]+)@")
@@ -256,23 +256,23 @@ class Redactor:
             return Redacted(text)
         count: Counter[str] = Counter()
         # Columns first: other replacements would move the columns of aligned tables.
-        hidden = _replaced(text, "column of secrets", secret_columns(text), count)
-        hidden = _own(hidden, self._secrets, count)
-        hidden = _replaced(hidden, "private key", _private_keys(hidden), count)
-        hidden = _by_rules(hidden, self._rules, count)
+        hidden = _replace(text, "column of secrets", secret_columns(text), count)
+        hidden = _replace_own(hidden, self._secrets, count)
+        hidden = _replace(hidden, "private key", _private_keys(hidden), count)
+        hidden = _replace_forms(hidden, self._rules, count)
         return Redacted(hidden, tuple(sorted(count.elements())))
 
 
-def _own(text: str, secrets: Mapping[str, str], count: Counter[str]) -> str:
+def _replace_own(text: str, secrets: Mapping[str, str], count: Counter[str]) -> str:
     for value, name in secrets.items():
-        for written in _written(value):
+        for written in _spellings(value):
             if (times := text.count(written)) > 0:
                 count[f"${name}"] += times
                 text = text.replace(written, label(f"${name}"))
     return text
 
 
-def _written(value: str) -> Iterable[str]:
+def _spellings(value: str) -> Iterable[str]:
     """The forms of a value in text: as it is, in JSON, and as Python's `repr` shows it."""
     if value.isalnum() and value.isascii():
         return (value,)
@@ -281,12 +281,12 @@ def _written(value: str) -> Iterable[str]:
     )
 
 
-def _by_rules(text: str, rules: Iterable[SecretForm], count: Counter[str]) -> str:
+def _replace_forms(text: str, rules: Iterable[SecretForm], count: Counter[str]) -> str:
     lower = text.lower()
     for rule in rules:
         where = lower if rule.pattern.flags & re.IGNORECASE else text
         if not rule.signs or any(sign in where for sign in rule.signs):
-            text = _replaced(text, rule.kind, _spans(rule, text), count)
+            text = _replace(text, rule.kind, _spans(rule, text), count)
     return text
 
 
@@ -313,7 +313,7 @@ def _private_keys(text: str) -> Iterator[tuple[int, int]]:
         yield begun.start(), at
 
 
-def _replaced(text: str, kind: str, spans: Iterable[tuple[int, int]], count: Counter[str]) -> str:
+def _replace(text: str, kind: str, spans: Iterable[tuple[int, int]], count: Counter[str]) -> str:
     parts: list[str] = []
     at = 0
     for start, end in spans:

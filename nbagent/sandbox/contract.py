@@ -1,12 +1,12 @@
-"""The contract of an engine, and of the sandboxes that it makes. Nothing in here, nor above, knows which engine it is.
+"""The contract of an engine and of the sandboxes that it makes; nothing here or above knows which engine it is.
 
     registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ Channel
     machine/reaper                       ▲              (channels/endpoint.py)        ▲
-                        kernel/process.py, provisioner.py               kernel/channels/connection.py
+                        kernel/process.py, provisioner.py               kernel/channels/kernel_connection.py
 
 An engine is found by its name among the entry points `nbagent.engines`. One whose sandboxes run on this machine brings
-an `Instance` and makes `MachineSandbox` of it (both in `machine/`), which has all the rest. One whose
-kernels run elsewhere writes a `Sandbox` of its own.
+an `Instance` and makes a `MachineSandbox` of it (both in `machine/`), which has all the rest. An engine whose kernels
+run elsewhere writes a `Sandbox` of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nbagent.core.errors import SandboxError, UsageError
+from nbagent.core.errors import EngineUnavailable, SandboxError, UsageError
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.paths import OUTPUT, WORKSPACE
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from nbagent.egress.gate import AskPerson
     from nbagent.egress.listener import Egress
     from nbagent.egress.proxy import Observe
-    from nbagent.packages.installer import Target
+    from nbagent.packages.requirements import Target
+    from nbagent.sandbox.channels.byte_stream import ByteStream
     from nbagent.sandbox.channels.endpoint import Endpoint
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.data.tree import LeftOut
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
 LOGINS = Path("/run/user")
 """Where systemd makes runtime folders, and removes them at the end of a person's last login."""
 CommandHook = Callable[[int, list[str]], object]
-"""Gets the process and the words of a program that is executed inside; called on a thread of the sandbox's."""
+"""Gets the process number and the words of a program that is executed inside; called on a thread of its own."""
 InstallHook = Callable[[list[str]], list[dict[str, Any]]]
-"""Called on a thread of the sandbox's, which waits: requirements in, what was installed out; raises InstallError."""
+"""Takes requirements, returns what was installed or raises InstallError; called on a thread, which waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """One thing that an engine does or doesn't enforce on this machine."""
+    """A restriction, and whether an engine enforces it on this machine."""
 
     name: str
     enforced: bool
@@ -63,7 +64,7 @@ class EngineReport:
         mend: What the person can do about it.
         controls: What it enforces.
         environment: Digest of the image or kernel environment, if there is one.
-        kernel: What the code's system calls meet in the end, in words: a wall beside all that is enforced, or none.
+        kernel: Which operating system kernel serves the code's system calls, in words.
     """
 
     available: bool
@@ -82,7 +83,7 @@ class Stray:
         kind: What it is, in a word or two: `container`.
         name: Its name.
         created: Seconds since the epoch.
-        remove: Removes it; returns whether it did, and nobody else.
+        remove: Removes it; returns whether this call did, and not somebody else at the same time.
     """
 
     kind: str
@@ -93,15 +94,15 @@ class Stray:
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """Who answers what a sandbox asks for, and hears what it tells. They are called on threads of the sandbox's.
+    """Callbacks for what a sandbox asks for and reports; all are called on threads of its own.
 
     Attributes:
-        install: Serves `%pip install`; None for an installer of the sandbox's own, by the policy of its spec.
-        command: Gets each program that is executed inside, where that is looked at.
-        left_out: Gets what of the data is not shown, when that changes.
+        install: Serves `%pip install`; None to have the sandbox install by the policy of its spec.
+        command: Gets each program that is executed inside, if the trust level logs them.
+        left_out: Gets what of the data is not shown any more, when that changes.
         ask: Answers whether a host that isn't listed may be reached; None denies it.
-        egress: Gets what the proxy decided, and the ends of connections.
-        first_cell: Whether the first cell says what is not shown, since nobody else can.
+        egress: Gets each decision of the egress proxy, and the end of each connection.
+        first_cell: Whether the first cell prints what of the data is not shown, because nobody else would say it.
     """
 
     install: InstallHook | None = None
@@ -114,14 +115,14 @@ class Hooks:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a running sandbox is, for whoever describes it or names files in it.
+    """What a running sandbox is called and made of, and where things are in it.
 
     Attributes:
         name: Its name, in labels, control groups and folders.
         environment: Digest of what its kernel is made of: its image or environment.
         output_folder: Where code leaves its results, as it sees it.
         workspace_folder: Where code works, as it sees it.
-        mirrors: Whether code sees data at a mount's target, and not where it lies.
+        mirrors: Whether code sees data at a mount's target; otherwise at its place on the host.
         left_out: What of the data is not shown.
         user: The user and the group that code runs as, on the host; None if it runs elsewhere.
         folder: Its private folder on the host, if it has one.
@@ -137,15 +138,15 @@ class About:
     folder: Path | None = None
 
     def data_path(self, mount: Mount) -> str:
-        """Where code sees a mount."""
+        """The path at which code sees a mount."""
         return mount.target if self.mirrors else str(mount.source)
 
 
 class Sandbox(abc.ABC):
     """One kernel in a sandbox, from `start` over restarts until `close`; made by `Engine.sandbox`.
 
-    `KernelProcess` calls all of it, `Provisioner` what Jupyter's clients can ask for, each on one event loop. What is
-    below "capabilities" an engine may leave out: what it has then costs nothing above but the capability.
+    `KernelProcess` calls all of it, `Provisioner` what Jupyter's clients can ask for, each on one event loop. An engine
+    may leave out what is below "capabilities".
 
     Attributes:
         last_exit: How its kernel ended, as far as `poll` has seen; None while it runs.
@@ -155,12 +156,12 @@ class Sandbox(abc.ABC):
 
     @abc.abstractmethod
     async def start(self, spec: SandboxSpec) -> None:
-        """Start it; after `wait`, start another one in its place, which keeps installed packages, and nothing else.
+        """Start it; after `wait`, start it anew, which keeps installed packages and nothing else.
 
         When this returns the `endpoint` can be connected to; the kernel answers when it is up.
 
         Raises:
-            SandboxError: It could not be started; nothing is left but what a restart keeps for the next attempt.
+            SandboxError: It could not be started; only what a restart keeps is left, for the next attempt.
             LimitUnenforceable: A limit of the spec can't be enforced here, and nobody accepted that.
             DataError: The data can't be shown.
         """
@@ -173,14 +174,14 @@ class Sandbox(abc.ABC):
     @property
     @abc.abstractmethod
     def about(self) -> About:
-        """What it is; called after `start` or `take_over`."""
+        """What it is called and made of; called after `start` or `take_over`."""
 
     @abc.abstractmethod
     def target(self) -> Target:
-        """Which Python it has, with which packages.
+        """The Python and the packages that further packages must fit.
 
         Raises:
-            EnvironmentMissing: That isn't known of its image.
+            EnvironmentMissing: Its image doesn't say that.
         """
 
     @abc.abstractmethod
@@ -207,11 +208,11 @@ class Sandbox(abc.ABC):
     # -- capabilities -------------------------------------------------------------------------------------------
 
     async def tail(self) -> str:
-        """The end of what it printed where nobody looks, for the error of a start that failed."""
+        """The end of what it printed to its original stdout and stderr, for the error of a start that failed."""
         return ""
 
     def usage(self) -> cgroup.Usage | None:
-        """What it uses, and its weight among others; None where that can't be told. Cheap, like `poll`."""
+        """What it uses of memory and cores; None if unknown. Cheap, like `poll`."""
         return None
 
     @property
@@ -221,43 +222,51 @@ class Sandbox(abc.ABC):
 
     @property
     def egress(self) -> Egress | None:
-        """Its way out by a list of hosts, if it has one."""
+        """Its egress proxy, if it may reach a list of hosts."""
+        return None
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside; None where there can be none, and messages do.
+
+        Raises:
+            OSError: It can't be made now.
+        """
         return None
 
     async def take_over(self, lease: Lease) -> None:
-        """Go on with a sandbox that another process started, in place of `start`.
+        """Take over a sandbox that another process started, in place of `start`.
 
         Raises:
-            SandboxError: It has ended; or the engine keeps none.
+            SandboxError: It has ended, or the engine can't do that.
         """
         raise SandboxError(f"A sandbox of the {lease.terms.engine} engine can't be taken over.")
 
     async def detach(self) -> None:
-        """Let go of it without ending it, for another process to take over; the default ends it."""
+        """Leave it running for another process to take over; engines that can't do that end it."""
         await self.close()
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:  # noqa: ARG002 - for engines that can
-        """Assign a running sandbox that was started ahead to a person: it gets their data, and runs for them.
+        """Assign a sandbox that was started ahead to a person: it shows their data and calls their hooks from now on.
 
         Args:
-            spec: What it is from now on, and what a restart makes it; the same as before in all that is enforced.
-            hooks: Who answers it from now on.
+            spec: Its new spec, which enforces the same as the one it was started with.
+            hooks: Its new hooks.
 
         Raises:
             DataError: The data can't be shown without further mounts.
-            SandboxError: The sandbox has ended; or the engine can't do that.
+            SandboxError: The sandbox has ended, or the engine can't do that.
         """
         raise SandboxError("A sandbox of this engine can't be handed over.")
 
 
 class Engine(abc.ABC):
-    """An engine by name: what it can do here, before anything is started, and what it clears away afterwards.
+    """An engine: says what it can do on this machine, makes sandboxes, and clears away what dead ones left.
 
     Attributes:
         name: As a person names it.
         title: How a menu of kernels names it.
         isolates: False for `local`.
-        rank: Its place among the engines that are chosen by themselves, the least first; None for one that never is.
+        rank: The lowest rank is chosen first if nobody names an engine; None for an engine that must be named.
     """
 
     name: ClassVar[str]
@@ -267,23 +276,23 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def check(self, *, image: str | None = None) -> EngineReport:
-        """What the engine can do on this machine, in well under a second; called in a thread, before each start.
+        """Find out what the engine can do on this machine; called in a thread, before each start.
 
-        What it found out before may be kept for as long as it is sure to hold.
+        It takes well under a second. An engine may remember answers for as long as they certainly hold.
         """
 
     @abc.abstractmethod
     def sandbox(self, hooks: Hooks) -> Sandbox:
-        """A sandbox that was not started yet."""
+        """Make a sandbox, which is not started yet."""
 
     @property
     def is_demanded(self) -> bool:
-        """Whether the person's settings ask for something that this engine alone has, so that no other is chosen."""
+        """Whether the person's settings ask for something that only this engine has, so that no other is chosen."""
         return False
 
     @property
     def known_failures(self) -> Mapping[str, str]:
-        """Probes of the self-check that it doesn't withstand on this machine, each with the reason."""
+        """Probes of the self-check that succeed against it on this machine, each with the reason."""
         return {}
 
     @property
@@ -328,15 +337,43 @@ class Engine(abc.ABC):
         raise UsageError(f"The {self.name} engine needs nothing built.")
 
     def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: B027 - for engines that have something to end
-        """End what is left of a sandbox whose controller is dead, but for its folders; nothing happens if it is gone.
-
-        Called by the reaper.
+        """End the processes of a sandbox whose controller is dead, for the reaper; nothing happens if there are none.
 
         Args:
-            folder: Its lease's folder; held by the caller.
-            terms: What the lease says of it; None if that can't be read, and the sandbox may be another engine's.
+            folder: Its lease's folder, whose lock the caller holds.
+            terms: The lease's terms; None if they can't be read, and the sandbox may be another engine's.
         """
 
     def strays(self) -> list[Stray]:
-        """What this engine has of sandboxes whose lease is gone, such as after a restart of the machine."""
+        """What is left of sandboxes whose lease is gone, such as after a restart of the machine."""
         return []
+
+
+class UnloadableEngine(Engine):
+    """An engine whose module can't be imported.
+
+    Args:
+        name: As the installed package names it.
+        reason: Why it can't be imported, one sentence.
+    """
+
+    title = "Python (not available)"
+    MEND = "Install the package that brings it again, or remove it."
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name  # type: ignore[misc]  # each of these stands for another engine
+        self._reason = reason
+
+    def check(self, *, image: str | None = None) -> EngineReport:
+        """Say that it isn't available."""
+        del image
+        return EngineReport(available=False, reason=self._reason, mend=UnloadableEngine.MEND)
+
+    def sandbox(self, hooks: Hooks) -> Sandbox:
+        """Refuse.
+
+        Raises:
+            EngineUnavailable: Always.
+        """
+        del hooks
+        raise EngineUnavailable(self._reason, mend=UnloadableEngine.MEND)

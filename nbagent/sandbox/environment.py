@@ -1,8 +1,7 @@
 """The kernel environment: the packages of `kernels/requirements.txt` as a virtual environment, made once and cached.
 
-Seen from inside a sandbox it is always at /opt/kernel, on a Python at /opt/python, whatever the engine, so that a
-traceback reads the same everywhere. Its byte code is compiled ahead: nothing inside can write it, and compiling at
-each start would cost more than the start. bubblewrap mounts the cached folder; the Docker image is made from the same
+A sandbox sees it at /opt/kernel. Its byte code is compiled ahead: nothing inside can write it, and compiling at each
+start would cost more than the start. bubblewrap mounts the cached folder; the Docker image is made from the same
 requirements (`image.py`).
 """
 
@@ -28,7 +27,8 @@ from pathlib import Path
 import platformdirs
 
 from nbagent.core.errors import EnvironmentMissing
-from nbagent.packages import installer
+from nbagent.packages import pinned
+from nbagent.packages.requirements import Target
 from nbagent.sandbox.paths import FONTS, KERNEL, PYTHON, SITE
 
 
@@ -44,7 +44,7 @@ def requirements() -> Path:
 
 
 def cache_root() -> Path:
-    """Where environments are kept."""
+    """The folder of all environments."""
     return platformdirs.user_cache_path("nbagent") / "environments"
 
 
@@ -69,13 +69,17 @@ class Environment:
     shared_library: bool
 
     @property
-    def target(self) -> installer.Target:
+    def target(self) -> Target:
         """What further packages must fit."""
-        return installer.Target(python=self.python, platform=self.platform, pins=requirements())
+        return Target(python=self.python, platform=self.platform, pins=requirements())
 
 
 def host_platform() -> str:
-    """This machine and its glibc, as the names of wheels have it."""
+    """This machine and its glibc, as the names of wheels have them.
+
+    Raises:
+        EnvironmentMissing: It has another C library.
+    """
     library, version = platform.libc_ver()
     if library != "glibc":
         raise EnvironmentMissing("The kernel environment needs a Linux with glibc.", mend="Use the docker engine.")
@@ -84,7 +88,7 @@ def host_platform() -> str:
 
 
 def describe() -> Environment:
-    """The environment that belongs to this Python and these requirements, whether it has been made or not."""
+    """The environment of this Python and these requirements, whether it has been made or not."""
     wanted = requirements()
     found = wanted.stat()
     state = (found.st_mtime_ns, found.st_size)
@@ -93,7 +97,7 @@ def describe() -> Environment:
 
 @functools.lru_cache(maxsize=8)
 def _describe(root: Path, wanted: Path, state: tuple[int, int], python: str, layout: int) -> Environment:  # noqa: ARG001
-    # `state` makes a file that was changed be read anew.
+    # By `state`, a file that has changed is read again.
     base = Path(sys.base_prefix).resolve()
     where = host_platform()
     text = wanted.read_bytes() + f"{base} {python} {where} {layout}".encode()
@@ -109,9 +113,9 @@ def _describe(root: Path, wanted: Path, state: tuple[int, int], python: str, lay
 
 
 COMPILE = ("-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash")
-"""Byte code that is never compared with its source: nothing can change either."""
+"""Compiles byte code that Python never compares with its source: nothing can change either."""
 LAYOUT = 2
-"""Counts up when an environment of the same requirements is made in another way."""
+"""To be counted up when an environment of the same requirements is made in another way."""
 
 
 def find() -> Environment | None:
@@ -149,7 +153,7 @@ async def _make(staging: Path, wanted: Environment) -> None:
     version = ".".join(wanted.python.split(".")[:2])
     site = staging / "lib" / f"python{version}" / "site-packages"
     site.mkdir(parents=True)
-    await asyncio.to_thread(installer.fill, site, pins=requirements(), python=wanted.python, platform=wanted.platform)
+    await asyncio.to_thread(pinned.fill, site, pins=requirements(), python=wanted.python, platform=wanted.platform)
     shutil.rmtree(site / "bin", ignore_errors=True)
     make_venv(staging, version=version)
     executable = Path(wanted.base) / "bin" / f"python{version}"
@@ -168,9 +172,9 @@ async def _make(staging: Path, wanted: Environment) -> None:
 
 
 def make_venv(folder: Path, *, version: str) -> None:
-    """The files that make a folder a virtual environment of the Python at /opt/python, as seen from inside.
+    """Make a folder a virtual environment of the Python at /opt/python, as seen from inside.
 
-    Programs find the session's packages as the kernel does: last, so that they can't stand in for its own.
+    Programs find the session's packages as the kernel does: last, so that these can't stand in for its own.
     """
     scripts, site = folder / "bin", folder / "lib" / f"python{version}" / "site-packages"
     scripts.mkdir(parents=True, exist_ok=True)
@@ -190,7 +194,7 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
 
 
 def _make_readable(folder: Path) -> None:
-    """The sandbox's own user must be able to read it, whatever the umask was."""
+    """Let the sandbox's own user read all of it, whatever the umask was."""
     for path in [folder, *folder.rglob("*")]:
         if not path.is_symlink():
             mode = path.stat().st_mode
@@ -199,13 +203,13 @@ def _make_readable(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def _only_one(path: Path) -> AsyncIterator[None]:
-    """Hold the lock, which others of this process and of other processes may want, too."""
+    """Hold a lock against all other builds, of this process and of others."""
     with path.open("w") as lock:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                # Not by waiting in flock: whoever holds it may need this very thread to go on.
+                # Not by waiting in flock: the holder may be a task that needs this thread to go on.
                 await asyncio.sleep(0.1)
         yield

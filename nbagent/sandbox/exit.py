@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.25
 """Between two looks at how many processes Linux has killed."""
 SURVIVED_SECONDS = 3.0
-"""If the kernel still runs so long after Linux killed a process, that was another one than the kernel."""
+"""If process 1 can't say when the kernel last lived: after this time, a process that was killed was another one."""
+MAX_SEEN = 1000
+"""Times at which the count grew that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Exit:
         return cls(code, out_of_memory=killed and code == -signal.SIGKILL, memory_peak=memory_peak)
 
     def __str__(self) -> str:
-        """The reason, as part of a sentence: `was killed by SIGKILL`."""
+        """How it ended, as part of a sentence: `was killed by SIGKILL`."""
         if self.overuse:
             return f"was ended for what it took of the machine: {self.overuse}"
         if self.out_of_memory:
@@ -66,7 +68,8 @@ class KillCount:
     """Counts the processes of a sandbox that Linux kills for their memory, to tell whether the kernel was the last."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque(maxlen=2 * round(SURVIVED_SECONDS / LOOK_SECONDS))
+        self._started = self._looked = time.monotonic()
+        self._seen: deque[tuple[float, int]] = deque(maxlen=MAX_SEEN)
 
     def look(self, usage: Callable[[], Usage | None]) -> None:
         """Count them, unless that was done just before.
@@ -75,9 +78,11 @@ class KillCount:
             usage: Returns what the sandbox uses, or None where the engine can't tell.
         """
         now = time.monotonic()
-        if not self._seen or now - self._seen[-1][0] > LOOK_SECONDS:
-            used = usage()
-            self._seen.append((now, used.oom_kills() if used else 0))
+        if now - self._looked > LOOK_SECONDS:
+            self._looked = now
+            kills = used.oom_kills() if (used := usage()) else 0
+            if kills > (self._seen[-1][1] if self._seen else 0):
+                self._seen.append((now, kills))
 
     def exit(self, status: int, *, killed: bool, usage: Usage | None, words: Mapping[str, Any]) -> Exit:
         """How the kernel ended: by what process 1 said at its end if it could, else by what the engine knows.
@@ -92,7 +97,7 @@ class KillCount:
         """
         said = {name: value for name, value in words.items() if isinstance(value, int)}
         kills = said.get("oom_kills", usage.oom_kills() if usage else 0)
-        killed = kills > self._survived or ("oom_kills" not in said and killed)
+        killed = kills > self._count_survived(words.get("alive_at")) or ("oom_kills" not in said and killed)
         ended = Exit.of_status(
             status, killed=killed, memory_peak=said.get("memory_peak", usage.memory_peak() if usage else None)
         )
@@ -100,10 +105,17 @@ class KillCount:
             return replace(ended, code=code, out_of_memory=False, overuse=str(words.get("overuse", "")))
         return ended
 
-    @property
-    def _survived(self) -> int:
-        """How many of them the kernel survived."""
-        latest = time.monotonic() - SURVIVED_SECONDS
+    def _count_survived(self, alive_at: object) -> int:
+        """How many of them the kernel survived.
+
+        Args:
+            alive_at: When process 1 last saw the kernel alive, on the clock of this machine.
+        """
+        now = time.monotonic()
+        # The clock of another operating system kernel, such as gVisor's, may be another one.
+        latest = now - SURVIVED_SECONDS
+        if isinstance(alive_at, float) and self._started < alive_at <= now:
+            latest = alive_at
         return max((kills for at, kills in self._seen if at < latest), default=0)
 
 

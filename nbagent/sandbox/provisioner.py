@@ -1,7 +1,7 @@
-"""Jupyter's word for what starts a kernel, in terms of `Sandbox`: translation, and nothing else.
+"""Jupyter's kernel provisioner on top of `Sandbox`: it only translates.
 
-JupyterLab, nbclient, papermill or any other client starts the same sandbox as nbagent by the kernelspec's name
-(`nbagent-docker`, `nbagent-bubblewrap`) without knowing nbagent.
+By the name of a kernelspec (`nbagent-docker`, `nbagent-bubblewrap`), JupyterLab, nbclient, papermill or any other
+client starts the same sandbox as nbagent does, without knowing nbagent.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Provisioner(KernelProvisionerBase):
 
     @property
     def has_process(self) -> bool:
-        """Whether a kernel was started and not yet given up."""
+        """Whether a kernel was started, and its end was not yet waited for."""
         return self._running
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Make a `SandboxSpec` for the folder that the kernel is started for, unless one is given as `sandbox`."""
+        """Make the sandbox, for the spec that is given as `sandbox` or for the folder of the kernel's notebook."""
         spec = kwargs.pop("sandbox", None)
         self._telling = contextlib.nullcontext if spec else showing_errors
         with self._telling():
@@ -95,16 +95,16 @@ class Provisioner(KernelProvisionerBase):
             await (self._sandbox.end() if restart else self._sandbox.close())
 
     async def get_provisioner_info(self) -> dict[str, Any]:
-        """Nothing: a sandbox can't be taken over by another process through this interface."""
+        """Nothing: no other process can take over a sandbox through this interface."""
         return {}
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """Seconds to wait for a polite end: there is nothing in a sandbox that must be put away first."""
+        """Seconds to wait for the kernel to end by itself; few, since a sandbox has nothing to put away."""
         return min(recommended, 1.0)
 
     @property
     def _stanza(self) -> dict[str, Any]:
-        """What the kernelspec says of this provisioner."""
+        """What the kernelspec says about this provisioner."""
         found: dict[str, Any] = self.kernel_spec.metadata.get("kernel_provisioner", {})
         return found
 

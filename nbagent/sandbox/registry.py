@@ -14,16 +14,31 @@ from nbagent.core.policy import TrustLevel
 from nbagent.sandbox.spec import has_egress
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from nbagent.sandbox.contract import Control, Engine, EngineReport
     from nbagent.sandbox.spec import SandboxSpec
 
 
 @functools.cache
 def engines() -> dict[str, Engine]:
-    """All installed engines by name, from the entry points `nbagent.engines`, looked up once."""
+    """All installed engines by name, from the entry points `nbagent.engines`; looked up once.
+
+    One that can't be imported, which may be another package's, is there as an engine that isn't available.
+    """
     from importlib.metadata import entry_points
 
-    return {point.name: point.load() for point in entry_points(group="nbagent.engines")}
+    return {point.name: _load(point) for point in entry_points(group="nbagent.engines")}
+
+
+def _load(point: EntryPoint) -> Engine:
+    from nbagent.sandbox.contract import UnloadableEngine
+
+    try:
+        found: Engine = point.load()
+    except Exception as error:
+        return UnloadableEngine(point.name, f"{point.value} can't be imported: {error}.")
+    return found
 
 
 def find(name: str) -> Engine:
@@ -38,20 +53,20 @@ def find(name: str) -> Engine:
 
 
 def title(name: str) -> str:
-    """How a menu of kernels names an engine's, whether that is installed here or not."""
+    """How a menu of kernels names the kernel of an engine, which need not be installed here."""
     found = engines().get(name)
     return found.title if found is not None else f"Python ({name})"
 
 
 def by_themselves() -> list[Engine]:
-    """The engines that are chosen by themselves, the best first; those alone that the person's settings demand."""
+    """The engines that can be chosen if nobody names one, best first; only those that settings demand, if any."""
     ranked = sorted((each.rank, name, each) for name, each in engines().items() if each.rank is not None)
     found = [each for _, _, each in ranked]
     return [each for each in found if each.is_demanded] or found
 
 
 def missing(controls: Iterable[Control], spec: SandboxSpec) -> list[Control]:
-    """What a sandbox needs that isn't enforced, and that nobody accepted by name."""
+    """The restrictions that a sandbox needs, the engine doesn't enforce, and nobody accepted to miss."""
     trust = spec.trust
     needed = {"memory", "pids"}
     if trust.limits.cpus is not None and trust.limits.cpus < (os.cpu_count() or 1):
@@ -64,7 +79,7 @@ def missing(controls: Iterable[Control], spec: SandboxSpec) -> list[Control]:
 
 
 def unenforceable(engine: str, lacking: Sequence[Control]) -> LimitUnenforceable:
-    """The error for a sandbox that can't have these."""
+    """The error for a sandbox without restrictions that it needs."""
     names = [each.name for each in lacking]
     reasons = "; ".join(dict.fromkeys(each.how or "it isolates nothing" for each in lacking))
     told = ", ".join(f'"{name}"' for name in names)
@@ -78,13 +93,13 @@ def unenforceable(engine: str, lacking: Sequence[Control]) -> LimitUnenforceable
 
 @dataclass(frozen=True)
 class EngineCandidate:
-    """An engine, and whether it would start certain sandboxes here.
+    """An engine, and what keeps it from starting certain sandboxes here.
 
     Attributes:
         engine: The engine.
         report: What it can do here.
-        lacking: What the sandboxes need that it can't enforce, and nobody accepted.
-        trusting: Whether it isolates nothing, and they are not for trusted code.
+        lacking: Restrictions that the sandboxes need and that it doesn't enforce.
+        trusting: Whether it isolates nothing, though not all of the code is trusted.
     """
 
     engine: Engine
@@ -94,12 +109,12 @@ class EngineCandidate:
 
     @property
     def starts(self) -> bool:
-        """Whether it would."""
+        """Whether it would start them."""
         return self.report.available and not self.lacking and not self.trusting
 
     @property
     def why_not(self) -> str:
-        """Why it would not, with the mend; empty if it would."""
+        """Why it would not start them, with the mend; empty if it would."""
         if not self.report.available:
             return f"{self.report.reason} {self.report.mend}".strip()
         if self.trusting:
@@ -108,7 +123,7 @@ class EngineCandidate:
 
 
 def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> EngineCandidate:
-    """An engine as it would do for all of these sandboxes."""
+    """Whether an engine would start all of these sandboxes."""
     report = engine.check(image=image)
     wanted = list(specs)
     lacking = {each.name: each for spec in wanted for each in missing(report.controls, spec)}
@@ -118,11 +133,11 @@ def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[Sandb
 
 @dataclass(frozen=True)
 class Survey:
-    """What each engine would do for a sandbox here.
+    """Whether each engine would start a certain sandbox here.
 
     Attributes:
-        candidates: All engines by name, in the order of their names.
-        chosen: The one that would start it, by name; None if none would.
+        candidates: All engines by name, sorted.
+        chosen: The name of the engine that would start it; None if none would.
     """
 
     candidates: dict[str, EngineCandidate]
@@ -130,11 +145,11 @@ class Survey:
 
 
 def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
-    """Ask each engine what it would do for a sandbox here.
+    """Ask each engine whether it would start a sandbox here.
 
     Args:
         spec: The sandbox.
-        name: The engine that a person wants; the best by default.
+        name: The engine that a person names; the best by default.
     """
     found = {each: candidate(engine, image=spec.image, specs=[spec]) for each, engine in sorted(engines().items())}
     order = [name] if name else [each.name for each in by_themselves()]
@@ -142,16 +157,16 @@ def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
 
 
 async def choose(name: str | None, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Engine:
-    """The engine of that name, or the best that would start such sandboxes here: never `local`.
+    """The engine of that name, or the best that would start such sandboxes here; never `local` unless named.
 
     Args:
-        name: The engine's, which is then taken if it works at all: its start says what it can't enforce.
+        name: An engine's name. It is taken if it works at all: its start says what it can't enforce.
         image: The kernel image.
         specs: What is to be started.
 
     Raises:
-        EngineUnavailable: There is none of that name, it doesn't work here, or none does; with the mend.
-        LimitUnenforceable: Those that work can't enforce a limit that is needed.
+        EngineUnavailable: There is none of that name, it doesn't work here, or no engine does.
+        LimitUnenforceable: The engines that work can't enforce a limit that is needed.
     """
     if name:
         wanted_engine = find(name)

@@ -1,4 +1,4 @@
-"""What a sandbox is to be, as a value that can be written down: a lease describes a sandbox by it."""
+"""What a sandbox shall be, as a value, made from a person's options and written into its lease."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACCEPTABLE = ("memory", "cpu", "pids", "commands", "egress")
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxSpec:
-    """What a sandbox is to be: the part of a session's settings that an engine needs.
+    """What a sandbox shall be: the part of the options that an engine needs.
 
     Attributes:
         trust: What is permitted, with its limits.
@@ -34,7 +34,8 @@ class SandboxSpec:
         image: The Docker image, or None for nbagent's own.
         owner: The session's id, for labels; empty when another client starts the kernel.
         keep: Seconds that it lives on after its controller died, to be taken over; 0 ends it at once.
-        late_data: Whether it starts before its data is known: it sees a mirror that is filled later (`mirror.py`).
+        variables: Environment variables of the kernel that shall differ from those of every sandbox.
+        late_data: Whether it starts before its data is known, with a mirror that is filled later (`data/mirror.py`).
     """
 
     trust: Trust = field(default_factory=lambda: trust_for(TrustLevel.ISOLATED))
@@ -45,6 +46,7 @@ class SandboxSpec:
     owner: str = ""
     keep: float = 0.0
     late_data: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.accept - set(ACCEPTABLE)):
@@ -54,11 +56,11 @@ class SandboxSpec:
 
     @classmethod
     def of(cls, options: Options, *, data: Sequence[Mount] = (), owner: str = "") -> SandboxSpec:
-        """What a sandbox is to be by a person's options. There is no other way from options to a sandbox.
+        """The sandbox of a person's options; nothing else turns options into a sandbox.
 
         Args:
-            options: Theirs.
-            data: What it sees read-only; the level `isolated` gets memory by its size.
+            options: The person's options.
+            data: What it sees read-only. At the level `isolated`, memory grows with its size.
             owner: The session's id; the sandbox of a session can be taken over, any other ends with its controller.
 
         Raises:
@@ -94,10 +96,10 @@ def has_egress(trust: Trust) -> bool:
 
 
 def check_asking(trust: Trust) -> None:
-    """Complain where nobody would ever be asked for a host: who wants to be must not believe that they are.
+    """Refuse to ask a person for hosts where no question would ever come.
 
     Raises:
-        UsageError: The sandbox reaches all hosts, or none.
+        UsageError: The sandbox reaches every host, or none.
     """
     if trust.network is not Network.LISTED:
         reach = "every host" if trust.network is Network.FULL else "no hosts"

@@ -15,16 +15,13 @@ import functools
 import inspect
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
-import msgspec
-
 from nbagent.core import fileio, folders
-from nbagent.core.errors import OwnerGone, StoreError, UsageError, contained
+from nbagent.core.errors import OwnerGone, UsageError, contained
 from nbagent.core.events import (
     Answer,
     Answered,
@@ -36,18 +33,17 @@ from nbagent.core.events import (
     Record,
     SessionResumed,
     SessionStarted,
-    from_json,
 )
-from nbagent.core.journal import Tail, read_log
-from nbagent.session import index
+from nbagent.core.journal import LENT, Tail, read_log
+from nbagent.session import lookup
 from nbagent.session.listing import IN_MEMORY, Uploaded
+from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
 from nbagent.session.stream import streamed
-from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, address, framed, is_own, receive
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.agent.ports import KernelPort
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
     from nbagent.state import Artifact
@@ -76,7 +72,7 @@ def _begun(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Att
 
     @functools.wraps(method)
     def call(self: Attached, /, *positional: P.args, **named: P.kwargs) -> asyncio.Task[Any]:
-        return self._soon(self.call(method.__name__, **_by_name(signature, positional, named)))
+        return self._owner.soon(self.call(method.__name__, **_by_name(signature, positional, named)))
 
     return call
 
@@ -110,7 +106,7 @@ class Attached:
     outlasts_login = True
 
     def __init__(self, session: str, *, state_dir: str | Path | None = None) -> None:
-        self.folder = index.find(folders.state_root(state_dir or own_state_dir()), session)
+        self.folder = lookup.find(folders.state_root(state_dir or own_state_dir()), session)
         self.id = self.folder.name
         self.last = self.turns = 0
         self.engine = self.trust = ""
@@ -124,11 +120,7 @@ class Attached:
         self._figures: Path | None = None
         self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
-        self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
-        self._number = 0
-        self._writer: asyncio.StreamWriter | None = None
-        self._hearing: asyncio.Task[None] | None = None
-        self._calls: set[asyncio.Task[Any]] = set()
+        self._owner = Owner(self.folder, on_growth=self._read)
 
     async def __aenter__(self) -> Attached:
         if not self.is_running:
@@ -141,52 +133,25 @@ class Attached:
     @property
     def is_running(self) -> bool:
         """Whether the process that owns the session is there."""
-        return self._hearing is not None and not self._hearing.done()
+        return self._owner.is_there
 
     async def start(self) -> None:
         """See `AnySession.start`."""
         if self.is_running:
             raise UsageError(f"This is attached to the session {self.id} already.")
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            with address(self.folder) as path:
-                connection.connect(path)
-            if not is_own(connection):
-                raise PermissionError("it is somebody else's")
-        except OSError as error:
-            connection.close()
-            raise self._no_door() from error
-        reader, self._writer = await asyncio.open_unix_connection(sock=connection)
-        try:
+        async with self._owner.connecting():
             await asyncio.to_thread(self._catch_up)
             self._read()
-        except BaseException:
-            self._writer.close()
-            raise
-        self._hearing = asyncio.create_task(self._hear(reader))
         if self.attended:
             await self.attend()
 
-    def _no_door(self) -> UsageError:
-        if index.is_running(self.folder):
-            message = f"The process that runs the session {self.id} can't be attached to now."
-            return UsageError(message, mend="Try again in a moment: it may be starting.")
-        return UsageError(f"No process runs the session {self.id} now.", mend=f"Resume it by: nbagent resume {self.id}")
-
     async def detach(self) -> None:
         """See `AnySession.detach`."""
-        if self._writer is not None:
-            self._writer.close()
-        if self._hearing is not None:
-            self._hearing.cancel()
-            await asyncio.wait([self._hearing])
+        await self._owner.leave()
 
     async def closed(self) -> None:
         """See `AnySession.closed`; all that the owner wrote was read by then."""
-        if self._hearing is not None:
-            await asyncio.wait([self._hearing])
-            if not self._hearing.cancelled() and (error := self._hearing.exception()) is not None:
-                raise error
+        await self._owner.closed()
 
     # -- what happens -------------------------------------------------------------------------------------------
 
@@ -203,25 +168,6 @@ class Attached:
                 reader(record)
         self._readers.append(reader)
         return lambda: self._readers.remove(reader)
-
-    async def _hear(self, reader: asyncio.StreamReader) -> None:
-        gone = self._gone(f"The process that ran the session {self.id} has ended.")
-        try:
-            while (data := await receive(reader)) is not None:
-                message = FROM_OWNER.decode(data)
-                # What a call has done stands in the log before it returns.
-                self._read()
-                if isinstance(message, Returned):
-                    self._take(message)
-            self._read()
-        except (StoreError, msgspec.DecodeError) as error:
-            gone = OwnerGone(f"The session {self.id} can't be followed any more: {error}", mend=gone.mend)
-        finally:
-            if self._writer is not None:
-                self._writer.close()
-            for waiting in self._waiting.values():
-                if not waiting.done():
-                    waiting.set_exception(gone)
 
     def _catch_up(self) -> None:
         """Read what was written before anybody follows; in a thread, for a log may be long."""
@@ -252,15 +198,6 @@ class Attached:
             case CellFinished() | SessionResumed():
                 self._cell = 0
 
-    def _take(self, message: Returned) -> None:
-        waiting = self._waiting.pop(message.number, None)
-        if waiting is None or waiting.done():
-            return
-        if (failure := message.failure) is None:
-            waiting.set_result(message.value)
-            return
-        waiting.set_exception(failure.as_error())
-
     def artifacts(self) -> list[Artifact]:
         """See `AnySession.artifacts`."""
         from nbagent.state.views import Views
@@ -285,58 +222,18 @@ class Attached:
     # -- calls --------------------------------------------------------------------------------------------------
 
     async def call(self, name: str, /, **arguments: Any) -> Any:
-        """Have the owner make one of the calls in `wire.CALLS`, and return what it returns.
+        """Have the owner make one of the calls in `wire.CALLS`, for a face that relays calls of another program.
 
         Raises:
-            OwnerGone: The owner is gone.
-            NbagentError: What the call raised.
+            OwnerGone: The owner has ended.
+            NbagentError: The call raised it.
         """
-        if self._writer is None or not self.is_running:
-            raise self._gone(f"The process that ran the session {self.id} isn't there.")
-        rule = CALLS.get(name, CallRule())
-        self._number += 1
-        number, waiting = self._number, asyncio.get_running_loop().create_future()
-        self._waiting[number] = waiting
-        try:
-            self._writer.write(framed(Request(number, name, arguments)))
-            await self._writer.drain()
-            value: msgspec.Raw = await waiting
-        except OSError:
-            value = await waiting  # `_hear` will say that the owner is gone
-        except asyncio.CancelledError:
-            if rule.ends_with_caller:
-                self._send("cancel", call=number)
-            raise
-        finally:
-            self._waiting.pop(number, None)
-        return from_json(value, rule.returns)
-
-    def _send(self, name: str, **arguments: Any) -> None:
-        """Make a call whose end nobody waits for."""
-        if self._writer is not None and self.is_running:
-            self._number += 1
-            self._writer.write(framed(Request(self._number, name, arguments)))
-
-    def _soon(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin a call that is made whether or not somebody awaits it."""
-        task = asyncio.ensure_future(call)
-        self._calls.add(task)
-
-        def done(ended: asyncio.Task[T]) -> None:
-            self._calls.discard(ended)
-            if not ended.cancelled():
-                ended.exception()  # is raised where the call is awaited; if it isn't, nobody wants to know
-
-        task.add_done_callback(done)
-        return task
-
-    def _gone(self, message: str) -> OwnerGone:
-        return OwnerGone(message, mend=f"Resume it by: nbagent resume {self.id}")
+        return await self._owner.call(name, **arguments)
 
     @contextlib.asynccontextmanager
     async def _shared_folder(self) -> AsyncGenerator[Path, None]:
         """A folder for files on their way, which the owner sees too, wherever it has its /tmp."""
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=".sent-", dir=self.folder)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=LENT, dir=self.folder)
         try:
             yield Path(folder)
         finally:
@@ -362,7 +259,7 @@ class Attached:
                 yield record
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """See `AnySession.upload`."""
         async with self._shared_folder() as folder:
@@ -392,24 +289,24 @@ class Attached:
 
     def check_export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[None]:
         """See `AnySession.check_export`."""
-        return self._soon(self.call("check_export", path=_absolute(path), force=force))
+        return self._owner.soon(self.call("check_export", path=_absolute(path), force=force))
 
     def export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[Path]:
         """See `AnySession.export`."""
-        return self._soon(self.call("export", path=_absolute(path), force=force))
+        return self._owner.soon(self.call("export", path=_absolute(path), force=force))
 
     def attend(self, answers: bool = True) -> asyncio.Task[None]:
         """See `AnySession.attend`."""
         self.attended = answers
-        return self._soon(self.call("attend", answers=answers))
+        return self._owner.soon(self.call("attend", answers=answers))
 
     def interrupt(self) -> None:
         """See `AnySession.interrupt`."""
-        self._send("interrupt")
+        self._owner.send("interrupt")
 
     def interrupt_cell(self) -> bool:
         """See `AnySession.interrupt_cell`; returns whether this process knew of a running cell."""
-        self._send("interrupt_cell")
+        self._owner.send("interrupt_cell")
         return self._cell > 0
 
     async def stop(self, reason: str = "") -> None:
@@ -418,22 +315,24 @@ class Attached:
             await self.call("stop", reason=reason)
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         """See `AnySession.runs`."""
-        return _RemoteRuns(self)
+        return _RemoteKernel(self)
 
     run = _awaited(AnySession.run)
     system_prompt = _awaited(AnySession.system_prompt)
     install = _awaited(AnySession.install)
     files = _awaited(AnySession.files)
     deliver = _awaited(AnySession.deliver)
+    use_model = _awaited(AnySession.use_model)
     rename = _begun(AnySession.rename)
+    set_approvals = _begun(AnySession.set_approvals)
     approve = _begun(AnySession.approve)
     approve_host = _begun(AnySession.approve_host)
     allow_host = _begun(AnySession.allow_host)
 
 
-class _RemoteRuns:
+class _RemoteKernel:
     """Runs cells in the owner's kernel for an agent of this process."""
 
     def __init__(self, session: Attached) -> None:
@@ -460,9 +359,9 @@ class _RemoteRuns:
         return count
 
 
-async def _readable(source: Source, name: str | None, place: Path) -> tuple[str, str]:
+async def _readable(source: UploadSource, name: str | None, place: Path) -> tuple[str, str]:
     """The name of a file, and a path where the owner can read it: contents are written to `place`."""
-    from nbagent.kernel.transfer.ends import name_of
+    from nbagent.kernel.transfer.outside import name_of
 
     called = name_of(source, name)
     if isinstance(source, str | Path):

@@ -1,4 +1,4 @@
-"""Runs a session's cells, one after the other, and collects what each of them left: for a person, and for an agent."""
+"""Runs a session's cells one after the other, and collects the files of each: for a person, and for an agent."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.agent.runs import Evidence, Surroundings, approver
-from nbagent.agent.turn import Turn
-from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetState
+from nbagent.agent.ports import Evidence, Surroundings
+from nbagent.agent.turn import Turn, approver
+from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetsChanged
 from nbagent.kernel.describe import describe
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
@@ -17,7 +17,7 @@ from nbagent.session.files import SessionFiles
 
 
 class Cells:
-    """The cells of one session, whoever runs them; to the agent it is `agent.runs.Desk`.
+    """The cells of one session, whoever runs them; to the agent it is `agent.ports.SessionPort`.
 
     Args:
         kernel: The session's, started.
@@ -25,10 +25,10 @@ class Cells:
         recording: The session so far.
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
-        hosts: What of the network the model is told of: rules, or None for all of it.
+        hosts: What of the network the code may reach: rules, or None for all of it.
 
     Attributes:
-        turn: The question that is being answered, to which what the agent runs is added; None between two.
+        turn: The question that is being answered, to which the agent's cells are added; None between two questions.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Cells:
             code: Python, as IPython takes it.
             timeout: Seconds; None for the session's limit.
             turn: The question that it runs for, to which it is added.
-            who: Which tool ran it, and who approved of that, for the log.
+            who: Which tool ran it, and who approved it, for the log.
 
         Raises:
             UsageError: The code can't be run at all.
@@ -81,13 +81,13 @@ class Cells:
         except BaseException:
             last = self._recording.cells[-1:]
             if turn and last and last[0].turn == number:
-                # What it did before it was given up belongs to the turn too.
+                # A cell that was given up belongs to the turn too.
                 turn.cells.append(last[0])
             raise
         if self._kernel.is_alive:
             cell, saved = await self._files.collect(cell)
         if (state := self._kernel.take_widget_state()) is not None:
-            self._emit(WidgetState(state=state))
+            self._emit(WidgetsChanged(state=state))
         if turn:
             turn.files += saved
             turn.cells.append(cell)
@@ -149,7 +149,7 @@ class Cells:
         )
 
     def evidence(self) -> Evidence:
-        """What the session has come to so far."""
+        """What the numbers of an answer may come from: outputs, questions and code so far."""
         known = self._recording
         cells = known.cells
         return Evidence(

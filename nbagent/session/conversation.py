@@ -1,4 +1,4 @@
-"""Orders the questions of a session: one at a time, numbered, with what is uploaded for each, until it is stopped."""
+"""Orders the questions of a session: one at a time, numbered, each with its files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.events import Answer, Event, Package
 from nbagent.core.policy import Network, Trust
 from nbagent.notebook.record import Recording
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 from nbagent.session.cells import Cells
 from nbagent.session.files import Attachment, SessionFiles
 from nbagent.session.inputs import clean_question
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
 
 OpenAgent = Callable[[Sequence[tuple[str, str]]], Awaitable["Agent"]]
-"""Makes the agent, which is told the questions so far, each with its answer."""
+"""Makes the agent, given the questions so far, each with its answer."""
 LAST_WORDS = 1.0
-"""Seconds that a question which is stopped has to tell its end."""
+"""Seconds that a stopped question has to emit its `Answered`."""
 
 
 class Conversation:
@@ -32,10 +32,10 @@ class Conversation:
     Args:
         cells: Runs what the model writes.
         files: The session's files.
-        open_agent: Makes the agent, when the first question comes: only then the data's description is paid for.
-        recording: The session so far; the model remembers the questions and answers that are in it already.
+        open_agent: Makes the agent when the first question comes; describing the data costs time.
+        recording: The session so far, whose questions and answers the model remembers.
         emit: Gets the events.
-        consent: Who lets the model's tools do something.
+        consent: Decides whether the model's tools may act.
 
     Attributes:
         turns: Questions asked so far.
@@ -62,6 +62,7 @@ class Conversation:
             (asked.question, recording.answers[asked.turn].text if asked.turn in recording.answers else "")
             for asked in recording.questions
         ]
+        self._new: list[tuple[str, str]] = []
         self._agent: Agent | None = None
         self._asking: asyncio.Task[Answer] | None = None
         self.turns = len(self._past)
@@ -69,7 +70,7 @@ class Conversation:
         self.unfinished: Answer | None = None
 
     async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
-        """Ask a question, and wait for the answer; see `Session.ask`."""
+        """See `AnySession.ask`."""
         text = clean_question(question)
         if self._asking is not None:
             raise UsageError("Another question is being answered.", mend="Wait for it, or interrupt it.")
@@ -87,11 +88,22 @@ class Conversation:
         if self._asking is not None:
             self._asking.cancel()
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is being answered."""
+        return self._asking is not None
+
+    def renew(self) -> None:
+        """Have the agent made anew for the next question; it is told the questions and answers so far."""
+        self._past += self._new
+        self._new = []
+        self._agent = None
+
     async def stop(self, *, by: asyncio.Task[Any] | None = None) -> None:
         """Cancel the question and wait shortly for its `Answered`.
 
         Args:
-            by: The task that wants it. If it is the question's own, that is neither cancelled nor waited for.
+            by: The task that stops the session. If it is the question's own, it is neither cancelled nor waited for.
         """
         self._consent.close()
         asking = self._asking
@@ -114,6 +126,7 @@ class Conversation:
         finally:
             self._cells.turn = None
         self.history.append(answer)
+        self._new.append((question, answer.text))
         return answer
 
     async def _upload(self, attachment: Attachment) -> Uploaded:
@@ -121,11 +134,11 @@ class Conversation:
         return await self._files.upload(source, name, to="/workspace", unpack=False)
 
     async def confirm(self, packages: list[Package], *, own: bool) -> None:
-        """Ask about packages that the model's code needs, also once its turn is over: it may have left a thread.
+        """Ask about packages that the model's code needs, also after its turn: the code may have left a thread.
 
         Args:
             packages: In exactly these versions.
-            own: Whether a person's own work runs, which asks nobody.
+            own: Whether the person's own cell or install runs, which asks nobody.
 
         Raises:
             InstallRefused: They are not approved.

@@ -1,7 +1,7 @@
 """The door of a running session: a Unix socket, by which other processes of the same person see and steer it.
 
-Whoever owns the session opens it; `attach.py` is the other side. A call goes on if its caller is gone: what it does
-stands in the log.
+The session's owner opens it; `owner.py` is the other side. A call goes on to its end when its caller is gone: what it
+does is in the log.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import operator
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from nbagent.session.wire import CALLS, FROM_CALLER, Failure, Grown, Request, Re
 
 if TYPE_CHECKING:
     from nbagent.core.events import Record
-    from nbagent.safety.consent import Consent
+    from nbagent.safety.approvals import Consent
     from nbagent.session.protocol import AnySession
 
 log = logging.getLogger("nbagent")
@@ -33,11 +34,11 @@ AT_ONCE = 32
 
 
 class Door:
-    """Serves one session to whoever is attached to it.
+    """Serves one session to whoever attaches to it.
 
     Args:
-        session: Started.
-        consent: Its questions, which somebody attached may answer.
+        session: Started, and owned by this process.
+        consent: The session's; its `attended` is set while somebody attached answers questions.
 
     Attributes:
         visitors: Connections that are open.
@@ -65,15 +66,15 @@ class Door:
 
     @property
     def is_working(self) -> bool:
-        """Whether somebody's call has not ended."""
+        """Whether a call has not ended."""
         return bool(self._calls)
 
     async def open(self) -> None:
-        """Listen. Where the folder's file system has no sockets nobody can attach, and the session works as ever."""
+        """Listen. If the folder's file system has no sockets, nobody can attach, and the session works all the same."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with address(self._session.folder) as path:
-                # This process holds the session's lock: what is there was left by one that was killed.
+                # This process holds the session's lock: a socket that is there was left by a process that was killed.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)  # noqa: PTH108 - the path leads through a descriptor
                 listening.bind(path)
@@ -82,12 +83,14 @@ class Door:
             listening.close()
             log.info("Nobody can attach to this session: %s", error)
             return
-        # In two steps: who is cancelled in the second one has a server that `shut` closes.
-        self._server = await asyncio.start_unix_server(self._serve, sock=listening, start_serving=False)
+        # In two steps: after a cancellation in the second one, there is a server that `shut` closes.
+        # Python would look for the socket by its name, which leads through a descriptor that is closed by then.
+        keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, start_serving=False, **keep)
         await self._server.start_serving()
 
     def shut(self) -> None:
-        """Let nobody in any more; who is attached still sees how the session ends. Calls that have not ended go on."""
+        """Let nobody attach any more; whoever is attached still sees how the session ends, and open calls go on."""
         if self._server is not None:
             self._server.close()
             with contextlib.suppress(OSError), address(self._session.folder) as path:
@@ -95,7 +98,7 @@ class Door:
             self._server = None
 
     def close(self) -> None:
-        """End all connections, once all that is to be told stands in the log."""
+        """End all connections; to be called when the last event is in the log."""
         self.shut()
         for writer in self._writers:
             writer.close()
@@ -117,7 +120,7 @@ class Door:
         telling = asyncio.create_task(self._tell(writer, grown))
         try:
             while (data := await receive(reader)) is not None:
-                # What has to wait for its turn is bounded, and never keeps an interrupt waiting.
+                # Calls that wait are bounded in number, and never keep an interrupt waiting.
                 call = asyncio.create_task(self._answer(data, writer, is_too_much=len(own) >= AT_ONCE))
                 for calls in (own, self._calls):
                     calls.add(call)
@@ -132,7 +135,7 @@ class Door:
             writer.close()
 
     def _attend(self, writer: asyncio.StreamWriter, *, answers: bool) -> None:
-        """Note whether somebody there answers for the model's wishes; if nobody does any more, all is as it was."""
+        """Note whether a visitor answers approvals; when the last one leaves, `attended` is again as it was before."""
         consent, before = self._consent, bool(self._attending)
         (self._attending.add if answers else self._attending.discard)(writer)
         if self._attending and not before:
@@ -141,7 +144,7 @@ class Door:
             consent.attended = self._attended
 
     async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event) -> None:
-        """Say how far the log has come: once for all that came while the last word was on its way."""
+        """Tell a visitor how far the log has come, once for all that was written since the last message."""
         with contextlib.suppress(OSError):
             while True:
                 await grown.wait()

@@ -1,4 +1,4 @@
-"""A session's files: what a person puts into the sandbox, fetches from it, and finds there."""
+"""The files of a session: uploaded, downloaded, listed, and collected after cells."""
 
 from __future__ import annotations
 
@@ -28,37 +28,38 @@ from nbagent.core.events import (
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer import ends, paths
+from nbagent.kernel.transfer import outside
 from nbagent.kernel.transfer.collector import Collected, Collector
-from nbagent.kernel.transfer.ends import Source
+from nbagent.kernel.transfer.outside import UploadSource
 from nbagent.kernel.transfer.results import safe_name
-from nbagent.kernel.transfer.transfer import Carried, Entry, Transfer
+from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display, file_at, folder_at
+from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
 from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
 
 LISTED = 1000
-"""Files and folders that are listed if nobody says how many."""
+"""Files and folders that are listed by default."""
 ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
 OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
-Attachment = Source | tuple[str, Source]
+Attachment = UploadSource | tuple[str, UploadSource]
 """A file that goes along with a question: as for `AnySession.upload`, with a name if it has none of its own."""
 
 
 class SessionFiles:
-    """The files of one session, behind `Session.upload`, `download` and `files`.
+    """The files of one session, behind `AnySession.upload`, `download` and `files`.
 
     Each call waits until the running cell has ended, as a cell would.
 
     Args:
         kernel: The session's, started.
         output: The host's folder for what cells leave in /tmp/output and /workspace.
-        data: What it sees read-only.
+        data: What the sandbox sees read-only.
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
         quota: What may be kept.
-        past: What the session put into its folder before.
+        past: The files that earlier processes of the session saved.
     """
 
     def __init__(
@@ -95,19 +96,19 @@ class SessionFiles:
         self._named: set[str] = set()
 
     def interrupt(self) -> None:
-        """Stop what moves; nothing of it stays."""
+        """Stop the file that is moving; no part of it stays."""
         if self._moving is not None:
             self._moving.cancel()
 
     def metadata(self) -> dict[str, Any]:
-        """What goes along with a cell's request, so that its reply tells what it changed."""
+        """What goes along with a cell's request, so that the reply tells which files the cell changed."""
         return self._collector.watch.metadata()
 
     async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
-        """After a cell, which still holds the lock: collect its files, and notice what else it changed.
+        """Collect the files of a cell that has just ended, and note which others it changed; the caller holds the lock.
 
         Returns:
-            The cell with what is to be told of it, and the collected files.
+            The cell with its files and notes, and the paths of the collected files.
 
         Raises:
             StoreError: The host's folder can't be written.
@@ -131,7 +132,7 @@ class SessionFiles:
         return cell, [one.path for one in found.saved]
 
     def _tell(self, found: Collected, cell: int, lost: Sequence[FileLeft] = ()) -> list[Output]:
-        """The events of collected files, and of those that were not, with the output that says so in the cell."""
+        """Emit the events of the files; returns the output that tells in the cell which ones were not collected."""
         for one in found.saved:
             path = os.fsencode(one.path).decode("utf-8", "replace")
             self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
@@ -143,7 +144,7 @@ class SessionFiles:
         return [left_output(event)]
 
     async def deliver(self) -> dict[str, str]:
-        """See `Session.deliver`."""
+        """See `AnySession.deliver`."""
         if self._kernel.is_alive:
             try:
                 for found in await self._one_at_a_time(self._collector.rest):
@@ -155,13 +156,13 @@ class SessionFiles:
             self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
         return dict(left)
 
-    async def upload(self, source: Source, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
-        """See `Session.upload`."""
-        name = ends.name_of(source, name)
-        place = paths.file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
+    async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
+        """See `AnySession.upload`."""
+        name = outside.name_of(source, name)
+        place = file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
         async def work() -> Carried:
-            with ends.opened(source) as (pieces, size):
+            with outside.open_source(source) as (pieces, size):
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
         carried = await self._one_at_a_time(work)
@@ -171,8 +172,8 @@ class SessionFiles:
             origin = str(Path(source).expanduser().resolve())
             self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
         event = FileUploaded(
-            path=paths.shown(place.path),
-            name=paths.shown(name.rpartition("/")[2]),
+            path=display(place.path),
+            name=display(name.rpartition("/")[2]),
             size=carried.size,
             sha256=carried.sha256,
             source=origin.encode("utf-8", "replace").decode(),
@@ -182,51 +183,60 @@ class SessionFiles:
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
     async def download(
-        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
+        self,
+        path: str,
+        to: str | Path | None = None,
+        *,
+        overwrite: bool = False,
+        bound: int | None = None,
+        durable: bool = True,
     ) -> bytes | Path:
-        """See `Session.download`."""
-        place = paths.file_at(path, self._kernel.about)
+        """See `AnySession.download`; what is not durable may be lost if the machine fails soon afterwards."""
+        place = file_at(path, self._kernel.about)
         if to is None:
             most = IN_MEMORY if bound is None else min(bound, IN_MEMORY)
             return await self._one_at_a_time(lambda: self._download_bytes(place, bound=most))
         target = Path(to).expanduser()
         if target.is_dir():
             target /= safe_name(place.parts[-1])
-        ends.check_target(target, overwrite=overwrite)
+        outside.check_target(target, overwrite=overwrite)
         fileio.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(
-            lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
+            lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound, durable=durable)
         )
 
-    async def _download_bytes(self, place: paths.Place, *, bound: int) -> bytes:
+    async def _download_bytes(self, place: SandboxPath, *, bound: int) -> bytes:
         content = bytearray()
         carried = await self._transfer.download(place, content.extend, bound=bound)
-        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256))
+        self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
-    async def _download_to(self, place: paths.Place, target: Path, *, overwrite: bool, bound: int | None) -> Path:
-        """Written beside its place, and moved there when it is whole."""
+    async def _download_to(
+        self, place: SandboxPath, target: Path, *, overwrite: bool, bound: int | None, durable: bool
+    ) -> Path:
+        """Download to a file beside the target, and move it there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
                 carried = await self._transfer.download(place, file.write, bound=bound)
                 file.flush()
-                await asyncio.to_thread(os.fsync, file.fileno())
-                ends.put(staged, target, overwrite=overwrite)
+                if durable:
+                    await asyncio.to_thread(os.fsync, file.fileno())
+                outside.put(staged, target, overwrite=overwrite)
         except OSError as error:
             raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
-        self._emit(FileDownloaded(path=paths.shown(place.path), size=carried.size, sha256=carried.sha256, to=shown))
+        self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
 
     async def files(self, folder: str | None = None, *, limit: int = LISTED) -> Listing:
-        """See `Session.files`."""
+        """See `AnySession.files`."""
         if limit < 0:
             raise UsageError(f"The limit on files can't be {limit}.")
         about = self._kernel.about
         # Without isolation /tmp is the host's own, and others' files are no part of the session.
         isolates = self._kernel.engine.isolates
         wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT]  # noqa: S108
-        places = [paths.folder_at(each, about) for each in wanted]
+        places = [folder_at(each, about) for each in wanted]
         found = []
         for place in places:
             found.append(await self._one_at_a_time(partial(self._transfer.entries, place, bound=limit)))
@@ -240,10 +250,10 @@ class SessionFiles:
         return Listing(tuple(listed), sum(total for _, total, _ in found), all(whole for _, _, whole in found))
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
-        """What there is in /tmp/output: the first files by their names there, and how many there are."""
+        """The first files in /tmp/output, by their names there, and how many there are."""
         listing = await self.files(OUTPUT)
         names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
-        return [paths.shown(name) for name in names[:limit]], len(names) + listing.total - len(listing)
+        return [display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:
         """How often a text stands in a text file of the sandbox.
@@ -251,18 +261,18 @@ class SessionFiles:
         Raises:
             TransferError: There is no such file, it is no text, or it can't be read.
         """
-        place = paths.file_at(path, self._kernel.about)
-        arguments = ["/".join([place.base, *place.parts]), text]
+        place = file_at(path, self._kernel.about)
+        arguments = [place.inside, text]
         found = await self._one_at_a_time(
             lambda: self._kernel.evaluate(inside_calls.source_of("count_inside.py"), arguments)
         )
         if isinstance(found, dict) and type(found.get("count")) is int:
             return int(found["count"])
         error = found.get("error") if isinstance(found, dict) else None
-        raise TransferError(paths.shown(error) if isinstance(error, str) else "The file could not be read.")
+        raise TransferError(display(error) if isinstance(error, str) else "The file could not be read.")
 
-    def _host(self, entry: Entry) -> Path | None:
-        """Where the host has a file too."""
+    def _host(self, entry: FolderEntry) -> Path | None:
+        """The path on the host of the same file, if there is one."""
         if entry.path.startswith(f"{DATA}/"):
             for mount in self._data:
                 if f"{entry.path}/".startswith(f"{mount.target}/"):
@@ -289,7 +299,7 @@ class SessionFiles:
 def _path_for(name: str, to: str, *, unpack: bool) -> str:
     if name.startswith("/"):
         # A name that begins at the root was not meant to lie in a folder.
-        raise TransferLimit(paths.INVALID)
+        raise TransferLimit(INVALID)
     if unpack:
         name = next((name.removesuffix(ending) for ending in ARCHIVES if name.endswith(ending)), name)
     return f"{to.rstrip('/')}/{name}"

@@ -1,12 +1,12 @@
-"""A process that owns a session without a face, and outlives whoever started it.
+"""A host process owns a session without a face, and outlives whoever started it.
 
     async with await nbagent.host(model="openai:gpt-5.6", data="sales.csv") as session:
         await session.ask("Which region grew fastest?")     # … and `nbagent attach ID` from elsewhere, also later
 
-It leaves the starter's session and terminal, is found by a lease as sandboxes are (`sandbox/leases`), serves the
-session at its door, and ends by itself when nobody was attached, and nothing ran, for `keep_minutes`. It has the
-starter's environment, so also the keys of models in it; what it is to be comes through a pipe, and how its start went
-goes back through another one. What it prints lands in the session's folder, in `host.log`.
+The process leaves the login session and the terminal of its starter, is found by a lease as sandboxes are
+(`sandbox/leases`), serves the session at its door, and ends by itself when nobody was attached, and nothing ran, for
+`keep_minutes`. It has the starter's environment, and so the keys of models in it. It reads an `Order` from one pipe,
+and tells how its start went through another one. What it prints lands in the session's folder, in `host.log`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from typing import IO, TYPE_CHECKING, Unpack
 import msgspec
 
 from nbagent.core import fileio, folders
+from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import NbagentError, SandboxError, StoreError
 from nbagent.core.options import Keywords, Options
-from nbagent.sandbox.threads import to_the_end
-from nbagent.session import index
+from nbagent.session import lookup
 from nbagent.session.attach import Attached
 from nbagent.session.wire import Failure
 
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 LOG = "host.log"
 LOG_SIZE = 1024 * 1024
-"""Bytes of the log; when it has more, its end is kept."""
+"""Bytes that the log may have; when it has more, its last `LOG_KEPT` are kept."""
 LOG_KEPT = 256 * 1024
 LOOK = 1.0
-"""Seconds between two looks at whether anybody is there."""
+"""Seconds between two looks at whether anybody is attached."""
 BEGIN = 60.0
-"""Seconds in which a process must have begun to be a host."""
+"""Seconds that a process has to tell that it has begun."""
 FIRST = 20.0
-"""Seconds that a host waits for its first face, however short the others' time is."""
+"""Seconds that a host waits for its first face, however short `keep_minutes` is."""
 ENGINE = "host"
-"""What stands in the lease of a host, where that of a sandbox has its engine."""
+"""Stands in the lease of a host, where that of a sandbox has its engine."""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a host is to own.
+    """The session that a host is to own.
 
     Attributes:
         session: The session's whole name.
-        options: What it is to be.
-        given: Of a session that is gone on with, the options that hold from now on; None for a new one.
+        options: All options.
+        given: Of a session that is resumed, the names of the options that hold from now on; None for a new one.
     """
 
     session: str
@@ -91,14 +91,14 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
     """Start a process that owns a session and outlives this one, and attach to it.
 
     Args:
-        session: A session to go on with, by its name or enough of its beginning; if a process owns it already, that
-            one is attached to. A new one by default.
+        session: A session to resume, by its name or enough of its beginning; if a process owns it already, this
+            attaches to that one. A new session by default.
         new: A name for a new session.
         **keywords: Options by name, as for `Session`, or for `Session.resumed` where there is a session.
 
     Raises:
         UsageError: There is no such session, or an option is wrong.
-        NbagentError: It can't be started; what the session itself has complained of.
+        NbagentError: The session's start raised it.
     """
     from nbagent.core import settings
 
@@ -109,27 +109,27 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
         order = Order(new or folders.new_session_id(), options)
         folders.check_session_id(order.session)
     else:
-        name = index.find(root, session).name
+        name = lookup.find(root, session).name
         order = Order(name, options, given=[*(name for name, value in keywords.items() if value is not None)])
-        if index.is_running(root / "sessions" / name):
-            return await _come_to(name, root)
+        if lookup.is_running(root / "sessions" / name):
+            return await _attach_when_ready(name, root)
     try:
         await _start(order, root / "sessions" / order.session)
     except StoreError:
-        if session is None or not index.is_running(root / "sessions" / order.session):
+        if session is None or not lookup.is_running(root / "sessions" / order.session):
             raise
-        # Somebody else was a moment faster with the same one.
-    return await _come_to(order.session, root)
+        # Another process has resumed the same session a moment earlier.
+    return await _attach_when_ready(order.session, root)
 
 
-async def _come_to(session: str, root: Path) -> Attached:
-    """Attach to a session whose owner may still be starting it."""
+async def _attach_when_ready(session: str, root: Path) -> Attached:
+    """Attach to a session, once its owner has started it."""
     attached = Attached(session, state_dir=root)
     while True:
         try:
             await attached.start()
         except NbagentError:
-            if not index.is_running(attached.folder):
+            if not lookup.is_running(attached.folder):
                 raise
             await asyncio.sleep(0.1)
         else:
@@ -153,7 +153,7 @@ async def _start(order: Order, folder: Path) -> None:
         for pid in begun:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGTERM)
-        if not was_there and not (folder / index.LOG).exists():
+        if not was_there and not (folder / lookup.LOG).exists():
             with contextlib.suppress(OSError):
                 (folder / LOG).unlink()
                 folder.rmdir()
@@ -163,14 +163,14 @@ async def _start(order: Order, folder: Path) -> None:
 
 
 def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: list[int]) -> None:
-    """Start the process, in a thread that may not be left before it is known which one it is.
+    """Start the process, and wait for its number; in a thread that may not be left before.
 
     Args:
-        order: What it is to own.
+        order: The session that it is to own.
         folder: The session's.
         theirs: The end of the pipe for the process; closed here.
         status: The other end.
-        begun: Gets the process's number.
+        begun: The process's number is appended.
     """
     try:
         _spawn(order, folder, theirs)
@@ -178,10 +178,10 @@ def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: l
         os.close(theirs)
     waiting = select.poll()
     waiting.register(status, select.POLLIN)
-    # What was started has forked by now: its word is there at once, or the end of the pipe is.
+    # The process has forked by now: its first message is there at once, or it has closed the pipe.
     if waiting.poll(BEGIN * 1000) and (line := status.readline()):
         message = _STATUS.decode(line)
-        assert isinstance(message, Begun)  # noqa: S101 - it is the first word
+        assert isinstance(message, Begun)  # noqa: S101 - it is the first message
         begun.append(message.pid)
 
 
@@ -198,7 +198,7 @@ def _spawn(order: Order, folder: Path, status: int) -> None:
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[status], start_new_session=True
         ) as process:
             try:
-                # It leaves another process behind, whose parent is not this one, and ends.
+                # It forks the host, whose parent is then not this process, and ends.
                 process.communicate(msgspec.json.encode(order), timeout=BEGIN)
             except subprocess.TimeoutExpired as error:
                 process.kill()
@@ -210,7 +210,7 @@ def _spawn(order: Order, folder: Path, status: int) -> None:
 
 
 async def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
-    """Wait until the host says that it is ready; no thread does, for that could not be ended with its caller."""
+    """Wait until the host tells that it is ready; on the loop, since a thread could not be cancelled."""
     reader = asyncio.StreamReader(limit=LOG_SIZE)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), status)
@@ -220,7 +220,7 @@ async def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
                 case Ready():
                     return
                 case Failed(failure):
-                    begun.clear()  # it ends by itself
+                    begun.clear()  # the host ends by itself
                     raise failure.as_error()
     with contextlib.suppress(OSError):
         if said := (folder / LOG).read_bytes()[-2000:].decode(errors="replace").strip():
@@ -247,7 +247,7 @@ def main() -> None:
 
 
 def _tell(status: IO[bytes], message: Begun | Ready | Failed) -> None:
-    with contextlib.suppress(OSError):  # who started it may be gone, and the session goes on
+    with contextlib.suppress(OSError):  # the starter may have ended; the session goes on
         status.write(msgspec.json.encode(message) + b"\n")
 
 
@@ -262,8 +262,8 @@ async def _serve(order: Order, status: IO[bytes]) -> None:
             try:
                 await session.start()
                 if session.door is None or not session.door.is_open:
-                    told = f"No socket can be made in {session.folder}."
-                    raise StoreError(told, mend="Name a folder of another file system in NBAGENT_STATE_DIR.")
+                    mend = "Name a folder of another file system in NBAGENT_STATE_DIR."
+                    raise StoreError(f"No socket can be made in {session.folder}.", mend=mend)
                 _tell(status, Ready())
                 status.close()
                 await _stay(session)
@@ -290,7 +290,7 @@ def _made(order: Order) -> Session:
 
 @contextlib.contextmanager
 def _leased(order: Order) -> Iterator[None]:
-    """Hold a lease, by which this process is found; what it leaves when it is killed is swept up as a sandbox's is."""
+    """Hold a lease, by which this process is found and what it leaves when it is killed is swept up."""
     from nbagent.core.policy import TrustLevel, trust_for
     from nbagent.sandbox.leases.lease import HOST, Lease
     from nbagent.sandbox.spec import SandboxSpec
@@ -304,13 +304,13 @@ def _leased(order: Order) -> Iterator[None]:
 
 
 async def _stay(session: Session) -> None:
-    """Serve the session until it ends, or nobody has wanted anything of it for long enough."""
+    """Serve the session until it ends, or nobody was attached and nothing ran for `keep_minutes`."""
     keep, quiet = session.options.keep_minutes * 60, time.monotonic() + FIRST
     while True:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(session.closed(), LOOK)
             return
-        if not session.is_running:  # somebody stops it, and its end takes a moment
+        if not session.is_running:  # it is being stopped, which takes a moment
             continue
         _bound(session.folder / LOG)
         if session.is_busy:

@@ -1,20 +1,18 @@
-"""The sessions on this machine: found, and told by their summaries, thousands at a time.
+"""Lists the sessions on this machine by their summaries, thousands at a time.
 
-    STATE/sessions/ID/summary.json    what its owner says of it (`summary.py`)
-    STATE/sessions.json               what was read last of each, with its folder's time: a cache, which may be deleted
+    STATE/sessions/ID/summary.json    a session in a few words, written by its owner (`summary.py`)
+    STATE/sessions.json               a cache of all summaries, each with its folder's time; it may be deleted
 
-Whoever writes a summary puts a new file in its place, by which its folder gets another time. So who lists the sessions
-asks each folder for that, and reads only what has changed since.
+A summary is written as a new file in place of the old one, which changes its folder's time. So a listing asks for the
+time of each folder, and reads only the summaries of folders that have changed since the last one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -23,23 +21,24 @@ import msgspec
 from nbagent.core import fileio
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.session import summary
+from nbagent.session.lookup import LOG, find, folders, is_running, lock_held
 from nbagent.session.summary import Summary
 
 State = Literal["running", "waiting", "ended"]
-"""`running` belongs to a process, `waiting` lost its process and can be taken over, of `ended` only the log is left."""
+"""A process owns a session that is `running`; of one that is `waiting` the kernel lives, and can be taken over by
+resuming it; of one that has `ended` the log is left, and files."""
 NAME = "sessions.json"
-LOG = "log.jsonl"
 SETTLED = 1.0
-"""Seconds after which a folder's time tells of each further change: file systems count in steps of milliseconds."""
+"""Seconds after which each further change gives a folder another time: file systems count time in coarse steps."""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A session on this machine.
 
     Attributes:
         id: Its name.
         path: Its folder on the host, as a text.
-        state: What can still be had of it.
+        state: Whether it runs, and what of it can be resumed.
         title: What it is about, in one line.
         started: Seconds since the epoch.
         changed: When something happened last, in seconds since the epoch.
@@ -83,11 +82,11 @@ class _Entry(msgspec.Struct, array_like=True):
 _CACHE = msgspec.json.Decoder(dict[str, _Entry])
 
 
-def known(root: Path) -> list[Known]:
+def listed(root: Path) -> list[SessionInfo]:
     """All sessions below a state folder, the latest first."""
-    cached, keep, told, now = _cached(root), dict[str, _Entry](), [], time.time_ns()
+    cached, keep, found, now = _cached(root), dict[str, _Entry](), list[SessionInfo](), time.time_ns()
     sandboxes = _Sandboxes()
-    for folder in _folders(root):
+    for folder in folders(root):
         try:
             status = folder.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -97,84 +96,30 @@ def known(root: Path) -> list[Known]:
             entry = _Entry(status.st_mtime_ns, status.st_ino, _read(folder.path))
         if now - status.st_mtime_ns > SETTLED * 1e9 and (entry.summary or not _has_log(folder)):
             keep[folder.name] = entry
-        found = entry.summary or _of_log(folder.path)
-        if found is not None:
-            told.append(_known(folder.name, folder.path, found, sandboxes))
+        summary_of = entry.summary or _of_log(folder.path)
+        if summary_of is not None:
+            found.append(_info(folder.name, folder.path, summary_of, sandboxes))
     if keep != cached:
         _write_cache(root, keep)
-    told.sort(key=lambda each: each.started, reverse=True)
-    return told
+    found.sort(key=lambda each: each.started, reverse=True)
+    return found
 
 
-def find(root: Path, session: str) -> Path:
-    """The folder of the session of that name, or of the only one that begins so.
-
-    Raises:
-        UsageError: There is none, or several.
-    """
-    names = {each.name: Path(each.path) for each in _folders(root)}
-    found = [session] if session in names else [name for name in names if session and name.startswith(session)]
-    if len(found) > 1:
-        found = [name for name in found if (names[name] / LOG).is_file()] or found
-    if len(found) == 1:
-        return names[found[0]]
-    if found:
-        raise UsageError(f"{len(found)} sessions begin with {session!r}.", mend="Give more of the name.")
-    raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
-
-
-def look_up(root: Path, session: str) -> Known:
-    """The session of that name, or of the only one that begins so.
+def look_up(root: Path, session: str) -> SessionInfo:
+    """What is known of one session, given by its name or enough of its beginning.
 
     Raises:
-        UsageError: There is none, or several.
+        UsageError: There is none, or several begin so.
     """
     folder = find(root, session)
     found = summary.read(folder) or _of_log(str(folder))
     if found is None:
-        raise UsageError(f"Nothing is known of the session {folder.name}.", mend="It never came to its start.")
-    return _known(folder.name, str(folder), found, _Sandboxes())
-
-
-@contextlib.contextmanager
-def held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
-    """Hold a session's lock, so that nobody takes it up meanwhile; yields False if another process has it.
-
-    Args:
-        folder: The session's.
-        patience: Seconds to wait for somebody else to let go of it.
-
-    Raises:
-        FileNotFoundError: It was deleted.
-    """
-    with (folder / "lock").open("ab") as lock:
-        try:
-            fileio.lock(lock, patience=patience)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-def is_running(folder: str | Path) -> bool:
-    """Whether a process owns a session."""
-    try:
-        lock = os.open(f"{folder}/lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    finally:
-        os.close(lock)
-    return False
+        raise UsageError(f"The session {folder.name} never started: nothing was logged.", mend="Start a new one.")
+    return _info(folder.name, str(folder), found, _Sandboxes())
 
 
 class _Sandboxes:
-    """The sandboxes of this person by their sessions, looked for once and only if somebody asks."""
+    """The sandboxes of this person by their sessions, looked up once and only when needed."""
 
     @functools.cached_property
     def _folders(self) -> dict[str, Path]:
@@ -191,13 +136,13 @@ class _Sandboxes:
         return folder is not None and supervisor.is_alive(folder)
 
 
-def _known(name: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> Known:
+def _info(name: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> SessionInfo:
     state: State = "ended"
     sandbox = None
-    if not found.has_ended:  # what was ended on purpose has nothing that could be looked for
+    if not found.has_ended:  # a session that was ended on purpose has no process and no sandbox
         sandbox = sandboxes.of(name)
         state = "running" if is_running(folder) else "waiting" if sandboxes.lives(sandbox) else "ended"
-    return Known(
+    return SessionInfo(
         id=name,
         path=folder,
         state=state,
@@ -214,20 +159,12 @@ def _known(name: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> Kno
     )
 
 
-def _folders(root: Path) -> Iterator[os.DirEntry[str]]:
-    """The folders of sessions; a link is none."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(root / "sessions") as found:
-        for each in found:
-            if each.is_dir(follow_symlinks=False):
-                yield each
-
-
 def _read(path: str) -> Summary | None:
-    """The summary in a folder; one is made where an older nbagent, or a full disk, has left none."""
+    """The summary in a folder; made of the log where an older nbagent, or a full disk, has left none."""
     folder = Path(path)
     found = summary.read(folder)
     if found is None and (folder / LOG).is_file():
-        with contextlib.suppress(OSError), held(folder) as is_held:
+        with contextlib.suppress(OSError), lock_held(folder) as is_held:
             if is_held and (found := _of_log(path)) is not None:
                 summary.write(folder, found)
     return found

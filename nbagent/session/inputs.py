@@ -1,4 +1,4 @@
-"""What a person gives a session, checked: data, what its sandbox is to be, questions, names of engines and ways."""
+"""Checks what a person gives a session: data, questions, MCP servers, and the names of engines and ways to restore."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbagent.core.options import Data
 from nbagent.kernel.kernel import Restore
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.mcp import servers
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 from nbagent.sandbox.data.mounts import Mount, named
 from nbagent.sandbox.paths import DATA
 from nbagent.sandbox.registry import engines
@@ -86,7 +86,7 @@ def _existing(given: str | Path) -> Path:
     return source
 
 
-def mcp_servers(given: str | bool) -> list[Server]:
+def mcp_servers(given: str | bool) -> list[ServerEntry]:
     """The MCP servers of a session.
 
     Args:
@@ -104,7 +104,7 @@ def known_restore(way: str) -> Restore:
     """The way to restore a lost kernel.
 
     Raises:
-        UsageError: There is none of that name.
+        UsageError: There is no such way.
     """
     for each in WAYS:
         if each == way:
@@ -113,10 +113,10 @@ def known_restore(way: str) -> Restore:
 
 
 def known_engine(name: str | None) -> str | None:
-    """The engine's name, or None if it is to be chosen.
+    """The engine's name, or None to have one chosen.
 
     Raises:
-        UsageError: There is none of that name.
+        UsageError: There is no such engine.
     """
     if name and name not in (known := engines()):
         raise UsageError(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(known))}.")

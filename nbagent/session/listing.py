@@ -1,4 +1,4 @@
-"""What there is in a sandbox's folders, as values."""
+"""Files in a sandbox's folders, as values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from nbagent.core.policy import MIB
 
 IN_MEMORY = 256 * MIB
-"""Bytes of a file that is handed over in memory."""
+"""Bytes that a file may have to be handed over in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +20,8 @@ class Uploaded:
     Attributes:
         path: Where code finds it; a folder if it was unpacked.
         size: Bytes that were sent.
-        sha256: Of these, in hexadecimal.
-        unpacked: Files that it was unpacked to; 0 if it was not.
+        sha256: The hash of these bytes, in hexadecimal.
+        unpacked: The number of files that it was unpacked to; 0 if it wasn't unpacked.
     """
 
     path: str
@@ -32,14 +32,14 @@ class Uploaded:
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxFile:
-    """Something in the sandbox's folders.
+    """A file or folder in the sandbox.
 
     Attributes:
-        path: Where code finds it. A name that is no text has single surrogates, as Python has it.
+        path: Where code finds it; bytes of the name that aren't UTF-8 are lone surrogates, as `os.fsdecode` has them.
         kind: `file`, `folder`, `link` or `special file`.
         size: Bytes of a file.
-        modified: When it was written to last, in seconds since the epoch.
-        host: Where the host has it too: as data, or since it was collected or uploaded from there.
+        modified: When it was last written to, in seconds since the epoch.
+        host: The same file on the host, if it is data, was uploaded from there, or was collected.
     """
 
     path: str
@@ -54,9 +54,9 @@ class Listing(Sequence[SandboxFile]):
     """Files and folders, by path.
 
     Attributes:
-        files: As many as were wanted.
+        files: As many as were asked for.
         total: How many there are.
-        whole: Whether `total` is all; a folder with more than 100,000 is not counted to its end.
+        whole: Whether `total` counts all; in a folder with more than 100,000 files it doesn't.
     """
 
     files: tuple[SandboxFile, ...]

@@ -1,10 +1,10 @@
-"""The sessions of this person: listed, found, made, named and removed.
+"""Lists, finds, creates, renames, searches and deletes the sessions of this person.
 
     manager = SessionManager()
     for each in await manager.list():
         print(each.id, each.title, each.state)
 
-It imports neither kernels nor models, so that a server can show sessions whose owners are other processes.
+It imports neither kernels nor models, so that a server can show sessions that other processes own.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
 from nbagent.core.journal import LOOKED, Journal
-from nbagent.session import index, summary
+from nbagent.session import index, lookup, summary
 from nbagent.session.attach import Attached, own_state_dir
-from nbagent.session.index import Known, held
+from nbagent.session.index import SessionInfo
+from nbagent.session.lookup import lock_held
 
 if TYPE_CHECKING:
     from nbagent.core.options import Keywords
@@ -48,21 +49,21 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         session: The session.
         turn: The question's number; 0 for the title.
         where: `title`, `question` or `answer`.
-        text: What stands around it, in one line.
+        text: The text around it, in one line.
     """
 
-    session: Known
+    session: SessionInfo
     turn: int
     where: str
     text: str
 
 
 class Hits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
         hits: The latest session first, at most one of each kind for a session.
-        is_whole: Whether all was looked through; if not, older sessions may have more.
+        is_whole: Whether all sessions were searched; if not, older ones may have more.
     """
 
     hits: list[Hit]
@@ -79,15 +80,15 @@ class SessionManager:
     def __init__(self, *, state_dir: str | Path | None = None) -> None:
         self._root = folders.state_root(state_dir or own_state_dir())
 
-    async def list(self) -> list[Known]:
+    async def list(self) -> list[SessionInfo]:
         """All sessions, the latest first."""
-        return await asyncio.to_thread(index.known, self._root)
+        return await asyncio.to_thread(index.listed, self._root)
 
-    async def find(self, session: str) -> Known:
-        """The session of that name, or of the only one that begins so.
+    async def find(self, session: str) -> SessionInfo:
+        """What is known of one session, given by its name or enough of its beginning.
 
         Raises:
-            UsageError: There is none, or several.
+            UsageError: There is none, or several begin so.
         """
         return await asyncio.to_thread(index.look_up, self._root, session)
 
@@ -107,7 +108,7 @@ class SessionManager:
         """Attach to a running session.
 
         Raises:
-            UsageError: There is none of that name, or no process owns it.
+            UsageError: There is no such session, or no process owns it.
         """
         attached = Attached(session, state_dir=self._root)
         await attached.start()
@@ -117,11 +118,11 @@ class SessionManager:
         """Give a session another title; an empty one stands for its first question.
 
         Raises:
-            UsageError: There is none of that name.
+            UsageError: There is no such session.
             StoreError: Its log can't be written.
         """
-        folder = index.find(self._root, session)
-        if index.is_running(folder):
+        folder = lookup.find(self._root, session)
+        if lookup.is_running(folder):
             async with Attached(folder.name, state_dir=self._root) as attached:
                 await attached.rename(title)
             return
@@ -136,7 +137,7 @@ class SessionManager:
             journal.close()
 
     async def search(self, text: str, *, most: int = MOST_HITS) -> Hits:
-        """Sessions whose title, questions or answers have a text, in any case of letters; the latest ones first.
+        """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.
 
         Args:
             text: What is looked for.
@@ -147,27 +148,27 @@ class SessionManager:
     def _search(self, text: str, most: int) -> Hits:
         wanted, left = text.casefold(), MOST_READ
         hits: builtins.list[Hit] = []
-        for each in index.known(self._root):
+        for each in index.listed(self._root):
             if len(hits) >= most or left <= 0:
                 return Hits(hits=hits[:most], is_whole=False)
             if wanted in each.title.casefold():
                 hits.append(Hit(session=each, turn=0, where="title", text=each.title))
             with contextlib.suppress(OSError):
-                left -= (each.folder / index.LOG).stat().st_size
-                hits += _said(each, wanted)
+                left -= (each.folder / lookup.LOG).stat().st_size
+                hits += _matches(each, wanted)
         return Hits(hits=hits[:most], is_whole=len(hits) <= most)
 
     async def delete(self, session: str, *, force: bool = False) -> None:
-        """Remove a session: its folder whole, its kernel if it waits, and what models were told in it.
+        """Remove a session: its whole folder, its kernel if that waits, and its conversation with models.
 
         What was exported stays, and so does the head of its audit log, which proves that there was one.
 
         Args:
             session: Its whole name.
-            force: End it first if a process owns it.
+            force: Stop it first if a process owns it.
 
         Raises:
-            UsageError: There is none of that name, or a process owns it.
+            UsageError: There is no such session, or a process owns it.
             StoreError: Something of it can't be removed.
         """
         base = self._root / "sessions" / session
@@ -175,7 +176,7 @@ class SessionManager:
             raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
         if base.is_symlink():
             raise UsageError(f"The session {session} is a link, which is not followed.", mend=f"Remove {base}.")
-        if index.is_running(base):
+        if lookup.is_running(base):
             if not force:
                 raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
             await self._end(session)
@@ -187,17 +188,17 @@ class SessionManager:
             async with Attached(session, state_dir=self._root) as attached:
                 await attached.stop("It was deleted.")
         end = time.monotonic() + PATIENCE
-        while index.is_running(self._root / "sessions" / session) and time.monotonic() < end:
+        while lookup.is_running(self._root / "sessions" / session) and time.monotonic() < end:
             await asyncio.sleep(0.05)
 
-    async def delete_ended(self, *, unused: float) -> builtins.list[Known]:
-        """Remove the sessions that have ended and were not used for so long; `delete` says what goes and what stays.
+    async def delete_ended(self, *, unused: float) -> builtins.list[SessionInfo]:
+        """Remove the sessions that have ended and were not used for so long; see `delete` for what goes and stays.
 
         Args:
             unused: Seconds since anything was written into its log.
 
         Returns:
-            Those that were removed.
+            The sessions that were removed.
 
         Raises:
             StoreError: A folder or a conversation can't be removed.
@@ -220,7 +221,7 @@ class SessionManager:
             for folder in folders:
                 with contextlib.ExitStack() as stack:
                     try:
-                        is_held = stack.enter_context(held(folder, patience=LOOKED))
+                        is_held = stack.enter_context(lock_held(folder, patience=LOOKED))
                     except FileNotFoundError:
                         continue  # it was deleted meanwhile
                     if is_held:
@@ -232,10 +233,10 @@ class SessionManager:
         return removed
 
 
-def _last_used(session: Known) -> float:
+def _last_used(session: SessionInfo) -> float:
     """When its log was written last, in seconds since the epoch; never, as infinity, if it was deleted meanwhile."""
     try:
-        return (session.folder / index.LOG).stat().st_mtime
+        return (session.folder / lookup.LOG).stat().st_mtime
     except FileNotFoundError:
         return math.inf
 
@@ -255,18 +256,18 @@ def _remove_folder(folder: Path) -> None:
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
-            elif each.name not in (index.LOG, "lock"):
+            elif each.name not in (lookup.LOG, "lock"):
                 each.unlink()
         shutil.rmtree(folder)
     except OSError as error:
         raise fileio.cannot_write(folder, error, mend="Check its permissions.") from error
 
 
-def _said(session: Known, wanted: str) -> Iterator[Hit]:
-    """The first question and the first answer of a session that have a text."""
+def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
+    """The first question and the first answer of a session that have a text in them."""
     missing = {"question", "answer"}
     decoder = msgspec.json.Decoder(Record)
-    with (session.folder / index.LOG).open("rb") as log:
+    with (session.folder / lookup.LOG).open("rb") as log:
         for line in log:
             # Most of a log is what cells showed, which is not decoded.
             if b'"type":"Asked"' not in line and b'"type":"Answered"' not in line:
@@ -274,7 +275,7 @@ def _said(session: Known, wanted: str) -> Iterator[Hit]:
             with contextlib.suppress(msgspec.DecodeError):
                 event = decoder.decode(line).event
                 if not isinstance(event, Asked | Answered):
-                    continue  # a cell has shown it, as JSON
+                    continue  # a cell has printed such a line
                 where, text = ("question", event.question) if isinstance(event, Asked) else ("answer", event.text)
                 at = text.casefold().find(wanted)
                 if at >= 0 and where in missing:
@@ -283,7 +284,7 @@ def _said(session: Known, wanted: str) -> Iterator[Hit]:
 
 
 def _around(text: str, at: int) -> str:
-    """What of a text stands around a place, in one line."""
+    """An excerpt of a text around a place, in one line."""
     start = max(0, at - EXCERPT // 3)
     found = " ".join(text[start : start + EXCERPT].split())
     return f"{'…' if start else ''}{found}{'…' if start + EXCERPT < len(text) else ''}"

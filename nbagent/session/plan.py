@@ -1,4 +1,4 @@
-"""What a session is to be: its options, checked before anything of it starts."""
+"""The plan of a session: its options, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbagent.agent.opener import ModelOpener
-from nbagent.agent.options import AgentOptions
+from nbagent.agent.agent_options import AgentOptions
+from nbagent.agent.providers.opener import ModelOpener
 from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Event
 from nbagent.core.options import Keywords, Options, declared
 from nbagent.kernel.kernel import Restore
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
-from nbagent.safety.consent import Consent, Mode
+from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import index, saved
-from nbagent.session.index import Known
+from nbagent.session.index import SessionInfo
 from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
 
 
 @dataclass
 class Plan:
-    """What a session is to be, and which earlier one it goes on with.
+    """What a session is to be, and which earlier session it resumes.
 
     Attributes:
         id: The session's name.
@@ -41,7 +41,7 @@ class Plan:
         audit_key: The key of the audit log; None without one.
         keeps_mode: Whether an earlier session's approvals mode holds on.
         keeps_redaction: Whether an earlier session's redaction holds on, if it was stricter.
-        found: The earlier session; None for a new one.
+        found: The session that is resumed; None for a new one.
     """
 
     id: str
@@ -52,12 +52,12 @@ class Plan:
     agent: AgentOptions
     model: ModelOpener
     restore: Restore
-    servers: list[Server]
+    servers: list[ServerEntry]
     output: Path | None
     audit_key: bytes | None
     keeps_mode: bool
     keeps_redaction: bool
-    found: Known | None = None
+    found: SessionInfo | None = None
 
     @classmethod
     def of(cls, chosen: Options, keywords: Keywords, *, session: str | None) -> Plan:
@@ -104,14 +104,14 @@ class Plan:
 
     @classmethod
     def resumed(cls, session: str, keywords: Keywords) -> Plan:
-        """The plan of a session that goes on with an earlier one.
+        """The plan of a session that is resumed.
 
         Args:
-            session: The earlier one's id, or enough of its beginning.
+            session: Its id, or enough of its beginning.
             keywords: Options that hold from now on.
 
         Raises:
-            UsageError: There is none of that name, or an option can't be changed any more.
+            UsageError: There is no such session, or an option can't be changed any more.
         """
         if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
@@ -125,11 +125,11 @@ class Plan:
 
     @property
     def sources(self) -> list[Path]:
-        """Where the data lies on the host."""
+        """The paths of the data on the host."""
         return [mount.source for mount in self.spec.data]
 
     def consent(self, emit: Callable[[Event], object]) -> Consent:
-        """Who lets the model's tools do something, as the options say."""
+        """What decides whether the model's tools may act, as the options say."""
         chosen = self.options
         return Consent(
             Mode.parse(chosen.approvals),

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 from nbagent.core.errors import NbagentError
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
     from nbagent.session.listing import Listing, Uploaded
@@ -205,7 +205,7 @@ class AnySession(Protocol):
         """Stop the running cell only: the model is told, and goes on. Returns whether one was running."""
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         """What runs cells for an agent that isn't the session's own, see `nbagent.agent.KernelMiddleware`."""
 
     async def system_prompt(self, *, images: bool = False) -> str:
@@ -226,7 +226,7 @@ class AnySession(Protocol):
         """
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         """Put a file into the sandbox; it is there whole or not at all, in place of a plain file of that name.
 
@@ -315,6 +315,26 @@ class AnySession(Protocol):
         """
 
     # -- what the person decides --------------------------------------------------------------------------------
+
+    async def use_model(self, name: str) -> None:
+        """Have another model answer from the next question on; it is told the questions and answers so far.
+
+        Args:
+            name: `provider:model`, or `replay:FILE`.
+
+        Raises:
+            UsageError: A question is being answered, or the model can't be had; the one before it stays.
+        """
+
+    def set_approvals(self, mode: str) -> Awaitable[None] | None:
+        """Set what the person is asked about, from now on.
+
+        Args:
+            mode: `ask`, `auto-edit`, `allow-list` or `never-ask`.
+
+        Raises:
+            UsageError: There is no such mode.
+        """
 
     def rename(self, title: str) -> Awaitable[None] | None:
         """Give the session another title; an empty one stands for its first question."""

@@ -1,4 +1,4 @@
-"""What a started session works with: its logs, its kernel, its cells and files, the agent and the tools of others."""
+"""The parts of a started session: its logs, its kernel, its cells and files, the agent and its tools."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from nbagent.notebook.record import Recording
 from nbagent.observability.audit import Audit
 from nbagent.observability.telemetry import Telemetry
 from nbagent.packages.allowance import Allowance
-from nbagent.packages.requirements import declared
-from nbagent.safety.consent import Consent
+from nbagent.packages.requirements import script_requirements
+from nbagent.safety.approvals import Consent
 from nbagent.safety.redaction import STRICT, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
@@ -42,30 +42,30 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """The parts of one session, made by `begin` and let go of by `end`.
+    """The parts of one session, made by `begin` and ended by `end`.
 
     Args:
         plan: What the session is to be.
         engine: Starts its sandbox.
-        consent: Who lets the model's tools do something.
+        consent: Decides whether the model's tools may act.
         telemetry: Counts, traces and logs its events.
-        hosts: What of the network the model is told of: rules, or None for all of it.
+        hosts: What of the network the code may reach: rules, or None for all of it.
         ask_hosts: Whether a person is asked about hosts that aren't listed.
 
     Attributes:
         journal: The session's log.
         recording: The session so far, for the notebook.
         kernel: Its kernel.
-        cells: Runs cells; None until the kernel runs, as all that follows.
+        cells: Runs cells. This and the next three are None until the kernel runs.
         files: Moves files.
         conversation: Asks the model.
         tools: The MCP servers; None without any.
-        news: What the start found out before anybody could follow.
-        pins: The versions of what the kernel has from the start, by normalised name.
+        news: The events that the start emitted before anybody could follow.
+        packages: What the kernel has from the start.
 
     Raises:
         StoreError: The session's folder can't be written, or another process has it.
-        UsageError: It is to be a new one, and there is one of its name.
+        UsageError: The session is new, and there is one of its name.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class Running:
         self.conversation: Conversation | None = None
         self.tools: McpClient | None = None
         self.news: list[Record] = []
-        self.pins: dict[str, str] = {}
+        self.packages: list[Package] = []
         self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
-                told = f"There is a session {plan.id} already."
-                raise UsageError(told, mend=f"Go on with it by nbagent resume {plan.id}, or choose another name.")
+                mend = f"Resume it by: nbagent resume {plan.id}, or choose another name."
+                raise UsageError(f"There is a session {plan.id} already.", mend=mend)
             self._audit = self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.
             self._allowance = Allowance(plan.spec.install, self.journal.folder / "asked.json")
@@ -117,16 +117,16 @@ class Running:
 
     @staticmethod
     async def engine_for(plan: Plan, pool: KernelPool | None) -> Engine:
-        """The engine of a plan: that of the warm kernel which waits for it, else the one that was named, or the best.
+        """The engine of a warm kernel that fits the plan, else the engine that the plan names, else the best one.
 
         Raises:
-            SandboxError: None works here.
+            SandboxError: No engine works here.
         """
         engine = pool.engine_for(plan.engine, plan.spec) if pool else None
         return engine or await registry.choose(plan.engine, image=plan.spec.image, specs=[plan.spec])
 
     async def begin(self, pool: KernelPool | None) -> None:
-        """Start the kernel or take one over, while the model is opened, and make what works with it.
+        """Start the kernel or take one over, while the model is opened, and make all other parts.
 
         Raises:
             UsageError: The model can't be had.
@@ -143,7 +143,7 @@ class Running:
     async def _begin(self, pool: KernelPool | None) -> None:
         plan, journal, recording, note = self._plan, self.journal, self.recording, ""
         if plan.found:
-            self.news, note = await startup.take_up(self.kernel, plan.found, journal=journal, recording=recording)
+            self.news, note = await startup.resume(self.kernel, plan.found, journal=journal, recording=recording)
         else:
             self.news = await startup.start(
                 self.kernel, spec=plan.spec, journal=journal, recording=recording, pool=pool
@@ -153,19 +153,19 @@ class Running:
         self._furnish(note)
 
     def _furnish(self, note: str) -> None:
-        """Make what works with a kernel that runs.
+        """Make the parts that need a running kernel.
 
         Args:
-            note: What has become of the kernel since the earlier questions, for the model to know.
+            note: What has become of the kernel since the earlier questions, for the model.
         """
-        # Only now: these were imported while the kernel started.
+        # Imported here: `startup.import_the_rest` has done it while the kernel started.
         from nbagent.session.cells import Cells
         from nbagent.session.conversation import Conversation
         from nbagent.session.files import SessionFiles
 
-        self.pins = self.kernel.pins
+        self.packages = self.kernel.packages
         plan, journal, emit, alone = self._plan, self.journal, self.journal.emit, asyncio.Lock()
-        # Results that landed elsewhere are not seen in the session's folder.
+        # Results that landed outside of the session's folder are not counted with that.
         past = list(self.recording.files.values())
         journal.quota.add(sum(each.size for each in past if not Path(each.path).is_relative_to(journal.folder)))
         files = self.files = SessionFiles(
@@ -194,7 +194,7 @@ class Running:
         )
 
     def _observe(self, telemetry: Telemetry) -> Audit:
-        """Have the audit log written and the events counted, traced and logged from the first one on."""
+        """Have the audit log, telemetry and the summary read the events from the first one on."""
         journal = self.journal
         audit = Audit(
             journal.folder,
@@ -210,7 +210,7 @@ class Running:
         return audit
 
     def _go_on_redacting(self) -> None:
-        """Keep a resumed session's redaction at least as strict as before, unless a person chose anew; log a change."""
+        """Keep a resumed session's redaction at least as strict as it was, unless it was named; log a change."""
         plan = self._plan
         was, now = in_past(record.event for record in self.journal.since()), plan.agent.redact.what
         if plan.found and plan.keeps_redaction and STRICT.index(was) > STRICT.index(now):
@@ -248,8 +248,20 @@ class Running:
             note=note,
         )
 
+    async def use_model(self, name: str) -> None:
+        """See `AnySession.use_model`."""
+        if self.conversation is None or self.conversation.is_asking:
+            raise UsageError("A question is being answered.", mend="Wait for it, or interrupt it.")
+        opener = self._plan.model.renamed(name)
+        opener.check()
+        await opener.open()
+        before, self._plan.model = self._plan.model, opener
+        self.conversation.renew()
+        await self._close_state()
+        await before.aclose()
+
     async def _open_memory(self) -> Memory:
-        """Where the conversation outlives this process."""
+        """Open the conversation's memory, which outlives this process."""
         from nbagent.state import StateManager, Threads
 
         plan = self._plan
@@ -261,7 +273,7 @@ class Running:
 
     async def run(self, cells: Cells, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
         """Run a person's cell; the names in its PEP 723 block are the person's own, so they use up no allowance."""
-        if named := declared(code):
+        if named := script_requirements(code):
             await asyncio.to_thread(self._allowance.take, named, granted=True)
         with self._own_work():
             return await cells.run(code, timeout=timeout)
@@ -273,7 +285,7 @@ class Running:
 
     @contextlib.contextmanager
     def _own_work(self) -> Iterator[None]:
-        """While it runs, packages are a person's wish and need no approval."""
+        """Meanwhile packages are installed for the person, and need no approval."""
         self._own += 1
         try:
             yield
@@ -299,10 +311,10 @@ class Running:
             self.conversation.interrupt()
 
     async def end(self, *, by: asyncio.Task[Any] | None = None) -> None:
-        """End the sandbox and all else but the logs, which may still be written; each part though another one fails.
+        """End the sandbox and all other parts but the logs; each one, also if the end of another one fails.
 
         Args:
-            by: The task that wants it; see `Conversation.stop`.
+            by: The task that ends the session; see `Conversation.stop`.
         """
         async with contextlib.AsyncExitStack() as ends:  # from the last one to the first
             ends.push_async_callback(self.kernel.stop)
@@ -314,7 +326,8 @@ class Running:
 
     async def _close_state(self) -> None:
         if self._state is not None:  # the question that was just stopped may have opened it
-            await self._state.close()
+            state, self._state = self._state, None
+            await state.close()
 
     def close(self) -> None:
         """Close the logs."""

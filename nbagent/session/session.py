@@ -23,10 +23,10 @@ from nbagent.core.options import Keywords, Options
 from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
-    from nbagent.kernel.transfer.ends import Source
+    from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.kernel.variables import Written
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
@@ -169,38 +169,38 @@ class Session(AnySession):
 
     @classmethod
     async def connect(cls, session: str, **keywords: Unpack[Keywords]) -> Session:
-        """Go on with a session whose process is gone: `resumed`, started.
+        """Resume a session whose process has ended: `resumed`, started.
 
         Raises:
-            UsageError: There is none of that name.
-            StoreError: Another process has it.
-            SandboxError: No sandbox can be started in place of its own.
+            UsageError: There is no session of that name.
+            StoreError: Another process owns it.
+            SandboxError: Its kernel has ended, and no new sandbox can be started.
         """
-        known = cls.resumed(session, **keywords)
-        await known.start()
-        return known
+        resumed = cls.resumed(session, **keywords)
+        await resumed.start()
+        return resumed
 
     @classmethod
     def resumed(cls, session: str, **keywords: Unpack[Keywords]) -> Session:
-        """A session whose process is gone, to be started again: with its log, and its kernel's variables if that lives.
+        """A session whose process has ended, ready to be started: with its log, and its variables if its kernel lives.
 
-        If the kernel does not live any more, `start` makes a new one, and an event says what is lost. Questions and
-        answers so far are known to the model again.
+        If the kernel has ended, `start` makes a new one, and an event says what is lost. The model knows the earlier
+        questions and answers.
 
         Args:
             session: Its id, or enough of its beginning.
-            **keywords: Options that hold from now on, by name. What its sandbox is can't be changed. Nobody is asked
-                about less, and nothing less is hidden, than until now, unless it is named here. `restore="replay"`
-                knows the cells of a kernel that is taken over too; one that is gone already is not brought back.
+            **keywords: Options that hold from now on, by name. Those of its sandbox can't be changed. Unless they are
+                named here, approvals and redaction stay at least as strict as they were. `restore="replay"` can replay
+                the cells of a kernel that was taken over too; a kernel that had ended already is not brought back.
 
         Raises:
-            UsageError: There is none of that name, or an option can't be changed any more.
+            UsageError: There is no session of that name, or an option can't be changed any more.
         """
         from nbagent.session.plan import Plan
 
-        known = cls.__new__(cls)
-        known._prepare(Plan.resumed(session, keywords), None)
-        return known
+        resumed = cls.__new__(cls)
+        resumed._prepare(Plan.resumed(session, keywords), None)
+        return resumed
 
     async def _begin(self) -> None:
         from nbagent.session.running import Running
@@ -281,6 +281,14 @@ class Session(AnySession):
     def attended(self) -> bool:
         return self.consent.attended
 
+    async def use_model(self, name: str) -> None:
+        await self._running().use_model(name)
+
+    def set_approvals(self, mode: str) -> None:
+        from nbagent.safety.approvals import Mode
+
+        self.consent.mode = Mode.parse(mode)
+
     def attend(self, answers: bool = True) -> None:
         self.consent.attended = answers
 
@@ -330,14 +338,14 @@ class Session(AnySession):
     # -- for agents of other people's -------------------------------------------------------------------------
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> KernelPort:
         return self._ready(self._running().cells)
 
     async def system_prompt(self, *, images: bool = False) -> str:
-        from nbagent.agent.prompts import prompt_of
+        from nbagent.agent.prompts import system_prompt
 
         work = self._running()
-        return prompt_of(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
+        return system_prompt(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
@@ -349,7 +357,7 @@ class Session(AnySession):
         return await self._running().install(requirements)
 
     async def upload(
-        self, source: Source, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
+        self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
         return await self._ready(self._running().files).upload(source, name, to=to, unpack=unpack)
 
@@ -371,7 +379,7 @@ class Session(AnySession):
 
         files = self._ready(self._running().files)
         written = await write_variable(self._running().kernel, name)
-        await files.download(written.path, to, overwrite=True)
+        await files.download(written.path, to, overwrite=True, durable=False)
         return written
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
@@ -391,8 +399,8 @@ class Session(AnySession):
         journal = self._started().journal
         path = journal.folder / "figures" / name
         with contextlib.suppress(OSError):
-            if journal.quota.take(len(content)):
-                path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            if not path.parent.is_symlink() and journal.quota.take(len(content)):
                 fileio.write(path, content)
                 return path
         return None
@@ -420,7 +428,7 @@ class Session(AnySession):
         from nbagent.notebook import export
 
         work = self._started()
-        written = export.export(work.recording, Path(path), pins=work.pins, force=force)
+        written = export.export(work.recording, Path(path), packages=work.packages, force=force)
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
         folders.remember_export(folders.state_root(settings.load().state_dir), written, work.recording.needed)
         if self.status == "running":

@@ -1,4 +1,4 @@
-"""How a session comes to its kernel: a new one, or that of a session whose process is gone, with what its log says."""
+"""Starts the kernel of a new session, or resumes a session whose process is gone, by its log and its kernel."""
 
 from __future__ import annotations
 
@@ -11,22 +11,34 @@ from typing import TYPE_CHECKING
 
 from nbagent import __version__
 from nbagent.core.errors import SandboxError
-from nbagent.core.events import CellFinished, CellStarted, DataSeen, Record, SessionResumed, SessionStarted, StateLost
+from nbagent.core.events import (
+    Answered,
+    CellFinished,
+    CellStarted,
+    DataSeen,
+    Record,
+    SessionResumed,
+    SessionStarted,
+    StateLost,
+)
 from nbagent.core.journal import Journal
-from nbagent.kernel.cell_replay import Succeeded
+from nbagent.kernel.cell_replay import SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
-from nbagent.session.index import Known
+from nbagent.session.index import SessionInfo
 
 if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool
 
+GONE = "The process that ran nbagent ended while this cell was running; what it printed after that is not known."
+"""The note of a cell whose end nobody saw."""
+
 
 async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] | None) -> None:
-    """Start the kernel while the model is opened in `opening`; if both fail, the model's error is raised."""
+    """Start the kernel while `opening` opens the model; if both fail, the model's error is raised."""
     starting = asyncio.ensure_future(start)
     try:
         if opening is not None:
@@ -40,7 +52,7 @@ async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] |
 
 
 def import_the_rest() -> None:
-    """Import what a session needs as soon as its kernel answers, and not before."""
+    """Import what a session needs once its kernel answers: called while that starts."""
     from nbagent.session import cells, conversation, files  # noqa: F401
 
 
@@ -50,7 +62,7 @@ async def start(
     """Start the kernel of a new session, or take a warm one.
 
     Returns:
-        What of the data is not shown, as events that nobody could follow yet.
+        Which data is not shown to the code, as events that nobody could follow yet.
 
     Raises:
         SandboxError: It can't be started.
@@ -76,23 +88,26 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
         data=[DataSeen(about.data_path(each), str(each.source), size_of(each.source)) for each in spec.data],
         sandbox=about.name,
         limits=asdict(spec.trust.limits),
+        machine=kernel.machine,
         security=spec.trust.options(),
         accepted=sorted(spec.accept),
         seconds=seconds,
     )
 
 
-async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: Recording) -> tuple[list[Record], str]:
-    """Read the log, get the kernel back, or a new one, and end what was left open in the log.
+async def resume(
+    kernel: Kernel, found: SessionInfo, *, journal: Journal, recording: Recording
+) -> tuple[list[Record], str]:
+    """Read the log, take over the kernel or start a new one, and end in the log what the dead process left open.
 
     Returns:
-        What this found out, as events that nobody could follow yet; and what has become of the kernel, in words.
+        What this found out, as events that nobody could follow yet; and what has become of the kernel, as a sentence.
 
     Raises:
         SandboxError: No sandbox can be started in place of its own.
     """
-    running_since, succeeded = 0.0, Succeeded()
-    news: list[Record] = []  # a loss that nobody was told of yet
+    running_since, succeeded = 0.0, SucceededCells()
+    news: list[Record] = []  # a loss of variables after which no cell ran
     for record in journal.since():
         recording.on_event(record)
         succeeded.on_event(record)
@@ -106,16 +121,16 @@ async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: 
     left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
 
     def lose(reason: str) -> None:
-        _tie_up(journal, recording)
+        _end_what_is_open(journal, recording)
         news[:] = [journal.emit(StateLost(cell=0, reason=reason))]
 
-    lost, note = await _get_back(kernel, found, patience=max(0.0, left) if running_since else 0.0, lose=lose)
+    lost, note = await _take_over_or_start(kernel, found, patience=max(0.0, left) if running_since else 0.0, lose=lose)
     if not lost:
         for record in news:
-            # The process that started this kernel was killed before it could say that it is another one.
+            # The process that started this kernel was killed before it could log `SessionResumed`.
             lost, note = getattr(record.event, "reason", ""), "A new kernel was started before."
         kernel.seed_replay(succeeded.cells)
-    _tie_up(journal, recording)
+    _end_what_is_open(journal, recording)
     about = kernel.about
     resumed = SessionResumed(
         kept=not lost,
@@ -127,20 +142,56 @@ async def take_up(kernel: Kernel, found: Known, *, journal: Journal, recording: 
     return [journal.emit(resumed), *news], lost or note
 
 
-def _tie_up(journal: Journal, recording: Recording) -> None:
-    for event in saved.loose_ends(recording):
+def _end_what_is_open(journal: Journal, recording: Recording) -> None:
+    for event in open_ends(recording):
         journal.emit(event)
 
 
-async def _get_back(kernel: Kernel, found: Known, *, patience: float, lose: Callable[[str], None]) -> tuple[str, str]:
-    """The kernel with its variables, or a new one; returns why they are lost, or nothing, and what to tell."""
+def open_ends(recording: Recording) -> list[CellFinished | Answered]:
+    """The events that end the cells and turns which a process left open when it died."""
+    ends: list[CellFinished | Answered] = []
+    for cell in recording.cells:
+        if cell.status == "running":
+            ends.append(
+                CellFinished(
+                    cell=cell.cell,
+                    turn=cell.turn,
+                    code=cell.code,
+                    status="interrupted",
+                    outputs=list(cell.outputs),
+                    installed=cell.installed,
+                    note=GONE,
+                )
+            )
+    for asked in recording.questions:
+        if asked.turn not in recording.answers:
+            failed = sum(each.status != "ok" for each in recording.cells if each.turn == asked.turn)
+            text = "nbagent's own process ended before the answer."
+            ends.append(Answered(turn=asked.turn, text=text, success=False, attempts=1 + failed))
+    return ends
+
+
+async def _take_over_or_start(
+    kernel: Kernel, found: SessionInfo, *, patience: float, lose: Callable[[str], None]
+) -> tuple[str, str]:
+    """Take over the kernel with its variables, or start a new one.
+
+    Args:
+        kernel: Not started yet.
+        found: The session that is resumed.
+        patience: Seconds that a cell which still runs has until it is interrupted.
+        lose: Called with the reason before a new kernel starts.
+
+    Returns:
+        Why the variables are lost, or nothing; and a sentence for the log.
+    """
     try:
         if found.sandbox is None:
             raise SandboxError("The sandbox has ended.")
         interrupted = await kernel.take_over(found.sandbox, patience=patience)
     except SandboxError as error:
         lost = f"{error.message} Variables, imports and files of the sandbox are lost."
-        # Before there is another kernel: if this process is killed, whoever takes that over has none of them.
+        # Logged before there is another kernel: if this process is killed then, the next one takes over a new kernel.
         lose(lost)
         await kernel.start()
         return lost, "A new kernel was started."

@@ -11,11 +11,11 @@ from nbagent.core.events import Answer, Record
 async def streamed(
     ask: Callable[[], Awaitable[Answer]], *, follow: Callable[[Callable[[Record], None]], Callable[[], None]]
 ) -> AsyncGenerator[Record, None]:
-    """Ask a question, and yield each event as it happens; who leaves early stops the question.
+    """Ask a question, and yield each event as it happens; closing the generator early stops the question.
 
     Args:
-        ask: Asks it.
-        follow: Has a reader called with each event, and returns what ends that.
+        ask: Asks the question.
+        follow: Calls a reader with each event; returns a function that ends this.
     """
     queue: asyncio.Queue[Record | None] = asyncio.Queue()
     unfollow = follow(queue.put_nowait)
@@ -31,5 +31,5 @@ async def streamed(
             asking.cancel()
         await asyncio.wait([asking])
         if not asking.cancelled():
-            # Raised above, or of no interest to who left early.
+            # Was raised above, or the caller has left early and doesn't want it.
             asking.exception()

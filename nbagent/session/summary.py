@@ -1,6 +1,6 @@
-"""What lists of sessions show of each: a small file in its folder, which the session's owner keeps up to date.
+"""The summary of a session: a small file in its folder, for lists of sessions, kept up to date by the session's owner.
 
-The log is the truth, and the summary can be made of it again; it is there so that nobody reads whole logs for a list.
+The log is the truth, and the summary can be made of it again. It saves lists from reading whole logs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from nbagent.core.journal import read_log
 NAME = "summary.json"
 TITLE = 120
 """Characters of a title."""
-_TOLD = (SessionStarted, SessionResumed, Asked, Answered, Renamed, SessionEnded)
-"""Events after which the file is written: a cell is too short for that, and is counted with the next of these."""
+_WRITTEN_AFTER = (SessionStarted, SessionResumed, Asked, Answered, Renamed, SessionEnded)
+"""Events after which the file is written; cells are too short for that, and are counted with the next of these."""
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -39,13 +39,13 @@ class Summary(msgspec.Struct, kw_only=True):
         named: The title that the person gave it.
         about: The first question, else the first line of code.
         started: Seconds since the epoch.
-        changed: When something happened last, in seconds since the epoch, as of when this was written.
+        changed: When the last event happened before this was written, in seconds since the epoch.
         engine: The engine's name.
         trust: The trust level's name.
         questions: Questions asked.
         cells: Cells run.
         usage: What models used for its questions.
-        has_ended: Whether it was ended on purpose.
+        has_ended: Whether it was stopped, rather than detached from or killed.
     """
 
     named: str = ""
@@ -61,7 +61,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What stands in lists."""
+        """The person's title, or else what the session is about."""
         return self.named or self.about
 
     def on_event(self, record: Record) -> None:
@@ -86,7 +86,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 def line_of(text: str) -> str:
-    """The first line of a text that says something, at most as long as a title."""
+    """The first line of a text that isn't blank, cut to the length of a title."""
     line = next((" ".join(each.split()) for each in text.splitlines() if each.strip()), "")
     return line if len(line) <= TITLE else f"{line[: TITLE - 1]}…"
 
@@ -109,29 +109,29 @@ class Keeper:
     def on_event(self, record: Record) -> None:
         """Take the next record."""
         self._summary.on_event(record)
-        if isinstance(record.event, _TOLD):
+        if isinstance(record.event, _WRITTEN_AFTER):
             self._write()
 
     def _write(self) -> None:
-        # What can't be written is made of the log by whoever lists the sessions.
+        # Whoever lists the sessions makes a summary of the log if there is none.
         with contextlib.suppress(OSError):
             write(self._folder, self._summary)
 
 
 def write(folder: Path, summary: Summary) -> None:
-    """Write a summary whole or not at all; only for who holds the session's lock.
+    """Write a summary whole or not at all; the caller holds the session's lock.
 
     Raises:
         OSError: It can't be written.
     """
-    # Not made to outlast a crash of the machine, which would cost each question more than the log itself does.
+    # Not synced to the disk: that would cost each question more than the log does, and the log has it all.
     staged = folder / f".{NAME}"
     staged.write_bytes(msgspec.json.encode(summary))
     staged.replace(folder / NAME)
 
 
 def read(folder: Path) -> Summary | None:
-    """The summary of a session, or None if there is none that can be read."""
+    """The summary of a session; None if it is missing or can't be read."""
     try:
         return _DECODER.decode((folder / NAME).read_bytes())
     except (OSError, msgspec.DecodeError):
@@ -139,7 +139,7 @@ def read(folder: Path) -> Summary | None:
 
 
 def of_log(folder: Path) -> Summary | None:
-    """The summary of a session as its log tells it; None if that says nothing.
+    """The summary of a session, made of its log; None if the log is empty.
 
     Raises:
         StoreError: The log can't be read.

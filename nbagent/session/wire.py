@@ -62,6 +62,8 @@ CALLS: dict[str, CallRule] = {
     "check_export": CallRule(),
     "export": CallRule(Path),
     "rename": CallRule(),
+    "use_model": CallRule(),
+    "set_approvals": CallRule(),
     "attend": CallRule(is_urgent=True),
     "approve": CallRule(bool, is_urgent=True),
     "approve_host": CallRule(bool, is_urgent=True),

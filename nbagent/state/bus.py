@@ -123,15 +123,6 @@ class Subscription:
         """
         return self._event(await self._queue.get() if not (self.closed and self._queue.empty()) else None)
 
-    def get_nowait(self) -> BusEvent:
-        """The next event.
-
-        Raises:
-            asyncio.QueueEmpty: No event waits in memory.
-            StoreError: As in `get`.
-        """
-        return self._event(self._queue.get_nowait())
-
     def qsize(self) -> int:
         """The number of events that wait in memory; more may wait in the log."""
         return self._queue.qsize()
@@ -199,7 +190,7 @@ class Subscription:
                 return
             for event in events:
                 if (missing := event.id - self._read_to - 1) > 0:
-                    await self._queue.put(_lost(missing, upto=event.id - 1))
+                    await self._queue.put(_loss(missing, upto=event.id - 1))
                 if event.target_agent is None or event.target_agent == self.agent_id:
                     await self._queue.put(event)
                 self._read_to = event.id
@@ -210,15 +201,15 @@ class Subscription:
         if last == self._read_to:
             return []
         if last < self._read_to:
-            await self._queue.put(_lost(None, upto=0))
+            await self._queue.put(_loss(None, upto=0))
             self._read_to = 0
         if not (events := await self._log.read(self._read_to, limit=_BATCH)) and last > self._read_to:
-            await self._queue.put(_lost(last - self._read_to, upto=last))
+            await self._queue.put(_loss(last - self._read_to, upto=last))
             self._read_to = last
         return events
 
 
-def _lost(count: int | None, *, upto: int) -> BusEvent:
+def _loss(count: int | None, *, upto: int) -> BusEvent:
     return BusEvent(id=upto, type=EventType.EVENTS_LOST, source_agent="nbagent", payload={"count": count})
 
 

@@ -106,24 +106,24 @@ class StateManager:
     @property
     def checkpointer(self) -> BaseCheckpointSaver[Any]:
         """LangGraph's checkpointer, which keeps conversations over restarts."""
-        return self._opened(self._backend).checkpointer
+        return self._require(self._backend).checkpointer
 
     @property
     def store(self) -> BaseStore:
         """LangGraph's store; this manager owns the namespaces below `nbagent`."""
-        return self._opened(self._backend).store
+        return self._require(self._backend).store
 
     @property
     def artifacts(self) -> Artifacts:
         """The artifacts that were saved, without those of sessions."""
-        return self._opened(self._artifacts)
+        return self._require(self._artifacts)
 
     @property
     def bus(self) -> Bus:
         """The bus of the events that were published, without those of sessions."""
-        return self._opened(self._bus)
+        return self._require(self._bus)
 
-    def _opened(self, part: _Part | None) -> _Part:
+    def _require(self, part: _Part | None) -> _Part:
         if part is None:
             raise StoreError("The state manager is not open.", mend="Await its initialize() first.")
         return part
@@ -152,7 +152,7 @@ class StateManager:
             StoreError: The data is not JSON or too large, or it can't be written.
         """
         lives = self.ttl[scope] if ttl == "default" else ttl
-        await self._opened(self._states).set(scope, key, agent_id=agent_id, task_id=task_id, data=data, ttl=lives)
+        await self._require(self._states).set(scope, key, agent_id=agent_id, task_id=task_id, data=data, ttl=lives)
         payload = {"scope": scope.value, "key": key, "session_id": self.session_id}
         await self._publish(EventType.STATE_CHANGED, agent_id, task_id, payload)
 
@@ -164,7 +164,7 @@ class StateManager:
         Raises:
             StoreError: It can't be read, or the scope needs a name that is empty.
         """
-        return await self._opened(self._states).get(scope, key, agent_id=agent_id, task_id=task_id)
+        return await self._require(self._states).get(scope, key, agent_id=agent_id, task_id=task_id)
 
     async def delete_state(
         self, agent_id: str = "", task_id: str = "", scope: StateScope = StateScope.TASK, *, key: str = ""
@@ -174,7 +174,7 @@ class StateManager:
         Raises:
             StoreError: It can't be written, or the scope needs a name that is empty.
         """
-        there = await self._opened(self._states).delete(scope, key, agent_id=agent_id, task_id=task_id)
+        there = await self._require(self._states).delete(scope, key, agent_id=agent_id, task_id=task_id)
         if there and agent_id:
             payload = {"scope": scope.value, "key": key, "session_id": self.session_id, "deleted": True}
             await self._publish(EventType.STATE_CHANGED, agent_id, task_id, payload)
@@ -188,7 +188,7 @@ class StateManager:
         Raises:
             StoreError: They can't be read.
         """
-        return await self._opened(self._states).find_all(scope, agent_id=agent_id, task_id=task_id)
+        return await self._require(self._states).find_all(scope, agent_id=agent_id, task_id=task_id)
 
     async def save_artifact(
         self,
@@ -309,7 +309,7 @@ class StateManager:
         Raises:
             StoreError: It can't be written.
         """
-        removed = await self._opened(self._states).sweep()
+        removed = await self._require(self._states).sweep()
         await self.artifacts.sweep()
         await self.bus.trim(now=time.time())
         return removed

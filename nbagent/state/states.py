@@ -43,7 +43,7 @@ class States:
         self, scope: StateScope, key: str, *, agent_id: str, task_id: str, data: dict[str, Any], ttl: float | None
     ) -> None:
         """See `StateManager.set_state`."""
-        where = self._where(scope, agent_id, task_id)
+        where = self._namespace(scope, agent_id, task_id)
         check_name(agent_id, "agent_id")
         self._views.refuse(scope, key)
         now = time.time()
@@ -58,7 +58,7 @@ class States:
 
     async def get(self, scope: StateScope, key: str, *, agent_id: str, task_id: str) -> dict[str, Any] | None:
         """See `StateManager.get_state`."""
-        where = self._where(scope, agent_id, task_id)
+        where = self._namespace(scope, agent_id, task_id)
         if (viewed := self._views.state(scope, key, session_id=self._session_id)) is not None:
             return viewed.data
         item = await self._store.aget(where, key or _UNNAMED)
@@ -69,12 +69,12 @@ class States:
         """See `StateManager.delete_state`."""
         self._views.refuse(scope, key)
         there = await self.get(scope, key, agent_id=agent_id, task_id=task_id) is not None
-        await self._store.adelete(self._where(scope, agent_id, task_id), key or _UNNAMED)
+        await self._store.adelete(self._namespace(scope, agent_id, task_id), key or _UNNAMED)
         return there
 
     async def find_all(self, scope: StateScope, *, agent_id: str | None, task_id: str | None) -> list[StateEntry]:
         """See `StateManager.list_states`."""
-        below = self._where(scope, "", "") if scope is StateScope.SESSION else (ROOT, "state", scope.value)
+        below = self._namespace(scope, "", "") if scope is StateScope.SESSION else (ROOT, "state", scope.value)
         found = self._views.states(scope, session_id=self._session_id)
         found += [_entry(scope, item) async for item in items(self._store, below)]
         wanted = [
@@ -86,7 +86,7 @@ class States:
         ]
         return sorted(wanted, key=lambda entry: entry.updated)
 
-    def _where(self, scope: StateScope, agent_id: str, task_id: str) -> tuple[str, ...]:
+    def _namespace(self, scope: StateScope, agent_id: str, task_id: str) -> tuple[str, ...]:
         return namespace(scope, agent_id=agent_id, task_id=task_id, session_id=self._session_id)
 
     async def sweep(self) -> int:

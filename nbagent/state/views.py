@@ -30,7 +30,7 @@ from nbagent.core.events import (
     FileSaved,
     HostAsked,
     HostDecided,
-    LateOutput,
+    LateOutputAdded,
     Output,
     Record,
     SessionEnded,
@@ -102,9 +102,9 @@ class Views:
             StoreError: There is no such artifact, or its file is gone or was changed since.
         """
         session_id = artifact_id.partition(":")[0]
-        for artifact, place in _found(read_log(self.folder(session_id)), session_id):
+        for artifact, place in _contents(read_log(self.folder(session_id)), session_id):
             if artifact.id == artifact_id:
-                return artifact, place if isinstance(place, bytes) else _read(place, artifact)
+                return artifact, place if isinstance(place, bytes) else _load(place, artifact)
         raise StoreError(f"There is no artifact {artifact_id[:80]!r}.")
 
 
@@ -114,7 +114,7 @@ def artifacts_of(records: Iterable[Record], session_id: str) -> list[Artifact]:
     A file that was written several times is listed once, as it was last.
     """
     latest: dict[Any, Artifact] = {}
-    for artifact, place in _found(records, session_id):
+    for artifact, place in _contents(records, session_id):
         key = place if isinstance(place, Path) else artifact.id
         latest.pop(key, None)
         latest[key] = artifact
@@ -148,7 +148,7 @@ def _state(scope: StateScope, key: str, data: dict[str, Any], updated: float) ->
     return StateEntry(scope=scope, agent_id=AGENT, task_id="", key=key, data=data, updated=updated, expires=None)
 
 
-def _found(records: Iterable[Record], session_id: str) -> Iterator[tuple[Artifact, Path | bytes]]:
+def _contents(records: Iterable[Record], session_id: str) -> Iterator[tuple[Artifact, Path | bytes]]:
     """Artifacts with their places on the host, or their content."""
     for record in records:
         match record.event:
@@ -158,7 +158,7 @@ def _found(records: Iterable[Record], session_id: str) -> Iterator[tuple[Artifac
                 yield _artifact(record, session_id, *what, cell=cell), Path(path)
             case CellFinished(cell=cell, outputs=outputs):
                 yield from _figures(record, session_id, outputs, cell)
-            case LateOutput(cell=cell, output=output):
+            case LateOutputAdded(cell=cell, output=output):
                 yield from _figures(record, session_id, [output], cell)
 
 
@@ -189,7 +189,7 @@ def _artifact(
     )
 
 
-def _read(path: Path, artifact: Artifact) -> bytes:
+def _load(path: Path, artifact: Artifact) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -277,7 +277,7 @@ def _bus_events(record: Record, session_id: str) -> Iterator[tuple[EventType, di
         case SessionEnded(reason=reason):
             yield EventType.MESSAGE, {"ended": True, "reason": reason}
         case _:
-            for artifact, _ in _found([record], session_id):
+            for artifact, _ in _contents([record], session_id):
                 yield (
                     EventType.ARTIFACT_SAVED,
                     {

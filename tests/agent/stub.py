@@ -91,7 +91,7 @@ class Kernel:
         self.names: dict[str, Any] = {}
         self.asked: list[list[str]] = []
 
-    async def run_cell(self, code: str, *, timeout: float | None = None, tool: str = "python") -> Cell:  # noqa: ARG002, ASYNC109 - Runs'
+    async def run_cell(self, code: str, *, timeout: float | None = None, tool: str = "python") -> Cell:  # noqa: ARG002, ASYNC109 - KernelPort's
         """Run a cell."""
         self.overlapped |= self.running > 0
         self.running += 1
@@ -119,7 +119,7 @@ class Kernel:
         """Pretend to install."""
         return await self.install([module])
 
-    async def output_files(self, *, limit: int) -> tuple[list[str], int]:  # noqa: ARG002 - Runs'
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:  # noqa: ARG002 - KernelPort's
         """None."""
         return [], 0
 

@@ -7,7 +7,7 @@ import time
 import machine
 import pytest
 
-from nbagent.agent.answer_text import clean_answer
+from nbagent.agent.messages.answer_text import clean_answer
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from nbagent.agent.build import build_agent
 from nbagent.agent.middleware.approve import Approvals
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import open_model
-from nbagent.agent.runs import approver
+from nbagent.agent.turn import approver
 from nbagent.core.budget import Budget
 from nbagent.core.events import ApprovalAsked
-from nbagent.safety.consent import Consent, Mode
+from nbagent.safety.approvals import Consent, Mode
 
 Decide = Callable[[Consent, ApprovalAsked], object]
 

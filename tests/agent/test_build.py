@@ -15,8 +15,8 @@ from langchain_core.messages.tool import tool_call
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
-from nbagent.agent.history import mend
 from nbagent.agent.memory import THREAD
+from nbagent.agent.messages.history import mend
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import Model, open_model

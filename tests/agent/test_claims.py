@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from nbagent.agent.claims import MAX_CLAIMS, claims, numbers
+from nbagent.agent.claims import MAX_CLAIMS, claims
+from nbagent.agent.numerals import numerals
 
 
 def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
@@ -154,4 +155,4 @@ def test_much_of_it_takes_no_time() -> None:
 
 def test_signs_that_are_no_numbers() -> None:
     """Versions, identifiers and addresses have none."""
-    assert list(numbers("v1.2.3 abc12 12abc 192.168.0.1 x_1 3.11.7")) == []
+    assert list(numerals("v1.2.3 abc12 12abc 192.168.0.1 x_1 3.11.7")) == []

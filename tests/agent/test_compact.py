@@ -5,8 +5,8 @@ from __future__ import annotations
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from nbagent.agent.asides import aside, is_aside
-from nbagent.agent.middleware.compact import LISTED, SHORT, TEXT, WHOLE, compact
+from nbagent.agent.messages.asides import aside, is_aside
+from nbagent.agent.messages.history import LISTED, SHORT, TEXT, WHOLE, compact
 
 
 def turn(number: int, *, text: str = "") -> list[AnyMessage]:

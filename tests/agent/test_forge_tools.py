@@ -21,7 +21,7 @@ from nbagent.core.errors import InstallRefused
 from nbagent.core.events import ApprovalAsked, Event, Package, ToolRefused
 from nbagent.forge import Draft, Tool, ToolForge
 from nbagent.forge.library import Library
-from nbagent.safety.consent import Consent, Mode
+from nbagent.safety.approvals import Consent, Mode
 
 
 class World:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbagent.agent import GeneratedCode
-from nbagent.agent.generated import MOST_TEXT, SCHEMA, WHY, FinalAnswer, UnreadableReplyError, parse
+from nbagent.agent.messages.generated import MOST_TEXT, SCHEMA, WHY, FinalAnswer, UnreadableReplyError, parse
 
 GOOD: dict[str, Any] = {"code": "print(55)", "dependencies": ["humanize"], "reasoning": "Adds.", "confidence": 0.9}
 CODE = GeneratedCode(code="print(55)", dependencies=["humanize"], reasoning="Adds.", confidence=0.9)

@@ -17,14 +17,14 @@ from nbagent.agent.middleware.mcp_tools import McpTools
 from nbagent.agent.providers.models import open_model
 from nbagent.core.events import Event, McpServerChanged, McpToolCalled, McpToolsSelected
 from nbagent.mcp.client import McpClient
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 
 HOSTILE = Path(__file__).parent.parent / "mcp" / "hostile.py"
 
 
-def server(name: str, how: str = "ok", **entry: Any) -> Server:
+def server(name: str, how: str = "ok", **entry: Any) -> ServerEntry:
     """A server of the tests, with one tool, `go`."""
-    return Server(
+    return ServerEntry(
         name=name, transport="stdio", command=sys.executable, args=(str(HOSTILE), how), **{"seconds": 2.0, **entry}
     )
 
@@ -40,7 +40,7 @@ class World:
         self.turn = 0
         self.agent: Agent
 
-    def open(self, *servers: Server, **options: Any) -> None:
+    def open(self, *servers: ServerEntry, **options: Any) -> None:
         """Put the agent together."""
         self.client = McpClient(servers, notify=self.events.append)
         self.tools = McpTools(self.client, **options)
@@ -140,7 +140,7 @@ async def test_a_failing_server_is_text_and_the_turn_goes_on(world: World) -> No
 
 async def test_a_server_that_is_not_there_costs_its_tools_only(world: World) -> None:
     """The question is answered without."""
-    world.open(Server(name="gone", transport="stdio", command="no-such-program"))
+    world.open(ServerEntry(name="gone", transport="stdio", command="no-such-program"))
     assert await world.ask("Ask gone", Say(text="alone")) == "alone"
     assert world.offered() == []
     assert world.told(McpServerChanged)[0].state == "failed"

@@ -110,7 +110,7 @@ def test_resources_links_and_sounds() -> None:
 
 def test_what_a_server_was_refused_is_told() -> None:
     """The model knows why the answer may be poor."""
-    shown = render(result(text("no")), asked=["sampling/createMessage"])
+    shown = render(result(text("no")), refused=["sampling/createMessage"])
     assert shown == "no\n[The server asked for sampling/createMessage, which no server is given.]"
 
 

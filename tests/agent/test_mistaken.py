@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from nbagent.agent.mistaken import is_bare_code, is_blank, is_call
+from nbagent.agent.messages.mistaken import is_bare_code, is_blank, is_call
 
 TOOLS = ["python", "install"]
 

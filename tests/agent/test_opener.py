@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from agent.stub import Provider
 
-from nbagent.agent.opener import ModelOpener
+from nbagent.agent.providers.opener import ModelOpener
 from nbagent.core.errors import ModelError
 
 

@@ -24,11 +24,11 @@ def test_what_is_comprehended() -> None:
     """The data that the question names, or all of it, and what its words need."""
     told: list[Any] = []
     Phases(1, told.append).comprehend("Read the file with the sales", DATA)
-    assert told == [PhaseEntered(turn=1, phase="comprehension", told="data: /tmp/data/sales.csv; needs: file:read")]
+    assert told == [PhaseEntered(turn=1, phase="comprehension", text="data: /tmp/data/sales.csv; needs: file:read")]
     Phases(1, told.append).comprehend("Hello", DATA)
-    assert told[-1].told == "data: /tmp/data/sales.csv, /tmp/data/regions.csv"
+    assert told[-1].text == "data: /tmp/data/sales.csv, /tmp/data/regions.csv"
     Phases(1, told.append).comprehend("Hello", [])
-    assert told[-1].told == ""
+    assert told[-1].text == ""
 
 
 def test_a_question_that_is_sent_back_reasons_again() -> None:
@@ -49,7 +49,7 @@ def test_a_question_that_is_sent_back_reasons_again() -> None:
         *("comprehension", "orchestration", "reasoning", "evaluation"),
         *("orchestration", "reasoning", "evaluation", "conversation"),
     ]
-    assert told[3].told == "2 numbers, shown by no cell: 42; sent back"
+    assert told[3].text == "2 numbers, shown by no cell: 42; sent back"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nbagent.agent.ports import Surroundings
 from nbagent.agent.prompts import data_section, system_prompt
 
 SALES: dict[str, Any] = {
@@ -21,15 +22,20 @@ SALES: dict[str, Any] = {
 }
 
 
+def surroundings(*, timeout: float = 60.0, hosts: tuple[str, ...] | None = ()) -> Surroundings:
+    """A sandbox without data."""
+    return Surroundings(data=(), timeout=timeout, python="3", versions={}, hosts=hosts, programs=True)
+
+
 def test_the_facts_of_the_sandbox() -> None:
     """Every fact that the model must know to get along is there, within 700 words."""
-    told = system_prompt(timeout=90, output_files=7)
+    told = system_prompt(surroundings(timeout=90))
     for fact in (
         "no network",
         "/tmp/data/",
         "read-only",
         "/tmp/output/",
-        "at most 7 files",
+        "at most 20 files",
         "/workspace",
         "90 seconds",
     ):
@@ -51,9 +57,9 @@ def test_the_facts_of_the_sandbox() -> None:
 
 def test_the_network_it_has() -> None:
     """None, all of it, or the hosts by name."""
-    assert "It has no network: don't try to download." in system_prompt()
-    assert "It has the network." in system_prompt(hosts=None)
-    told = system_prompt(hosts=["api.example.org", "*.data.test"])
+    assert "It has no network: don't try to download." in system_prompt(surroundings())
+    assert "It has the network." in system_prompt(surroundings(hosts=None))
+    told = system_prompt(surroundings(hosts=("api.example.org", "*.data.test")))
     assert "It has no network but HTTP and HTTPS to api.example.org, *.data.test, which" in told
 
 

@@ -20,7 +20,7 @@ WRONG = Say(calls=(python("open('users.json')"),))
 def agent_of(kernel: Kernel, *, critic: Model | None = None, attempts: int = 6) -> tuple[Agent, list[Any]]:
     """An agent with reflexion, and what it told."""
     told: list[Any] = []
-    reflexion = Reflexion(critic=critic, max_attempts=attempts)
+    reflexion = Reflexion(Spending(), critic=critic, max_attempts=attempts)
     model = open_model("openai:gpt-4.1")
     return build_agent(
         model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=20)), middleware=[reflexion]

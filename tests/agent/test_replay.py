@@ -10,7 +10,8 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
-from nbagent.agent.providers.replay import Recorder, ReplayModel, read_replies, text_of
+from nbagent.agent.messages.reply import text_of
+from nbagent.agent.providers.replay import Recorder, ReplayModel, read_replies
 from nbagent.core.errors import ReplayError, StoreError
 
 

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.runs import Runs
+from nbagent.agent.ports import KernelPort
 from nbagent.agent.tools.python import make_tools
 from nbagent.sandbox.contract import Engine
 from nbagent.session.session import Session
@@ -52,7 +52,7 @@ async def session(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> A
         yield started
 
 
-def runs(session: Session) -> Runs:
+def runs(session: Session) -> KernelPort:
     """What the session gives to its model's tools."""
     return session.runs
 

@@ -72,7 +72,7 @@ def test_a_file_is_written_to_the_byte(path: str, content: str, tmp_path: Path) 
     assert run(script_cells.write_file(path, content), tmp_path) == {path: content.encode()}
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 @example("In [1]: \n")
 def test_any_text(tmp_path_factory: pytest.TempPathFactory, content: str) -> None:

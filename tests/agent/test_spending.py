@@ -18,7 +18,7 @@ from nbagent.agent.providers import failures
 from nbagent.agent.providers.models import open_model
 from nbagent.core.budget import Budget
 from nbagent.core.events import Answer, ApprovalAsked, ModelFailed, ModelReplied, Usage
-from nbagent.safety.consent import Consent, Mode
+from nbagent.safety.approvals import Consent, Mode
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,7 @@ async def test_no_critic_is_paid_for_beyond_the_budget(provider: Provider, kerne
     provider.say(Say(calls=(python("1 / 0"),)), Say(text="Don't."), Say(text="done"))
     model = open_model("openai:gpt-4.1")
     spending = Spending(Budget(steps=1), models=[model])
-    reflexion = Reflexion(critic=model)
+    reflexion = Reflexion(spending, critic=model)
     agent = build_agent(model, kernel, system_prompt="You test.", spending=spending, middleware=[reflexion])
     assert ((await ask(agent)).success, len(provider.requests)) == (False, 1)
 
@@ -131,7 +131,7 @@ def test_what_is_no_call_uses_nothing() -> None:
     before = (spending.spent.money, spending.spent.tokens, spending.spent.steps)
     spending.count(Usage())
     assert (spending.spent.money, spending.spent.tokens, spending.spent.steps) == before == (0.5, 1100, 1)
-    assert "The last call used 1,100 tokens and $0.50." in spending._meant(["steps"], spending.spent)
+    assert "The last call used 1,100 tokens and $0.50." in spending._note(["steps"], spending.spent)
 
 
 @pytest.mark.usefixtures("provider")

@@ -14,9 +14,10 @@ from agent.stubs.transport import Stub
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
-from nbagent.agent.generated import SCHEMA
+from nbagent.agent.messages.generated import SCHEMA
 from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.middleware.reflexion import Reflexion
+from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.middleware.structured import Structured
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies
@@ -42,7 +43,7 @@ def agent_of(name: str, kernel: Kernel, *, attempts: int = 6, record: Path | Non
     told: list[Any] = []
     model = open_model(name, structured=True, record=record)
     middleware = [
-        Reflexion(max_attempts=attempts),
+        Reflexion(Spending(), max_attempts=attempts),
         Structured([model]),
     ]
     return build_agent(model, kernel, system_prompt="You test.", middleware=middleware), told

@@ -10,7 +10,8 @@ from agent.stub import PNG, Kernel
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.tools.python import make_tools, source_of
+from nbagent.agent.tools.code import runnable
+from nbagent.agent.tools.python import make_tools
 from nbagent.core.errors import InstallError, InstallRefused, KernelDied
 
 
@@ -119,7 +120,7 @@ async def test_a_failing_sandbox_is_raised(tools: dict[str, BaseTool], kernel: K
 )
 def test_fences(sent: str, source: str) -> None:
     """A fence around the whole is taken off, fences inside of the code stay."""
-    assert source_of(sent) == (source, "")
+    assert runnable(sent) == (source, "")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from machine import no_room
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import CellStarted, OutputAdded, QuotaReached, Record, SessionEnded
-from nbagent.core.journal import Journal, read_log
+from nbagent.core.journal import LENT, Journal, read_log
 
 
 def cell(number: int, code: str = "1") -> CellStarted:
@@ -30,6 +31,40 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     made = Journal(tmp_path, "s")
     yield made
     made.close()
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    """What lies in it says what a resumed session's sandbox sees, and where its log is."""
+    folder = tmp_path / "sessions" / "s"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    with pytest.raises(StoreError, match="others can write to it"):
+        Journal(tmp_path, "s")
+    folder.chmod(0o755)
+    Journal(tmp_path, "s").close()
+
+
+@pytest.mark.needs("root")
+def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
+    """Also by root, who could read and write it."""
+    folder = tmp_path / "sessions" / "s"
+    folder.mkdir(parents=True, mode=0o700)
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(StoreError, match="somebody else's"):
+        Journal(tmp_path, "s")
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["lock", "log.jsonl"])
+def test_nothing_is_written_through_a_link_in_the_folder(name: str, tmp_path: Path) -> None:
+    """A file elsewhere, to which a planted link leads, stays as it is."""
+    precious, folder = tmp_path / "precious", tmp_path / "sessions" / "s"
+    precious.write_text("a line that was cut")
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / name).symlink_to(precious)
+    with pytest.raises(StoreError, match="s can't be written"):
+        Journal(tmp_path, "s")
+    assert precious.read_text() == "a line that was cut"
 
 
 def test_the_log_has_each_event_in_order_without_gaps(journal: Journal) -> None:
@@ -117,6 +152,28 @@ def test_a_last_line_that_was_cut_is_not_read(journal: Journal) -> None:
     assert list(read_log(journal.folder)) == [first]
 
 
+@pytest.mark.parametrize(
+    ("line", "newer"),
+    [
+        (b'{"seq":2,"at":1.0,"event":{"type":"CellPainted"}}\n', True),
+        (b'{"seq":2,"at":1.0,"event":{"type":"CellStarted","cell":"two"}}\n', False),
+        (b'{"seq":2,"at":1.0,"event":{}}\n', False),
+        (b"{}\n", False),
+        (b"{\n", False),
+    ],
+)
+def test_only_an_event_of_an_unknown_type_is_taken_for_a_newer_versions(
+    journal: Journal, line: bytes, newer: bool
+) -> None:
+    """A log that was damaged sends nobody to look for another version of nbagent."""
+    journal.emit(cell(1))
+    with (journal.folder / "log.jsonl").open("ab") as file:
+        file.write(line)
+    with pytest.raises(StoreError, match=r"log\.jsonl can't be read") as raised:
+        list(read_log(journal.folder))
+    assert ("newer" in str(raised.value)) is newer
+
+
 def test_whoever_comes_next_goes_on_behind_the_last_whole_record(tmp_path: Path) -> None:
     """A session that was killed in the middle of a line is continued without a gap and without the piece."""
     with contextlib.closing(Journal(tmp_path, "s")) as first:
@@ -174,6 +231,18 @@ def test_who_only_looks_keeps_nobody_from_starting(tmp_path: Path, look: Callabl
     look(tmp_path / "sessions" / "s" / "lock")
     with contextlib.closing(Journal(tmp_path, "s")) as journal:
         assert journal.emit(cell(1)).seq == 1
+
+
+def test_files_that_a_killed_process_was_sending_go_with_the_next_owner(tmp_path: Path) -> None:
+    before = Journal(tmp_path, "s")
+    lent = before.folder / f"{LENT}x"
+    lent.mkdir()
+    (lent / "file").write_bytes(bytes(100_000))
+    before.close()
+    after = Journal(tmp_path, "s")
+    assert not lent.exists()
+    assert after.quota.used < 100_000
+    after.close()
 
 
 def test_the_folder_is_private(journal: Journal) -> None:

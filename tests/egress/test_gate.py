@@ -38,7 +38,7 @@ def person() -> Person:
     return Person()
 
 
-async def test_the_list_needs_nobody(person: Person) -> None:
+async def test_a_listed_host_is_allowed_without_a_question(person: Person) -> None:
     """What is listed is allowed without a question."""
     gate = Gate(Rules(["example.org"]), person)
     assert await gate.admit("example.org", 443) == "list"
@@ -72,8 +72,7 @@ async def test_an_answer_for_the_session_is_remembered(person: Person) -> None:
         await asyncio.gather(person.answer("good.org", HostAnswer.DENY), gate.admit("good.org", 22))
 
 
-async def test_once_is_once(person: Person) -> None:
-    """The next request is a question again."""
+async def test_an_answer_for_once_is_not_remembered(person: Person) -> None:
     gate = Gate(Rules(), person)
     for _ in range(2):
         await asyncio.gather(person.answer("a.org", HostAnswer.ONCE), gate.admit("a.org", 443))

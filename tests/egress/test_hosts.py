@@ -57,7 +57,6 @@ def test_any_other_form_is_denied(text: str) -> None:
 
 
 def test_a_tunnel_must_name_its_port() -> None:
-    """Without a default there is none."""
     with pytest.raises(Denied, match="names no port"):
         authority("example.org")
 

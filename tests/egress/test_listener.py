@@ -49,7 +49,6 @@ def test_a_person_is_asked(start: Start) -> None:
 
 
 def test_what_a_person_allows_is_still_checked(start: Start, world: World) -> None:
-    """A person allows a name, not the way inwards."""
 
     def decide(*_: object) -> Future[HostAnswer]:
         future: Future[HostAnswer] = Future()
@@ -80,7 +79,7 @@ def test_a_name_is_not_looked_up_before_it_is_allowed(start: Start, world: World
     assert world.names.asked == []
 
 
-def test_nobody_answers(start: Start) -> None:
+def test_a_question_that_nobody_answers_is_a_denial(start: Start) -> None:
     """The question's time is a denial; the end of the proxy takes open questions back."""
     questions: list[Future[HostAnswer]] = []
 
@@ -113,7 +112,7 @@ def test_the_list_can_grow(start: Start) -> None:
 # -- bounds -----------------------------------------------------------------------------------------------------------
 
 
-def test_only_so_many_at_a_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_beyond_the_bound_wait(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Further callers wait until one leaves; then they are served."""
     monkeypatch.setattr(listener, "CONNECTIONS", 4)
     proxy = start("example.org")
@@ -208,7 +207,6 @@ def test_a_stale_socket_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
-    """With the mend, and nothing left."""
     before = machine.descriptors()
     with pytest.raises(SandboxError, match="can't be made") as caught:
         Egress([]).start(tmp_path / ("x" * 120))

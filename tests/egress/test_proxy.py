@@ -55,7 +55,6 @@ def test_another_port_must_be_listed(start: Start, world: World) -> None:
 
 
 def test_a_domain_has_its_hosts(start: Start) -> None:
-    """A wildcard allows names below it."""
     proxy = start("*.example.org")
     assert proxy.get("http://www.example.org/")[0] == 200
     assert proxy.get("http://example.org/")[0] == 403

@@ -16,7 +16,7 @@ from egress.world import World
 from nbagent.egress import relay
 
 
-def test_what_was_sent_arrives(start: Start, world: World) -> None:
+def test_request_bodies_arrive_byte_for_byte(start: Start, world: World) -> None:
     """Bodies with a length and in chunks, large ones and empty ones, byte for byte."""
     proxy = start("example.org")
     large = os.urandom(300_000)
@@ -28,7 +28,7 @@ def test_what_was_sent_arrives(start: Start, world: World) -> None:
     assert [each["body"] for each in world.web.seen] == [large, large * 2, b""]
 
 
-def test_what_comes_arrives(start: Start) -> None:
+def test_responses_arrive_byte_for_byte(start: Start) -> None:
     """A large response in chunks, and one without a body."""
     proxy = start("example.org")
     with proxy.connect() as caller:
@@ -38,7 +38,7 @@ def test_what_comes_arrives(start: Start) -> None:
     assert proxy.send("HEAD http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n") == (200, b"")
 
 
-def test_an_end_is_an_end(start: Start) -> None:
+def test_a_response_without_a_length_ends_as_its_caller_understands(start: Start) -> None:
     """A response without a length ends as its caller understands it: in chunks, or with the connection."""
     proxy = start("example.org")
     status, body = proxy.get("http://example.org/old")
@@ -103,7 +103,6 @@ def test_names_that_are_looked_up_are_part_of_the_budget(start: Start, world: Wo
 
 
 def test_the_budget_holds_in_tunnels(start: Start, world: World) -> None:
-    """A download that is too much is cut."""
     proxy = start("example.org", download=200_000)
     with (
         proxy.tunnel("example.org:443") as caller,

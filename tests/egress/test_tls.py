@@ -42,7 +42,7 @@ def names(*entries: tuple[int, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_the_name_is_read(version: ssl.TLSVersion) -> None:
+def test_the_name_is_read_from_a_real_client_hello(version: ssl.TLSVersion) -> None:
     """From OpenSSL's own, in lower case."""
     assert HelloReader().feed(hello("Example.ORG", version=version)) == "example.org"
 
@@ -110,7 +110,7 @@ def test_an_endless_one_is_refused() -> None:
         reader.feed(b"\x16\x03\x01\x00\x01x")
 
 
-def test_damage_is_survived() -> None:
+def test_a_damaged_hello_is_read_awaited_or_refused() -> None:
     """With any bytes changed it is still read, waited for, or refused."""
     whole, chance = hello(), random.Random(7)  # noqa: S311 - the same damage each time
     seen = set()

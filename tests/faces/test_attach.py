@@ -25,7 +25,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hosted(state: Path) -> Iterator[str]:
+def owned(state: Path) -> Iterator[str]:
     """A session that a process of its own owns; its id."""
     model = replies(state / "replies.jsonl", *REPLIES)
     done = nbagent(
@@ -44,11 +44,11 @@ def own(folder: Path) -> dict[str, str]:
     return {"NBAGENT_STATE_DIR": str(folder)}
 
 
-def test_a_question_is_typed_approved_and_seen_elsewhere(hosted: str, state: Path) -> None:
+def test_a_question_is_typed_approved_and_seen_elsewhere(owned: str, state: Path) -> None:
     """The one who asks is asked for approval; another terminal shows all of it, and leaving ends nothing."""
-    watching = Terminal("attach", hosted, "--since", "0", cwd=state, **own(state))
+    watching = Terminal("attach", owned, "--since", "0", cwd=state, **own(state))
     watching.wait_for("> ")
-    asking = Terminal("attach", hosted, cwd=state, **own(state))
+    asking = Terminal("attach", owned, cwd=state, **own(state))
     asking.wait_for("> ")
     asking.type("What is six times seven?\r")
     asking.wait_for("May it?")
@@ -59,14 +59,14 @@ def test_a_question_is_typed_approved_and_seen_elsewhere(hosted: str, state: Pat
         each.wait_for("It is 42.")
         each.type("\x04")
         assert each.done() == 0
-        assert f"nbagent attach {hosted}" in each.shown
+        assert f"nbagent attach {owned}" in each.shown
 
 
-def test_ctrl_c_stops_what_another_process_started(hosted: str, state: Path) -> None:
+def test_ctrl_c_stops_what_another_process_started(owned: str, state: Path) -> None:
     """The cell first; pressed where nothing runs, it leaves."""
-    terminal = Terminal("attach", hosted, cwd=state, **own(state))
+    terminal = Terminal("attach", owned, cwd=state, **own(state))
     terminal.wait_for("> ")
-    command = [PROGRAM, "attach", hosted, "-c", "import time; print('begun', flush=True); time.sleep(600)"]
+    command = [PROGRAM, "attach", owned, "-c", "import time; print('begun', flush=True); time.sleep(600)"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(**own(state)), cwd=state) as cell:
         terminal.wait_for("begun")
         terminal.type("\x03")
@@ -77,44 +77,61 @@ def test_ctrl_c_stops_what_another_process_started(hosted: str, state: Path) -> 
     assert terminal.done() == 0
 
 
-def test_a_session_that_runs_is_attached_to_by_resume(hosted: str, state: Path) -> None:
+def test_a_session_that_runs_is_attached_to_by_resume(owned: str, state: Path) -> None:
     """Instead of being refused; what can't be changed there is named."""
     assert nbagent("exec", "-c", "1", "-e", "bubblewrap", cwd=state).code == 0
-    done = nbagent("resume", hosted, "-c", "y = 5; y", cwd=state, **own(state))
+    done = nbagent("resume", owned, "-c", "y = 5; y", cwd=state, **own(state))
     assert (done.code, done.out.strip()) == (0, "5"), done.err
-    done = nbagent("resume", hosted[:-1], "-c", "y + 1", "--json", cwd=state, **own(state))
+    done = nbagent("resume", owned[:-1], "-c", "y + 1", "--json", cwd=state, **own(state))
     assert json.loads(done.out)["outputs"][0]["data"]["text/plain"] == "6"
-    done = nbagent("resume", hosted, "-c", "1", "--model", "openai:x", cwd=state, **own(state))
+    done = nbagent("resume", owned, "-c", "1", "--model", "openai:x", cwd=state, **own(state))
     assert (done.code, "model can't be changed" in done.err) == (2, True)
-    done = nbagent("attach", hosted, "-c", "1 / 0", "--out", "n.ipynb", cwd=state, **own(state))
+    done = nbagent("attach", owned, "-c", "1 / 0", "--out", "n.ipynb", cwd=state, **own(state))
     assert (done.code, (state / "n.ipynb").exists()) == (1, True)
 
 
-def test_sessions_are_named_found_and_removed(hosted: str, state: Path) -> None:
+def test_sessions_are_named_found_and_removed(owned: str, state: Path) -> None:
     """By the commands of the manager; one that runs needs force."""
-    assert nbagent("sessions", "--rename", hosted, "Six times seven", cwd=state, **own(state)).code == 0
+    assert nbagent("sessions", "--rename", owned, "Six times seven", cwd=state, **own(state)).code == 0
     listed = nbagent("sessions", cwd=state, **own(state)).out
-    assert any(hosted in line and "running" in line and "Six times seven" in line for line in listed.splitlines())
+    assert any(owned in line and "running" in line and "Six times seven" in line for line in listed.splitlines())
     found = json.loads(nbagent("sessions", "--search", "42", "--json", cwd=state, **own(state)).out)
-    assert [(each["session"], each["where"]) for each in found["hits"]] == [(hosted, "answer")]
-    done = nbagent("sessions", "--delete", hosted, cwd=state, **own(state))
+    assert [(each["session"], each["where"]) for each in found["hits"]] == [(owned, "answer")]
+    done = nbagent("sessions", "--delete", owned, cwd=state, **own(state))
     assert (done.code, "is running" in done.err) == (2, True)
 
 
-def test_the_death_of_the_owner_is_told(hosted: str, state: Path) -> None:
+def test_files_and_figures_are_listed_and_fetched(owned: str, state: Path, tmp_path: Path) -> None:
+    """By any process, by their names; nothing here is written over."""
+    code = "open('/tmp/output/t.csv', 'w').write('a,b')"
+    assert nbagent("attach", owned, "-c", code, cwd=state, **own(state)).code == 0
+    found = json.loads(nbagent("files", owned, "--json", cwd=state, **own(state)).out)
+    assert [(each["name"], each["size"], each["content_type"]) for each in found if each["cell"]] == [
+        ("t.csv", 3, "text/csv")
+    ]
+    assert "text/csv" in nbagent("files", owned, cwd=state, **own(state)).out
+    done = nbagent("files", owned, "--save", "t.csv", cwd=tmp_path, **own(state))
+    assert (done.code, done.out, (tmp_path / "t.csv").read_text()) == (0, "t.csv\n", "a,b")
+    done = nbagent("files", owned, "--save", "t.csv", cwd=tmp_path, **own(state))
+    assert (done.code, "is here already" in done.err) == (2, True)
+    done = nbagent("files", owned, "--save", "none.csv", cwd=tmp_path, **own(state))
+    assert (done.code, "no file or figure 'none.csv'" in done.err) == (2, True)
+
+
+def test_the_death_of_the_owner_is_told(owned: str, state: Path) -> None:
     """To whoever looks on, with the way to go on; that finds the variables."""
-    terminal = Terminal("attach", hosted, cwd=state, **own(state))
+    terminal = Terminal("attach", owned, cwd=state, **own(state))
     terminal.wait_for("> ")
-    folder = leases.find(hosted, prefix=leases.HOST)
+    folder = leases.find(owned, prefix=leases.HOST)
     assert folder is not None
     terms = leases.read_terms(folder)
     assert terms is not None
     psutil.Process(terms.parts["pid"]).send_signal(signal.SIGKILL)
-    terminal.wait_for(f"nbagent resume {hosted}")
+    terminal.wait_for(f"nbagent resume {owned}")
     assert terminal.done() == 2
-    done = nbagent("resume", hosted, "-c", "y", cwd=state, **own(state))
+    done = nbagent("resume", owned, "-c", "y", cwd=state, **own(state))
     assert (done.code, done.out.strip()) == (0, "5"), done.err
-    assert nbagent("sessions", "--delete", hosted, cwd=state, **own(state)).code == 0
+    assert nbagent("sessions", "--delete", owned, cwd=state, **own(state)).code == 0
     end = time.monotonic() + 30
-    while leases.find(hosted, prefix=leases.HOST) and time.monotonic() < end:
+    while leases.find(owned, prefix=leases.HOST) and time.monotonic() < end:
         nbagent("clean", cwd=state, **own(state))

@@ -12,7 +12,7 @@ import stories
 from program import nbagent
 from stories import Written, write_session
 
-from nbagent.core.events import CommandRun, FileSaved, Piece, SentToModel, ToolStage
+from nbagent.core.events import CommandRun, FileSaved, Piece, SentToModel, ToolStageEntered
 from nbagent.faces.cli.audit import show, verify
 
 KEY = b"k" * 32
@@ -128,9 +128,9 @@ def test_tools_as_text(tell: Tell, tmp_path: Path) -> None:
     write_session(
         tmp_path / "state",
         [
-            ToolStage(**made, stage="creating", code="def word_count():\n    pass\n", dependencies=["humanize"]),
-            ToolStage(**made, stage="cleanup", reason="It failed."),
-            ToolStage(**made, stage="active", sha256="ab" * 32),
+            ToolStageEntered(**made, stage="creating", code="def word_count():\n    pass\n", dependencies=["humanize"]),
+            ToolStageEntered(**made, stage="cleanup", reason="It failed."),
+            ToolStageEntered(**made, stage="active", sha256="ab" * 32),
         ],
     )
     _, text = tell(show)

@@ -18,7 +18,7 @@ from nbagent.core.events import (
     CellStarted,
     Event,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     ModelReplied,
     OutputAdded,
     Package,
@@ -26,7 +26,7 @@ from nbagent.core.events import (
     StateLost,
 )
 from nbagent.core.text import safe
-from nbagent.faces.terminal.lines import Line, Lines, waits_for
+from nbagent.faces.terminal.lines import Lines, StyledLine, waits_for
 
 EVIL = "a\x1b]0;title\x07b\x1b[2Jc\x9b"
 RED = "\x1b[31mred\x1b[0m"
@@ -55,7 +55,7 @@ TURN: list[Event] = [
     PackagesInstalled(cell=1, packages=[Package("humanize", "4.17.0", "0")]),
     stream("1"),
     stream("0\n"),
-    LateOutput(cell=1, output={"output_type": "stream", "name": "stdout", "text": RED}),
+    LateOutputAdded(cell=1, output={"output_type": "stream", "name": "stdout", "text": RED}),
     CellFinished(cell=1, status="error", outputs=[failed(RED)], execution_count=1, duration=0.25, note="Cut."),
     ApprovalAsked(id="a1", turn=1, kind="shell", tool="python", what="rm\nx"),
     ApprovalGiven(id="a1", turn=1, decision="reject", by="person", reason="No."),
@@ -96,8 +96,10 @@ def test_a_quiet_face_is_told_what_must_be_known() -> None:
     """An event of which it shows nothing is None: nothing on the screen need move."""
     lines = Lines(quiet=True)
     assert lines.of(TURN[0]) is lines.of(stream("x")) is None
-    assert lines.of(StateLost(cell=1, reason="It died.")) == [Line("warning", "It died.")]
-    assert lines.of(InstallFailed(cell=1, requirements=[], reason="No.")) == [Line("warning", "not installed: No.")]
+    assert lines.of(StateLost(cell=1, reason="It died.")) == [StyledLine("warning", "It died.")]
+    assert lines.of(InstallFailed(cell=1, requirements=[], reason="No.")) == [
+        StyledLine("warning", "not installed: No.")
+    ]
 
 
 def test_what_was_told_is_not_told_again() -> None:
@@ -118,7 +120,7 @@ def test_a_picture_is_its_name_and_its_bytes() -> None:
     data = {"image/png": base64.b64encode(b"PNG").decode(), "text/plain": "<Figure>"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
     lines = Lines()
-    assert lines.of(OutputAdded(cell=2, output=output)) == [Line("picture", "cell-2-1.png", b"PNG")]
+    assert lines.of(OutputAdded(cell=2, output=output)) == [StyledLine("picture", "cell-2-1.png", b"PNG")]
     assert lines.of(OutputAdded(cell=2, output={**output, "data": {"image/png": "&&&&&"}})) == []
 
 

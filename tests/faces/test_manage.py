@@ -17,8 +17,6 @@ from pathlib import Path
 import pytest
 from program import PROGRAM, call, environment, nbagent, replies
 
-from nbagent.core.errors import UsageError
-from nbagent.faces.cli.manage import seconds
 from nbagent.sandbox.leases import lease as leases
 
 
@@ -162,16 +160,3 @@ def test_a_level_without_a_shell_has_none(run: Run, state: Path) -> None:
     code, _, err = run("shell", name)
     assert (code, "permits no shell" in err) == (2, True)
     run("clean")
-
-
-@pytest.mark.parametrize(("text", "value"), [("90", 90), ("1.5h", 5400), ("2d", 172800), ("10m", 600), ("0", 0)])
-def test_a_time_has_a_unit(text: str, value: float) -> None:
-    """Seconds, minutes, hours or days."""
-    assert seconds(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "m", "-1", "1w", "nan", "inf"])
-def test_what_is_no_time_is_refused(text: str) -> None:
-    """Rather than taken for none."""
-    with pytest.raises(UsageError):
-        seconds(text)

@@ -22,9 +22,9 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from nbagent import Session
+from nbagent import Session, attach
 from nbagent.core.errors import UsageError
-from nbagent.faces.mcp_server import Server, make
+from nbagent.faces.mcp_server import Server, make, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FIGURE = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()"
@@ -178,6 +178,20 @@ async def test_the_notebook(client: Client) -> None:
     assert "x + 1" in [cell.source for cell in notebook.cells]
 
 
+async def test_a_running_session_is_served_and_goes_on(tmp_path: Path) -> None:
+    """The client works in the kernel that others use; at the end the notebook is there, and the session runs on."""
+    async with Session(engine="bubblewrap", state_dir=tmp_path, mcp=False) as owner:
+        await owner.run("x = 41")
+        guest = attach(owner.id, state_dir=tmp_path)
+        await guest.start()
+        server = Server(guest, out=tmp_path / "n.ipynb")
+        assert "no network" in server.instructions()
+        (shown,) = await server.run_cell("x + 1")
+        assert shown.text.endswith("42")
+        assert await server.stop() == tmp_path / "n.ipynb"
+        assert (owner.is_running, (await owner.run("x")).text) == (True, "41")
+
+
 async def test_over_http(tmp_path: Path) -> None:
     """The same by streamable HTTP on loopback; an interrupt writes the notebook and ends the sandbox."""
     token = "a-token-of-this-test"  # noqa: S105 - no secret
@@ -215,6 +229,7 @@ async def test_over_http(tmp_path: Path) -> None:
 async def test_the_notebook_never_goes_over_a_file_of_the_persons(tmp_path: Path) -> None:
     """That is told when the server is started, before a client has anything run."""
     (tmp_path / "table.csv").write_text("a\n1\n")
+    session = Session(mcp=False, data=[tmp_path / "table.csv"])
     with pytest.raises(UsageError, match=r"can't be called 'table\.csv'"):
-        Server(Session(mcp=False, data=[tmp_path / "table.csv"]), out=tmp_path / "table.csv")
+        await serve(session, out=tmp_path / "table.csv", http=None, say=print)
     assert (tmp_path / "table.csv").read_text() == "a\n1\n"

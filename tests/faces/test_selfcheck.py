@@ -29,7 +29,7 @@ def left(here: Path, leftovers: Callable[[], list[str]]) -> Callable[[], list[st
         kept = [
             line.split()[1] for at in ("shm", "msg") for line in Path(f"/proc/sysvipc/{at}").read_text().splitlines()
         ]
-        folders = [*Path("/tmp").glob("nbagent-check-*"), *Path("/dev/shm").iterdir(), *here.iterdir()]
+        folders = [*Path("/tmp").glob("nbagent-check-*"), *Path("/dev/shm").glob("nbagent*"), *here.iterdir()]
         return [*leftovers(), *kept, *map(str, folders)]
 
     return look

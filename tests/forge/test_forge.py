@@ -13,7 +13,7 @@ import pytest
 from forge.shared import CODE, TESTS, draft, keep, made
 
 from nbagent.core.errors import ForgeError, StoreError
-from nbagent.core.events import ToolStage
+from nbagent.core.events import ToolStageEntered
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.forge import Stage, Tool, ToolForge
 from nbagent.forge.library import Library
@@ -149,7 +149,7 @@ async def test_in_docker_where_nothing_is_trusted(tmp_path: Path, leftovers: Cal
     """At the level that runs no programs and takes listed packages only, a tool is made like any other."""
     trust = trust_for(TrustLevel.UNTRUSTED, cpus=2.0)
     spec = SandboxSpec(trust=trust, install=trust.narrow(SandboxSpec().install))
-    told: list[ToolStage] = []
+    told: list[ToolStageEntered] = []
     forge = ToolForge(tmp_path, engine=machine.works("docker"), spec=spec, notify=keep(told))  # type: ignore[arg-type]
     tool = await forge.create("word_count", description="Counts words.", code=CODE, tests=TESTS)
     assert (tool.version, tool.tested) == (1, ("TestLeast.test_two", "test_words"))

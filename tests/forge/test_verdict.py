@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.forge.verdict import Report, report_of, why_not
+from nbagent.forge.verdict import PytestReport, report_of, why_not
 
 GOOD = {"nonce": "t", "code": 0, "outcomes": {"test_a": "passed", "test_b": "passed"}, "calls": 2}
 
@@ -14,7 +14,7 @@ GOOD = {"nonce": "t", "code": 0, "outcomes": {"test_a": "passed", "test_b": "pas
 def test_all_passed() -> None:
     """Then there is nothing to say."""
     report = report_of(GOOD, nonce="t")
-    assert report == Report(code=0, outcomes={"test_a": "passed", "test_b": "passed"}, calls=2)
+    assert report == PytestReport(code=0, outcomes={"test_a": "passed", "test_b": "passed"}, calls=2)
     assert why_not(report, expected={"test_a", "test_b"}) == ""
     assert report.passed == ("test_a", "test_b")
 

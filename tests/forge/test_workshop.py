@@ -12,7 +12,7 @@ import pytest
 from forge.shared import draft, keep
 
 from nbagent.core.errors import ForgeError, InstallRefused, SandboxError
-from nbagent.core.events import CellStarted, HostDecided, Package, ToolStage
+from nbagent.core.events import CellStarted, HostDecided, Package, ToolStageEntered
 from nbagent.core.policy import InstallPolicy, TrustLevel, trust_for
 from nbagent.forge.workshop import OUTPUT, Workshop, shortened
 from nbagent.kernel.kernel import Kernel
@@ -62,7 +62,7 @@ async def test_hostile_tools(leftovers: Callable[[], list[str]]) -> None:
     room = asyncio.Semaphore(3)
 
     async def attempt(code: str, tests: str, seconds: float, said: str) -> None:
-        told: list[ToolStage] = []
+        told: list[ToolStageEntered] = []
         async with room:
             making = workshop(told, seconds=seconds)
             with pytest.raises(ForgeError) as caught:
@@ -81,7 +81,7 @@ async def test_hostile_tools(leftovers: Callable[[], list[str]]) -> None:
 async def test_what_is_not_approved_is_not_installed(leftovers: Callable[[], list[str]]) -> None:
     """Whoever is asked sees each package with its version, pytest too; a no ends in a cleanup."""
     asked: list[str] = []
-    told: list[ToolStage] = []
+    told: list[ToolStageEntered] = []
 
     async def confirm(packages: list[Package]) -> None:
         asked.extend(each.name for each in packages)
@@ -97,7 +97,7 @@ async def test_what_is_not_approved_is_not_installed(leftovers: Callable[[], lis
 
 async def test_stopped_while_it_is_made(leftovers: Callable[[], list[str]]) -> None:
     """Whoever waits for a tool may stop waiting; its sandbox ends with that."""
-    told: list[ToolStage] = []
+    told: list[ToolStageEntered] = []
     making = workshop(told)
     endless = draft(code=ONE, tests=f"{CALL}while True:\n        word_count('')\n")
     work = asyncio.create_task(making.make(making.begin(endless, version=1)))
@@ -125,12 +125,12 @@ async def test_hosts_that_a_tool_reaches_for_are_told(monkeypatch: pytest.Monkey
     making = workshop(told)
     with pytest.raises(SandboxError):
         await making.make(making.begin(draft(), version=1))
-    assert [each for each in told if not isinstance(each, ToolStage)] == [decided]
+    assert [each for each in told if not isinstance(each, ToolStageEntered)] == [decided]
 
 
 async def test_a_draft_that_is_wrong_starts_nothing() -> None:
     """It is told before there is any stage."""
-    told: list[ToolStage] = []
+    told: list[ToolStageEntered] = []
     making = workshop(told)
     with pytest.raises(ForgeError, match="The code has no function"):
         await making.make(making.begin(draft(code="x = 1"), version=1))

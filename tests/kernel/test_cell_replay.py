@@ -17,14 +17,14 @@ from nbagent.core.events import (
     CellStarted,
     CellStatus,
     Event,
-    LateOutput,
+    LateOutputAdded,
     OutputAdded,
     Record,
     StateLost,
     StateRestored,
 )
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.kernel.cell_replay import CellReplay, Succeeded
+from nbagent.kernel.cell_replay import CellReplay, SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
@@ -57,12 +57,12 @@ async def test_what_succeeded_is_there_again(restoring: Kernel, told: Events) ->
     cell = await restoring.run(DIE)
     (restored,) = told.of(StateRestored)
     assert (restored.cells, restored.failed, restored.skipped) == ([1, 2], 0, [])
-    assert restored.told in cell.note
-    assert "Cells 1 and 2 succeeded before and were run again" in restored.told
-    assert (cell.status, cell.restored) == ("died", restored.told)
+    assert restored.text in cell.note
+    assert "Cells 1 and 2 succeeded before and were run again" in restored.text
+    assert (cell.status, cell.restored) == ("died", restored.text)
     assert [type(each) for each in told] == [type(told[0]), OutputAdded, StateLost, StateRestored, CellFinished]
     assert (await restoring.run("x, Out[2] is x")).text == "([1, 2], True)"
-    assert told.of(LateOutput) == []
+    assert told.of(LateOutputAdded) == []
 
 
 async def test_a_second_loss_brings_back_what_came_since(restoring: Kernel, told: Events) -> None:
@@ -74,7 +74,7 @@ async def test_a_second_loss_brings_back_what_came_since(restoring: Kernel, told
     assert (await restoring.run("y0 + y1 + y2")).text == "3"
 
 
-async def test_a_cell_that_fails_the_second_time(restoring: Kernel, told: Events) -> None:
+async def test_a_replay_stops_at_the_first_cell_that_fails_and_says_why(restoring: Kernel, told: Events) -> None:
     """It is told which and why; those before it are kept, those after it forgotten."""
     await restoring.run("a = 1")
     await restoring.run("1 / 0")
@@ -85,15 +85,15 @@ async def test_a_cell_that_fails_the_second_time(restoring: Kernel, told: Events
     (restored,) = told.of(StateRestored)
     assert (restored.cells, restored.failed, restored.skipped) == ([1], 3, [4])
     assert restored.reason == "AssertionError: no history"
-    assert "Cell 3 succeeded before, but not when it was run again (AssertionError: no history)" in restored.told
-    assert "Cell 4 was not run again" in restored.told
+    assert "Cell 3 succeeded before, but not when it was run again (AssertionError: no history)" in restored.text
+    assert "Cell 4 was not run again" in restored.text
     assert (await restoring.run("a")).text == "1"
     assert (await restoring.run("after")).status == "error"
     await restoring.run(DIE)
     assert told.of(StateRestored)[1].cells == [1, 6]
 
 
-async def test_time_is_bounded(restoring: Kernel, told: Events) -> None:
+async def test_a_replay_takes_no_longer_than_one_cell_may(restoring: Kernel, told: Events) -> None:
     """All of it takes no longer than one cell may: what doesn't fit is told, and the kernel works."""
     for _ in range(3):
         await restoring.run("import time; time.sleep(0.9)")
@@ -105,7 +105,9 @@ async def test_time_is_bounded(restoring: Kernel, told: Events) -> None:
     assert (await restoring.run("1 + 1")).text == "2"
 
 
-async def test_a_cell_that_kills_the_second_time(restoring: Kernel, told: Events) -> None:
+async def test_a_kernel_that_dies_in_a_replay_is_replaced_without_another_replay(
+    restoring: Kernel, told: Events
+) -> None:
     """A kernel that dies of it is replaced once more, without another attempt."""
     await restoring.run("1 / 0")
     await restoring.run("import os; In[1] == '1 / 0' or os._exit(5)")
@@ -140,7 +142,6 @@ async def test_a_restart_on_purpose_restores_nothing(restoring: Kernel, told: Ev
 
 
 async def test_packages_are_there_when_cells_run_again(restoring: Kernel, told: Events, packages: Index) -> None:
-    """What was installed for a cell is installed when it is run again."""
     packages.add("nbareplay", files={"nbareplay.py": "value = 5"})
     assert (await restoring.run("import nbareplay; v = nbareplay.value; v")).text == "5"
     await restoring.run(DIE)
@@ -149,7 +150,6 @@ async def test_packages_are_there_when_cells_run_again(restoring: Kernel, told: 
 
 
 async def test_without_the_option_nothing_is_run_again(engine: Engine, told: Events) -> None:
-    """By default what is lost is lost, and that is told."""
     async with Kernel(engine, notify=told.append) as kernel:
         await kernel.run("x = 1")
         cell = await kernel.run(DIE)
@@ -159,7 +159,7 @@ async def test_without_the_option_nothing_is_run_again(engine: Engine, told: Eve
         assert (await kernel.run("x")).status == "error"
 
 
-async def test_nothing_to_run_again_is_nothing() -> None:
+async def test_a_replay_without_cells_is_no_event() -> None:
     """A kernel that is lost before any cell succeeded is not told as restored."""
 
     async def execute(code: str, seconds: float) -> dict[str, Any] | None:
@@ -194,7 +194,7 @@ AGAIN = StateRestored(cell=9, cells=[1])
 )
 async def test_a_log_tells_what_a_kernel_is_made_of(events: list[Event], cells: list[int]) -> None:
     """What succeeded since the kernel was last replaced, and what was run again in it."""
-    succeeded = Succeeded()
+    succeeded = SucceededCells()
     for number, event in enumerate(events, 1):
         succeeded.on_event(Record(number, 0.0, event))
     assert succeeded.cells == {cell: f"code {cell}" for cell in cells}

@@ -335,7 +335,6 @@ async def test_of_many_files_some_are_described_and_the_others_counted(kernel: K
 
 @on_one_loop
 async def test_a_deep_folder_is_not_searched_without_end(kernel: Kernel) -> None:
-    """Three levels are looked into."""
     paths = [each["path"] for each in await describe(kernel, ["/tmp/data/deep"])]
     assert "/tmp/data/deep/level0/level1/x.csv" in paths
     assert len(paths) < 8

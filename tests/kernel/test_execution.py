@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from nbagent.kernel.execution import Execution
+from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
 
 MISSING = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'google'"}
 
 
-def execution(**known: Any) -> Execution:
+def execution(**known: Any) -> ExecuteRequest:
     """A request of which this is known."""
-    return Execution("id", CellOutputs(displays=Displays()), 1, 0.0, **known)
+    return ExecuteRequest("id", CellOutputs(displays=Displays()), 1, 0.0, **known)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def execution(**known: Any) -> Execution:
         ({"reply": {"status": "ok"}, "stopped": "timeout"}, "ok"),
     ],
 )
-def test_how_it_ended(known: dict[str, Any], status: str) -> None:
+def test_a_request_has_the_status_of_its_end(known: dict[str, Any], status: str) -> None:
     """A cell that was stopped and went on to its end all the same is no failure."""
     assert execution(**known).status == status
 
 
-def test_it_is_done_when_both_ends_came() -> None:
+def test_a_request_has_ended_with_its_reply_and_idle_or_with_a_death() -> None:
     """The reply and idle come in any order; a death ends it too."""
     assert not execution(reply={"status": "ok"}).done
     assert not execution(idle=True).done
@@ -56,7 +56,7 @@ def test_the_missing_module_has_its_whole_name(code: str, module: str) -> None:
     assert execution(reply=MISSING).missing_module(code) == module
 
 
-def test_nothing_is_missing_otherwise() -> None:
+def test_only_a_module_not_found_names_a_missing_module() -> None:
     """Another error, a cell that was stopped, or one that died asks for no package."""
     assert execution(reply=MISSING | {"ename": "ImportError"}).missing_module("import google") is None
     assert execution(reply=MISSING, stopped="timeout").missing_module("import google") is None

@@ -45,7 +45,7 @@ async def test_a_clock_that_jumps_changes_no_limit(kernel: Kernel, monkeypatch: 
         monkeypatch.setattr(time, "time", real)
 
 
-async def test_ten_timeouts_in_a_row(kernel: Kernel) -> None:
+async def test_after_each_of_ten_timeouts_the_next_cell_really_runs(kernel: Kernel) -> None:
     """After each interrupt the next cell really runs: no empty success."""
     for number in range(10):
         assert (await kernel.run("import time; time.sleep(100)", timeout=0.05)).status == "timeout"
@@ -90,7 +90,7 @@ async def test_a_stop_is_for_the_running_cell_only(kernel: Kernel) -> None:
     assert (await second).text == "'second'"
 
 
-async def test_an_interrupt_that_came_too_late(kernel: Kernel) -> None:
+async def test_a_cell_that_ends_well_despite_an_interrupt_is_ok(kernel: Kernel) -> None:
     """A cell that ends well while it is being stopped has ended well."""
     code = "import time\ntry:\n    time.sleep(100)\nexcept KeyboardInterrupt:\n    print('put away')"
     cell = await kernel.run(code, timeout=0.3)
@@ -98,7 +98,7 @@ async def test_an_interrupt_that_came_too_late(kernel: Kernel) -> None:
     assert cell.status == "ok"
 
 
-async def test_last_words_are_heard(kernel: Kernel) -> None:
+async def test_all_that_was_sent_before_a_death_is_shown(kernel: Kernel) -> None:
     """What was sent before the death is shown, however much of it was still on its way."""
     code = "import os, time\nfor n in range(300): print(n, flush=True)\ntime.sleep(0.2)\nos._exit(1)"
     cell = await kernel.run(code)

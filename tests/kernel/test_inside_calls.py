@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from kernel.shared import Events
 
-from nbagent.core.events import LateOutput
+from nbagent.core.events import LateOutputAdded
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 
@@ -35,7 +35,6 @@ async def test_a_module_is_sent_once_and_keeps_its_state(kernel: Kernel) -> None
 
 
 async def test_two_modules_do_not_mix(kernel: Kernel) -> None:
-    """Each has its own state."""
     other = COUNTER + "\n# another"
     assert await kernel.evaluate(other, ["a"]) == ["a"]
     assert await kernel.evaluate(COUNTER, ["b"]) == ["b"]
@@ -71,7 +70,7 @@ async def test_many_calls_do_not_cost_a_thread_its_cell(kernel: Kernel, events: 
     end = time.monotonic() + 1.5
     while time.monotonic() < end:
         await kernel.evaluate(COUNTER, [0])
-    late = events.of(LateOutput)
+    late = events.of(LateOutputAdded)
     # The end of the line may come by itself.
     assert "".join(each.output["text"] for each in late) == "late\n"
     assert {each.cell for each in late} == {cell.cell}

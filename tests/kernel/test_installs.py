@@ -16,8 +16,9 @@ from nbagent.sandbox.spec import SandboxSpec
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_release_that_is_too_young(kernel: Kernel, packages: Index, events: Events) -> None:
-    """Policy refuses it, and that is told as a refusal."""
+async def test_a_release_that_is_too_young_is_refused_by_policy(
+    kernel: Kernel, packages: Index, events: Events
+) -> None:
     packages.add("young", days=0.1)
     cell = await kernel.run("import young")
     assert errors(cell) == ["ModuleNotFoundError"]
@@ -25,7 +26,7 @@ async def test_a_release_that_is_too_young(kernel: Kernel, packages: Index, even
     assert events.of(InstallFailed)
 
 
-async def test_a_denied_package(engine: Engine, packages: Index) -> None:
+async def test_a_denied_name_is_refused_wherever_it_comes_from(engine: Engine, packages: Index) -> None:
     """A name that policy denies is refused wherever it comes from."""
     packages.add("denied")
     spec = SandboxSpec(install=InstallPolicy(deny=frozenset({"denied"})))
@@ -50,7 +51,9 @@ async def test_a_denied_package(engine: Engine, packages: Index) -> None:
         ("%pip install {} {}", "twice"),
     ],
 )
-async def test_pip_in_a_cell(kernel: Kernel, packages: Index, events: Events, command: str, name: str) -> None:
+async def test_every_form_of_pip_install_in_a_cell_goes_to_the_host(
+    kernel: Kernel, packages: Index, events: Events, command: str, name: str
+) -> None:
     """However a person says `pip install`, it is the host's installer that does it, and the module is there."""
     packages.add(name)
     cell = await kernel.run(command.strip().format(name, name) + f"\nimport {name}\n{name}.version")

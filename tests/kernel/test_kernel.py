@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 # -- what cells show ------------------------------------------------------------------------------------------------
 
 
-async def test_a_result(kernel: Kernel, events: Events) -> None:
+async def test_the_last_expression_is_the_result(kernel: Kernel, events: Events) -> None:
     """The last expression is an execute_result with the kernel's count, told as it happens."""
     cell = await kernel.run("6 * 7")
     assert (cell.status, cell.success, cell.text, cell.note) == ("ok", True, "42", "")
@@ -34,7 +34,7 @@ async def test_a_result(kernel: Kernel, events: Events) -> None:
     assert {each.cell for each in events if hasattr(each, "cell")} == {cell.cell}
 
 
-async def test_streams(kernel: Kernel) -> None:
+async def test_stdout_and_stderr_keep_their_order(kernel: Kernel) -> None:
     """Stdout and stderr are outputs of their own, in the order in which they were written."""
     code = "import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.stderr.flush()\nprint('three')"
     cell = await kernel.run(code)
@@ -45,13 +45,13 @@ async def test_streams(kernel: Kernel) -> None:
     )
 
 
-async def test_output_of_programs(kernel: Kernel) -> None:
+async def test_what_a_child_process_prints_is_the_cells(kernel: Kernel) -> None:
     """What a child process prints to the kernel's own stdout is the cell's, too."""
     assert "from a shell" in (await kernel.run("import os; os.system('echo from a shell');")).text
     assert "from a shell" in (await kernel.run("!echo from a shell")).text
 
 
-async def test_an_error(kernel: Kernel) -> None:
+async def test_an_exception_is_an_error_output(kernel: Kernel) -> None:
     """An exception is an error output, and no exception here; what was printed before it stays."""
     cell = await kernel.run("print('before')\n1 / 0")
     assert cell.status == "error"
@@ -61,14 +61,14 @@ async def test_an_error(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("code", ["x =", "'", "\ufeffx = (", "return", "\ud800"])
-async def test_code_that_is_none(kernel: Kernel, code: str) -> None:
+async def test_what_python_cannot_read_is_the_codes_error(kernel: Kernel, code: str) -> None:
     """What Python can't read is the code's error, whatever it is."""
     cell = await kernel.run(code)
     assert cell.status == "error"
     assert len(errors(cell)) == 1
 
 
-async def test_nothing(kernel: Kernel) -> None:
+async def test_an_empty_cell_shows_nothing(kernel: Kernel) -> None:
     """An empty cell, or one of comments, is fine and shows nothing."""
     for code in ("", "\n\n", "# only a comment"):
         cell = await kernel.run(code)
@@ -84,13 +84,13 @@ async def test_nul_is_refused(kernel: Kernel, events: Events) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
-async def test_a_limit_must_be_one(kernel: Kernel, limit: float) -> None:
+async def test_a_timeout_must_be_above_zero(kernel: Kernel, limit: float) -> None:
     """Zero seconds, fewer or none at all are refused."""
     with pytest.raises(UsageError, match="above 0"):
         await kernel.run("1", timeout=limit)
 
 
-async def test_a_picture(kernel: Kernel) -> None:
+async def test_a_figure_is_a_png_with_a_text(kernel: Kernel) -> None:
     """A figure of Matplotlib is a PNG with a text beside it."""
     cell = await kernel.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()")
     shown = data(cell)
@@ -110,14 +110,13 @@ async def test_a_picture(kernel: Kernel) -> None:
         ("Javascript('1')", "application/javascript", "1"),
     ],
 )
-async def test_rich_results(kernel: Kernel, made: str, kind: str, value: Any) -> None:
+async def test_a_rich_result_is_kept_under_its_mime_type(kernel: Kernel, made: str, kind: str, value: Any) -> None:
     """Whatever a result shows itself as is kept under its MIME type."""
     shown = data(await kernel.run(f"from IPython.display import *\n{made}"))
     assert shown[kind] == value or shown[kind].startswith(value)
 
 
-async def test_a_table(kernel: Kernel) -> None:
-    """A frame of Polars is HTML and text."""
+async def test_a_data_frame_is_html_and_text(kernel: Kernel) -> None:
     shown = data(await kernel.run("import polars; polars.DataFrame({'a': [1, 2]})"))
     assert "<table" in shown["text/html"]
     assert "shape: (2, 1)" in shown["text/plain"]

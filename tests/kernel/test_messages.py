@@ -20,13 +20,13 @@ HEADER = {"msg_id": "1", "msg_type": "execute_reply"}
 
 
 def read(
-    content: Any, channel: messages.ChannelName = "shell", kind: str = "execute_reply", metadata: bytes = b"{}"
+    content: Any, channel: messages.ReadChannel = "shell", kind: str = "execute_reply", metadata: bytes = b"{}"
 ) -> dict[str, Any]:
     """The content of a message, as it is read."""
     packed = content if isinstance(content, bytes) else json.dumps(content).encode()
     parts = [b"", json.dumps(HEADER | {"msg_type": kind}).encode(), b"{}", metadata, packed]
     messages.check(channel, parts)
-    found = messages.parsed(channel, parts)["content"]
+    found = messages.parse_message(channel, parts)["content"]
     assert isinstance(found, dict)
     return found
 
@@ -63,7 +63,6 @@ def test_digits_of_a_text_are_no_number(text: str) -> None:
 
 
 def test_an_output_may_show_a_number_of_any_length() -> None:
-    """It is handed on as it is."""
     shown = {"data": {"application/json": [10**400]}, "metadata": {}}
     assert read(shown, "iopub", "display_data")["data"] == shown["data"]
 
@@ -108,8 +107,8 @@ from nbagent.kernel.channels import messages
 from nbagent.kernel.router import Router
 from nbagent.sandbox.machine.handoff import MAX_LINE, MAX_REQUEST
 from nbagent.sandbox.untrusted import parse
-from nbagent.faces.selfcheck import machine_inside  # so that what only an import costs is no growth
-from nbagent.faces.selfcheck.probe import said
+from nbagent.faces.selfcheck import machine_wide_inside  # so that what only an import costs is no growth
+from nbagent.faces.selfcheck.probe import read_result
 
 VALUES = {
     "lists": b"[" + b"[]," * 700_000 + b"1]",
@@ -158,7 +157,7 @@ MESSAGES = {
 
 def read(router, channel, parts):
     messages.check(channel, parts)
-    found = messages.parsed(channel, parts)
+    found = messages.parse_message(channel, parts)
     if channel == "shell":
         inside_calls.result(found["content"])
     elif not router.widgets.add(found):
@@ -168,13 +167,13 @@ def cell(output):
     return Cell(cell=1, code="", status="ok", outputs=[output])
 
 OTHERS = {
-    "a description": lambda value: describe._Heard().take(b'{"path":"a","columns":' + value + b"}"),
+    "a description": lambda value: describe._Descriptions().take(b'{"path":"a","columns":' + value + b"}"),
     "process 1": lambda value: parse(value, limit=MAX_LINE),
     "a request": lambda value: parse(value, limit=2 * MAX_REQUEST),
     "a tool": lambda value: workshop._value(
         cell({"output_type": "execute_result", "data": {inside_calls.MIME: value.decode("utf-8", "replace")}})
     ),
-    "an attack": lambda value: said(
+    "an attack": lambda value: read_result(
         cell({"output_type": "stream", "name": "stdout", "text": value.decode("utf-8", "replace")})
     ),
 }
@@ -218,7 +217,7 @@ with open(sys.argv[1], "rb") as wire:
         decoder.feed(chunk)
         for parts in decoder.messages():
             messages.check("iopub", parts)
-            print(len(messages.parsed("iopub", parts)["content"]["data"]["text/html"]))
+            print(len(messages.parse_message("iopub", parts)["content"]["data"]["text/html"]))
 print(memory("VmHWM") - before)
 """
 

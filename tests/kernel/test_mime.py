@@ -9,7 +9,7 @@ from typing import Any
 
 import machine
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel.shared import junk
 
@@ -32,7 +32,7 @@ from nbagent.kernel.outputs.mime import clean, clean_within
         (object(), "[left out: object]"),
     ],
 )
-def test_clean_repairs(value: object, cleaned: object) -> None:
+def test_clean_repairs_what_json_and_utf_8_cannot_hold(value: object, cleaned: object) -> None:
     """Each kind of value that JSON or UTF-8 can't hold becomes one that it can."""
     assert clean(value) == cleaned
 
@@ -59,7 +59,6 @@ def test_clean_of_big_text_is_free() -> None:
     assert time.thread_time() - start < machine.pace()
 
 
-@settings(deadline=None)
 @given(junk, st.integers(0, 60))
 def test_clean_within_finds_out_what_is_too_large(value: object, room: int) -> None:
     """A value is cleaned to the same result, or refused, and its size is within the room."""

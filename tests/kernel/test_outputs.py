@@ -210,7 +210,6 @@ honest = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(honest, max_size=14))
 def test_live_display_ends_as_the_outputs_for_any_messages(messages: list[dict[str, Any]]) -> None:
     """The changes and the outputs agree, whatever order streams, displays, updates and clears come in."""
@@ -263,7 +262,7 @@ broken = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(broken, max_size=8))
 def test_any_messages_leave_a_valid_notebook(messages: list[Any]) -> None:
     """Nothing that arrives raises, and what is kept can be validated, written as UTF-8 JSON and logged."""

@@ -61,8 +61,7 @@ async def test_a_new_kernel_has_its_full_weight(kernel: Kernel) -> None:
     assert (await kernel.run("2")).text == "2"
 
 
-async def test_where_nothing_can_be_set(tmp_path: Path) -> None:
-    """No group, or one that is gone, is no error."""
+async def test_a_missing_control_group_is_no_error(tmp_path: Path) -> None:
     precedence = Precedence()
     precedence.begin(None)
     gone = Usage(1, tmp_path / "gone", cpu=tmp_path / "gone")

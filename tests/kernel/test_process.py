@@ -29,7 +29,7 @@ async def test_a_start_that_dies_is_told(engine: Engine, monkeypatch: pytest.Mon
         await Kernel(engine).start()
 
 
-async def test_a_kernel_that_was_not_started(engine: Engine) -> None:
+async def test_a_kernel_that_was_not_started_has_no_sandbox_and_can_be_stopped(engine: Engine) -> None:
     """Asking one for its sandbox is an error with the mend; stopping it does nothing."""
     kernel = Kernel(engine)
     with pytest.raises(UsageError, match="not running"):
@@ -37,27 +37,30 @@ async def test_a_kernel_that_was_not_started(engine: Engine) -> None:
     await kernel.stop()
 
 
-async def test_a_stop_that_is_cancelled_leaves_nothing(engine: Engine, leftovers: Callable[[], list[str]]) -> None:
-    """The cancellation is heard once the sandbox is removed: nobody else knows of it any more."""
+@pytest.mark.parametrize("cancellations", [1, 2, 5])
+async def test_a_stop_that_is_cancelled_leaves_nothing(
+    engine: Engine, leftovers: Callable[[], list[str]], cancellations: int
+) -> None:
     before, kernel = leftovers(), Kernel(engine, short())
     await kernel.start()
     stopping = asyncio.create_task(kernel.stop())
-    await asyncio.sleep(0)
-    stopping.cancel()
+    for _ in range(cancellations):
+        await asyncio.sleep(0)
+        stopping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stopping
     assert [each for each in leftovers() if each not in before] == []
 
 
 async def test_a_process_goes_to_another_kernel(engine: Engine) -> None:
-    """Who adopts it has its state and its name, over restarts too; who gave it away can be started once more."""
+    """Who takes it over has its state and its name, over restarts too; who gave it away can be started once more."""
     spec = replace(short(), late_data=True)
     giver, taker = Kernel(engine, spec), Kernel(engine, replace(spec, owner="somebody"))
     try:
         await giver.start()
         name = giver.id
         assert await giver.evaluate("seen = []\ndef main(): seen.append(1); return seen", []) == [1]
-        await taker.adopt(giver, patience=5)
+        await taker.start_from(giver, patience=5)
         assert (giver.is_alive, giver.spec.owner, taker.id, taker.spec.owner) == (False, "", name, "somebody")
         assert await taker.evaluate("seen = []\ndef main(): seen.append(1); return seen", []) == [1, 1]
         await giver.stop()
@@ -71,17 +74,17 @@ async def test_a_process_goes_to_another_kernel(engine: Engine) -> None:
         await taker.stop()
 
 
-async def test_a_process_that_is_gone_is_not_adopted(engine: Engine) -> None:
+async def test_a_process_that_is_gone_is_not_handed_over(engine: Engine) -> None:
     """Then both kernels are as they were."""
     spec = replace(short(), late_data=True)
     giver, taker = Kernel(engine, spec), Kernel(engine, spec)
     with pytest.raises(UsageError, match="not running"):
-        await taker.adopt(giver, patience=1)
+        await taker.start_from(giver, patience=1)
     try:
         await giver.start()
         await giver._process._sandbox.end()
         with pytest.raises(SandboxError):
-            await taker.adopt(giver, patience=1)
+            await taker.start_from(giver, patience=1)
         assert not taker.is_alive
         assert giver.spec.owner == ""
     finally:

@@ -59,7 +59,7 @@ async def test_a_death_is_told_and_mended(kernel: Kernel, events: Events, code: 
     assert (await kernel.run("1")).success
 
 
-async def test_a_polite_end_is_an_end(kernel: Kernel) -> None:
+async def test_a_kernel_that_exits_is_replaced_like_one_that_died(kernel: Kernel) -> None:
     """`exit()` ends the kernel, which is told like any other death, and the next cell has a new one."""
     await kernel.run("gone = 1")
     cell = await kernel.run("exit()")
@@ -68,7 +68,9 @@ async def test_a_polite_end_is_an_end(kernel: Kernel) -> None:
     assert cell.status in ("ok", "died")
 
 
-async def test_a_death_between_cells(kernel: Kernel, events: Events) -> None:
+async def test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_says_so(
+    kernel: Kernel, events: Events
+) -> None:
     """A kernel that dies while nothing runs is replaced before the next cell, which is told so and not to blame."""
     await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
     await asyncio.sleep(0.6)
@@ -110,7 +112,7 @@ async def test_a_restart_that_fails_can_be_tried_again(engine: Engine, monkeypat
         assert site.is_dir()
 
 
-async def test_a_log_that_fails_at_a_death() -> None:
+async def test_a_log_that_fails_at_a_death_raises_and_the_next_cell_has_a_new_kernel() -> None:
     """Its error is what the caller gets; the next cell has a new kernel and hears why."""
 
     def log(event: Event) -> None:

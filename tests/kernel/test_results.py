@@ -147,6 +147,7 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
         *(("Pandas.py", "saved-Pandas.py"), ("json.abi3.so", "saved-json.abi3.so"), ("json.csv", "json.csv")),
         *(("yaml.pyc", "saved-yaml.pyc"), ("__init__.py", "saved-__init__.py"), ("analysis.py", "analysis.py")),
         *(("a.config.mjs", "a.config.mjs.saved"), ("a.config.json", "a.config.json"), ("tested.csv", "tested.csv")),
+        *(("build.gradle", "build.gradle.saved"), ("a.csproj", "a.csproj.saved"), ("mix.exs", "saved-mix.exs")),
     ],
 )
 def test_names_of_orders_arrive_under_others(tmp_path: Path, name: str, wanted: str) -> None:

@@ -9,7 +9,7 @@ import machine
 import pytest
 from kernel.shared import Events, data
 
-from nbagent.core.events import LateOutput, OutputsCleared, OutputUpdated
+from nbagent.core.events import LateOutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.kernel import Kernel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,7 +67,7 @@ threading.Thread(target=say).start()
     await asyncio.sleep(0.6)
     second = await kernel.run("pass")
     assert (first.text, second.text) == ("", "")
-    (late,) = events.of(LateOutput)
+    (late,) = events.of(LateOutputAdded)
     assert (late.cell, late.during, late.output["text"]) == (first.cell, 0, "late\n")
     assert f"Output was added to cell {first.cell} while no cell ran" in second.note
 
@@ -122,7 +122,7 @@ print("second")
     second = await kernel.run(code)
     assert (second.status, second.text) == ("ok", "second")
     assert json.dumps(first.outputs) == outputs
-    assert {(each.cell, each.during) for each in events.of(LateOutput)} == {(first.cell, second.cell)}
+    assert {(each.cell, each.during) for each in events.of(LateOutputAdded)} == {(first.cell, second.cell)}
     assert f"Output was added to cell {first.cell} while cell {second.cell} ran" in second.note
 
 

@@ -31,7 +31,7 @@ async def test_a_cancelled_run_stops_its_cell(kernel: Kernel) -> None:
     assert time.monotonic() - started < 10
 
 
-async def test_a_cancelled_run_that_swallows(kernel: Kernel) -> None:
+async def test_a_cancelled_cell_that_does_not_stop_costs_the_kernel(kernel: Kernel) -> None:
     """If its cell doesn't stop, the kernel is replaced before the cancellation is over."""
     running = asyncio.create_task(kernel.run(SWALLOW))
     await asyncio.sleep(0.3)
@@ -63,7 +63,7 @@ async def test_a_missing_module_is_installed(kernel: Kernel, packages: Index, ev
     assert (await kernel.run("import automatic")).installed == []
 
 
-async def test_modules_one_after_the_other(kernel: Kernel, packages: Index) -> None:
+async def test_a_cell_gets_each_module_that_it_misses(kernel: Kernel, packages: Index) -> None:
     """A cell that misses several modules gets them all."""
     for name in ("onemore", "twomore"):
         packages.add(name)
@@ -72,7 +72,7 @@ async def test_modules_one_after_the_other(kernel: Kernel, packages: Index) -> N
     assert [each.name for each in cell.installed] == ["onemore", "twomore"]
 
 
-async def test_a_name_that_is_none(kernel: Kernel, events: Events) -> None:
+async def test_a_module_that_no_index_has_stays_the_codes_error(kernel: Kernel, events: Events) -> None:
     """A module that no index has stays the code's error, with the reason in the note; the cell ran once."""
     cell = await kernel.run("print('once'); import invented_by_a_model")
     assert errors(cell) == ["ModuleNotFoundError"]
@@ -82,7 +82,7 @@ async def test_a_name_that_is_none(kernel: Kernel, events: Events) -> None:
     assert len(events.of(InstallFailed)) == 1
 
 
-async def test_a_package_without_the_module(kernel: Kernel, packages: Index) -> None:
+async def test_a_package_without_the_module_is_installed_once(kernel: Kernel, packages: Index) -> None:
     """Installed and still not there: one attempt a module, no loop."""
     packages.add("hollow", files={"other_name.py": ""})
     started = time.monotonic()
@@ -92,7 +92,7 @@ async def test_a_package_without_the_module(kernel: Kernel, packages: Index) -> 
     assert time.monotonic() - started < 10
 
 
-async def test_a_stop_while_installing(kernel: Kernel, packages: Index) -> None:
+async def test_a_cell_that_is_stopped_during_an_install_does_not_run_again(kernel: Kernel, packages: Index) -> None:
     """A person who stops a cell while its module is installed has stopped it: it doesn't run again."""
     packages.add("slow")
     packages.slow = True

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import machine
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nbagent.core.text import ends
@@ -71,7 +71,6 @@ def test_fold_shows_what_jupyterlab_shows(text: str, shown: str) -> None:
     assert fold(text) == shown
 
 
-@settings(deadline=None)
 @given(text=terminal_text, cuts=st.lists(st.integers(0, 60), max_size=8))
 @example(text="50%\r\n60%", cuts=[4])
 @example(text="50%\r60%", cuts=[4])
@@ -80,7 +79,6 @@ def test_fold_does_not_depend_on_chunks(text: str, cuts: list[int]) -> None:
     assert fold(*pieces(text, cuts)) == as_jupyterlab(text)
 
 
-@settings(deadline=None)
 @given(text=terminal_text, cuts=st.lists(st.integers(0, 60), max_size=8), width=st.integers(1, 9))
 @example(text="abc\rX", cuts=[], width=2)
 def test_fold_of_long_lines_does_not_depend_on_chunks(text: str, cuts: list[int], width: int) -> None:
@@ -93,7 +91,6 @@ def test_fold_goes_back_to_the_start_of_the_row() -> None:
     assert fold("abc\rX\b\b\b", width=2) == "ab"
 
 
-@settings(deadline=None)
 @given(text=st.text("ab\u00e9\n", max_size=60), cuts=st.lists(st.integers(0, 60)), width=st.integers(1, 9))
 def test_fold_keeps_text_without_cursor_movement(text: str, cuts: list[int], width: int) -> None:
     """Text without carriage return and backspace stays as it is, however long its lines."""
@@ -133,7 +130,6 @@ def test_hostile_cursor_movement_is_bounded(pattern: str) -> None:
     assert time.thread_time() - start < 60 * machine.pace()
 
 
-@settings(deadline=None)
 @given(chunks=st.lists(st.text("ab\u6f22\n", max_size=12), max_size=12), head=st.integers(0, 9), tail=st.integers(0, 9))
 def test_head_tail_and_spill_are_the_whole(chunks: list[str], head: int, tail: int) -> None:
     """Head, spilled text and tail are the text that came; the marker counts exactly what was spilled."""
@@ -158,7 +154,6 @@ def test_marker_names_the_exact_count() -> None:
     )
 
 
-@settings(deadline=None)
 @given(text=st.text(st.characters()))
 def test_clean_text_can_be_written(text: str) -> None:
     """Any text can be encoded after cleaning; only lone surrogates change, each into U+FFFD."""
@@ -185,7 +180,6 @@ def test_stream_tells_its_head_only() -> None:
     assert (stream.left_out, stream.size) == (4, 7)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("ab\r\b\n", max_size=9), max_size=9))
 def test_stream_knows_what_is_missing_before_it_is_closed(texts: list[str]) -> None:
     """The count of missing characters includes the line that is still open."""

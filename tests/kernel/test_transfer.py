@@ -23,7 +23,7 @@ from nbagent.core.errors import TransferError, TransferLimit
 from nbagent.core.policy import MIB, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import transfer
-from nbagent.kernel.transfer.paths import file_at, folder_at
+from nbagent.kernel.transfer.sandbox_paths import file_at, folder_at
 from nbagent.kernel.transfer.transfer import PIECE, Carried, Transfer
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -187,7 +187,6 @@ async def test_nothing_is_written_through_what_is_planted(carry: Carry, kind: st
 
 
 async def test_a_linked_folder_on_the_way_is_refused(carry: Carry) -> None:
-    """Up, down, and in the list of files."""
     await run(carry.kernel, "os.makedirs('/tmp/real/sub'); open('/tmp/real/sub/a', 'w').write('x')")
     await run(carry.kernel, "os.symlink('/tmp/real', 'way')")
     for path in ("/workspace/way/a", "/workspace/way/sub/a", "/workspace/way/new/a"):
@@ -252,7 +251,6 @@ async def test_a_file_that_changes_while_it_is_sent_is_noticed(carry: Carry, cha
 
 
 async def test_a_folder_that_is_moved_away_is_noticed(carry: Carry) -> None:
-    """The file is not where it was to be, and that is said."""
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"1"
@@ -432,7 +430,6 @@ async def test_a_hostile_archive_is_a_limit_error(carry: Carry, name: str) -> No
 
 @pytest.mark.parametrize("broken", ["middle of zip", "cut tar.gz", "wrong checksum", "cut tar"])
 async def test_a_broken_archive_is_told_as_that(carry: Carry, broken: str) -> None:
-    """Nothing of it stays either."""
     content = {
         "middle of zip": PACKED["stored zip"][:45] + b"?" + PACKED["stored zip"][46:],
         "cut tar.gz": PACKED["tar.gz"][:-20],
@@ -445,7 +442,6 @@ async def test_a_broken_archive_is_told_as_that(carry: Carry, broken: str) -> No
 
 
 async def test_what_is_there_is_not_unpacked_over(carry: Carry) -> None:
-    """Neither a folder nor a link."""
     await run(carry.kernel, "os.mkdir('one'); os.mkdir('/tmp/target'); os.symlink('/tmp/target', 'two')")
     for name in ("one", "two"):
         with pytest.raises(TransferLimit, match=r"there is a (folder|link) of that name already"):

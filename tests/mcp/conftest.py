@@ -16,8 +16,8 @@ import pytest
 
 from nbagent.core.events import Event
 from nbagent.mcp.catalog import McpTool
-from nbagent.mcp.client import Called, McpClient
-from nbagent.mcp.servers import Server
+from nbagent.mcp.client import CallOutcome, McpClient
+from nbagent.mcp.servers import ServerEntry
 
 HERE = Path(__file__).parent
 
@@ -29,18 +29,18 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shelf() -> Server:
+def shelf() -> ServerEntry:
     """A server of the official SDK."""
-    return Server(name="shelf", transport="stdio", command=sys.executable, args=(str(HERE / "server.py"),))
+    return ServerEntry(name="shelf", transport="stdio", command=sys.executable, args=(str(HERE / "server.py"),))
 
 
 @pytest.fixture
-def hostile() -> Callable[..., Server]:
+def hostile() -> Callable[..., ServerEntry]:
     """A server that misbehaves in the way that is named."""
 
-    def make(how: str, **entry: Any) -> Server:
+    def make(how: str, **entry: Any) -> ServerEntry:
         args = (str(HERE / "hostile.py"), how)
-        return Server(name="h", transport="stdio", command=sys.executable, args=args, **{"seconds": 5.0, **entry})
+        return ServerEntry(name="h", transport="stdio", command=sys.executable, args=args, **{"seconds": 5.0, **entry})
 
     return make
 
@@ -56,7 +56,7 @@ class Opened:
         """The tools by the names that their servers have for them."""
         return {tool.tool: tool for tool in await self.client.catalog()}
 
-    async def call(self, name: str, **arguments: Any) -> Called:
+    async def call(self, name: str, **arguments: Any) -> CallOutcome:
         """Call a tool that is there now."""
         return await self.client.call((await self.tools())[name], arguments)
 
@@ -71,7 +71,7 @@ async def opened() -> AsyncIterator[Callable[..., Opened]]:
     before = set(psutil.Process().children(recursive=True))
     clients: list[McpClient] = []
 
-    def open_client(*servers: Server, seen: Path | None = None) -> Opened:
+    def open_client(*servers: ServerEntry, seen: Path | None = None) -> Opened:
         events: list[Event] = []
         clients.append(McpClient(servers, notify=events.append, seen=seen))
         return Opened(client=clients[-1], events=events)

@@ -17,10 +17,10 @@ from nbagent.core.errors import McpError, StoreError, UsageError
 from nbagent.core.events import McpRequestDeclined, McpServerChanged, McpToolsChanged
 from nbagent.mcp import client as client_module
 from nbagent.mcp.client import McpClient
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 
 Opens = Callable[..., Any]
-Hostile = Callable[..., Server]
+Hostile = Callable[..., ServerEntry]
 
 
 def text_of(called: Any) -> str:
@@ -28,10 +28,10 @@ def text_of(called: Any) -> str:
     return "".join(part.text for part in called.result.content)
 
 
-async def test_tools_of_a_server(opened: Opens, shelf: Server) -> None:
+async def test_tools_of_a_server(opened: Opens, shelf: ServerEntry) -> None:
     """They come with their words, schemas and hints; the server was started for it, and says what it is."""
     one = opened(shelf)
-    assert one.client.health == []
+    assert one.told(McpServerChanged) == []
     tools = await one.tools()
     assert tools["write_file"].name == "shelf__write_file"
     assert tools["write_file"].schema["required"] == ["path", "text"]
@@ -52,7 +52,7 @@ async def test_no_servers_cost_nothing() -> None:
     await client.close()
 
 
-def test_a_missing_extra_is_a_sentence(monkeypatch: pytest.MonkeyPatch, shelf: Server) -> None:
+def test_a_missing_extra_is_a_sentence(monkeypatch: pytest.MonkeyPatch, shelf: ServerEntry) -> None:
     """It says what to install."""
     monkeypatch.setattr(client_module.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'nbagent\[mcp\]'"):
@@ -85,7 +85,7 @@ async def test_latency_is_measured(opened: Opens, hostile: Hostile) -> None:
 
 async def test_one_server_that_fails_leaves_the_others(opened: Opens, hostile: Hostile) -> None:
     """Its failure is told with what it last said, and its tools are missing."""
-    missing = Server(name="gone", transport="stdio", command="no-such-program")
+    missing = ServerEntry(name="gone", transport="stdio", command="no-such-program")
     one = opened(missing, replace(hostile("broken"), name="bad"), hostile("ok"))
     assert [tool.server for tool in (await one.tools()).values()] == ["h"]
     failed = {event.server: event.reason for event in one.told(McpServerChanged) if event.state == "failed"}
@@ -100,7 +100,7 @@ async def test_a_server_that_dies_is_started_once_more(opened: Opens, hostile: H
     one = opened(hostile("ok"))
     with pytest.raises(McpError, match=r"exit code 7; it last said: I was told to go\. Whether .* not known"):
         await one.call("go", exit=7)
-    assert one.client.health[0].state == "failed"
+    assert one.told(McpServerChanged)[-1].state == "failed"
     assert text_of(await one.call("go", say="back")) == "back"
     assert [event.state for event in one.told(McpServerChanged)] == ["ready", "failed", "ready"]
 
@@ -211,7 +211,7 @@ async def test_an_answer_of_another_form_is_told(opened: Opens, hostile: Hostile
     one = opened(hostile("wrong"))
     with pytest.raises(McpError, match="gave an answer that is not of the protocol's form"):
         await one.call("go")
-    assert one.client.health[0].state == "ready"
+    assert [event.state for event in one.told(McpServerChanged)] == ["ready"]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ async def test_what_no_server_is_given(opened: Opens, hostile: Hostile, how: str
     one = opened(hostile(how))
     called = await one.call("go")
     assert text_of(called).endswith("not supported")
-    assert called.asked == [method]
+    assert called.refused == [method]
     assert one.told(McpRequestDeclined) == [McpRequestDeclined(server="h", method=method)]
 
 
@@ -273,7 +273,7 @@ async def test_a_list_without_end_ends(opened: Opens, hostile: Hostile) -> None:
     assert await opened(hostile("endless")).tools() == {}
 
 
-async def test_a_changed_tool_is_noticed(opened: Opens, shelf: Server, tmp_path: Path) -> None:
+async def test_a_changed_tool_is_noticed(opened: Opens, shelf: ServerEntry, tmp_path: Path) -> None:
     """The server says that its tools changed; what changed is told once, and stays marked until a person accepts it."""
     one = opened(shelf, seen=tmp_path / "seen.json")
     before = (await one.tools())["search_web"]
@@ -343,7 +343,7 @@ async def test_calls_at_the_same_time(opened: Opens, hostile: Hostile) -> None:
     assert len(one.told(McpServerChanged)) == 1
 
 
-async def test_a_call_that_is_cancelled_leaves_the_server(opened: Opens, shelf: Server) -> None:
+async def test_a_call_that_is_cancelled_leaves_the_server(opened: Opens, shelf: ServerEntry) -> None:
     """A person who stops a question stops no server."""
     one = opened(shelf)
     tools = await one.tools()

@@ -14,7 +14,7 @@ import pytest
 
 from nbagent.core.errors import McpError
 from nbagent.core.events import McpServerChanged, McpToolsChanged
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 
 Opens = Callable[..., Any]
 
@@ -23,7 +23,7 @@ Opens = Callable[..., Any]
 async def test_a_server_over_http(opened: Opens, serve: Callable[[str], Any], kind: str) -> None:
     """Tools are listed and called, changes are heard of, and when it is gone that is told, twice at most."""
     far = serve(kind)
-    one = opened(Server(name="far", transport=kind, url=far.url, seconds=1))  # type: ignore[arg-type]
+    one = opened(ServerEntry(name="far", transport=kind, url=far.url, seconds=1))  # type: ignore[arg-type]
     assert (await one.call("read_file", path="a")).result.content[0].text == "contents of a"
     revision = one.client.revision
     await one.call("change", description="Search the web, and more.")
@@ -172,7 +172,7 @@ async def test_a_hostile_answer_is_told(
     opened: Opens, web: Callable[..., Web], answer: Callable[[Any, Any], None], why: str
 ) -> None:
     """Whatever comes back, the call ends with a sentence, within its time."""
-    one = opened(Server(name="w", transport="http", url=web(answer).url, seconds=20))
+    one = opened(ServerEntry(name="w", transport="http", url=web(answer).url, seconds=20))
     with pytest.raises(McpError, match=f"The MCP server w {why}"):
         await one.call("go")
 
@@ -180,7 +180,7 @@ async def test_a_hostile_answer_is_told(
 async def test_headers_are_sent_with_each_request(opened: Opens, web: Callable[..., Web]) -> None:
     """A token in mcp.json reaches the server, and no error names it."""
     served = web(lambda handler, _: reply(handler, b"", status=500))
-    entry = Server(name="w", transport="http", url=served.url, headers={"Authorization": "Bearer s3cret"})
+    entry = ServerEntry(name="w", transport="http", url=served.url, headers={"Authorization": "Bearer s3cret"})
     one = opened(entry)
     with pytest.raises(McpError) as caught:
         await one.call("go")
@@ -190,7 +190,7 @@ async def test_headers_are_sent_with_each_request(opened: Opens, web: Callable[.
 
 async def test_a_server_that_refuses_everybody(opened: Opens, web: Callable[..., Web]) -> None:
     """The status is told: what is missing is mostly a token."""
-    one = opened(Server(name="w", transport="http", url=web(lambda *_: None, first=401).url))
+    one = opened(ServerEntry(name="w", transport="http", url=web(lambda *_: None, first=401).url))
     assert await one.tools() == {}
     assert one.told(McpServerChanged)[0].reason == "The MCP server w answered with HTTP 401 Unauthorized."
 
@@ -206,13 +206,13 @@ async def test_a_session_that_the_server_forgot_is_made_anew(opened: Opens, web:
         else:
             reply(handler, result_of(message, {"content": [{"type": "text", "text": "again"}]}))
 
-    one = opened(Server(name="w", transport="http", url=web(forget).url))
+    one = opened(ServerEntry(name="w", transport="http", url=web(forget).url))
     assert (await one.call("go")).result.content[0].text == "again"
     assert len(sessions) == len(set(sessions)) == 2
 
 
 async def test_nobody_there(opened: Opens) -> None:
     """An address where nothing listens."""
-    one = opened(Server(name="w", transport="http", url="http://127.0.0.1:9/mcp"))
+    one = opened(ServerEntry(name="w", transport="http", url="http://127.0.0.1:9/mcp"))
     assert await one.tools() == {}
     assert one.told(McpServerChanged)[0].reason == "The MCP server w failed: All connection attempts failed."

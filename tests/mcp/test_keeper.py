@@ -15,16 +15,16 @@ from typing import Any
 import psutil
 import pytest
 
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 from nbagent.mcp.stdio import KEEPER
 
 CONTROLLER = """
 import asyncio, os, signal, sys
 from nbagent.mcp.client import McpClient
-from nbagent.mcp.servers import Server
+from nbagent.mcp.servers import ServerEntry
 
 async def main():
-    server = Server(name="h", transport="stdio", command=sys.executable, args=(sys.argv[1], "daemon"))
+    server = ServerEntry(name="h", transport="stdio", command=sys.executable, args=(sys.argv[1], "daemon"))
     client = McpClient([server], notify=lambda event: None)
     (tool,) = await client.catalog()
     called = await client.call(tool, {})
@@ -57,7 +57,9 @@ def test_a_controller_that_is_killed_leaves_nothing() -> None:
     assert wait_for_end(*serving) == []
 
 
-async def test_a_client_that_closes_leaves_nothing(opened: Callable[..., Any], hostile: Callable[..., Server]) -> None:
+async def test_a_client_that_closes_leaves_nothing(
+    opened: Callable[..., Any], hostile: Callable[..., ServerEntry]
+) -> None:
     """A daemon that left the server's session and group is ended with it."""
     one = opened(hostile("daemon"))
     daemon = int((await one.call("go")).result.content[0].text)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbagent.core.errors import UsageError
-from nbagent.mcp.servers import Server, config_file, load
+from nbagent.mcp.servers import ServerEntry, config_file, load
 
 
 def written(folder: Path, content: Any, *, name: str = "mcp.json") -> Path:
@@ -19,7 +19,7 @@ def written(folder: Path, content: Any, *, name: str = "mcp.json") -> Path:
     return file
 
 
-def read(folder: Path, entry: Any, **environment: str) -> Server:
+def read(folder: Path, entry: Any, **environment: str) -> ServerEntry:
     """The one server of a file with this entry."""
     (server,) = load(written(folder, {"mcpServers": {"one": entry}}), environment=environment)
     return server

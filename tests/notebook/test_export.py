@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.core.errors import StoreError
@@ -26,9 +26,10 @@ from nbagent.core.events import (
     Record,
     SessionStarted,
     Usage,
-    WidgetState,
+    WidgetsChanged,
 )
-from nbagent.notebook.export import build, export, imports
+from nbagent.notebook.export import build, export
+from nbagent.notebook.lock import imports
 from nbagent.notebook.record import Recording, record
 from nbagent.safety.sanitize import clean_markdown
 
@@ -42,6 +43,7 @@ STARTED = SessionStarted(
     data=[DataSeen("/tmp/data/a.csv", "/home/me/a.csv", 3)],
 )
 PINS = {"ipykernel": "7.2", "polars": "1.20", "matplotlib": "3.9", "scikit-learn": "1.6", "numpy": "2.1"}
+PACKAGES = [Package(name, version, "ab" * 32, requested=False) for name, version in PINS.items()]
 
 
 def told(*events: Event) -> Recording:
@@ -62,7 +64,7 @@ def answered(turn: int, text: str, *, success: bool = True) -> Answered:
 
 def notebook(*events: Event) -> Any:
     """The notebook of these events, valid."""
-    made = build(told(*events), pins=PINS)
+    made = nbformat.from_dict(build(told(*events), packages=PACKAGES))
     nbformat.validate(made)
     return made
 
@@ -198,22 +200,22 @@ def test_the_state_of_widgets_is_kept() -> None:
     slider = {**names, "model_module_version": "2.0.0", "state": {"value": 7}}
     state = {"version_major": 2, "version_minor": 0, "state": {"m": slider}}
     mime = "application/vnd.jupyter.widget-state+json"
-    assert notebook(WidgetState(state=state)).metadata.widgets[mime] == state
+    assert notebook(WidgetsChanged(state=state)).metadata.widgets[mime] == state
     assert "widgets" not in notebook(*ran(1)).metadata
 
 
 def test_a_session_of_nothing_is_a_notebook() -> None:
     """Nothing having run, the notebook is valid and empty."""
-    made = build(Recording(), pins={})
+    made = build(Recording())
     nbformat.validate(made)
-    assert made.cells == []
+    assert made["cells"] == []
 
 
 def test_the_notebook_of_a_session_is_always_the_same(tmp_path: Path) -> None:
     """Two exports are equal to the byte, so a difference in version control is a difference."""
     events = [Asked(turn=1, question="é 🐧"), *ran(1, "import numpy, polars, sklearn"), answered(1, "!")]
-    export(told(*events), tmp_path / "a.ipynb", pins=PINS)
-    export(told(*events), tmp_path / "b.ipynb", pins=PINS)
+    export(told(*events), tmp_path / "a.ipynb", packages=PACKAGES)
+    export(told(*events), tmp_path / "b.ipynb", packages=PACKAGES)
     text = (tmp_path / "a.ipynb").read_text()
     assert text == (tmp_path / "b.ipynb").read_text()
     assert "é 🐧" in text
@@ -225,14 +227,13 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """A folder, a file in the way and a name too long are sentences; an old notebook stays."""
     (tmp_path / "old.ipynb").write_text("old")
     with pytest.raises(StoreError, match="is a folder"):
-        export(told(), tmp_path, pins={})
+        export(told(), tmp_path)
     for path in (tmp_path / "old.ipynb" / "x.ipynb", tmp_path / f"{'n' * 300}.ipynb"):
         with pytest.raises(StoreError, match="can't be written"):
-            export(told(), path, pins={})
+            export(told(), path)
     assert (tmp_path / "old.ipynb").read_text() == "old"
 
 
-@settings(deadline=None)  # each is written to disk
 @given(
     question=st.text(max_size=50),
     code=st.text(max_size=50),
@@ -245,7 +246,7 @@ def test_whatever_was_said_makes_a_valid_notebook(
     """Any question, code, output and answer is kept, as text, in a notebook that nbformat accepts."""
     stream = {"output_type": "stream", "name": "stdout", "text": text}
     events = [Asked(turn=1, question=question), *ran(1, code, stream, status=status, note=text), answered(1, text)]
-    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb", pins=PINS)
+    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb", packages=PACKAGES)
     made: Any = nbformat.read(path, as_version=4)
     nbformat.validate(made)
     assert clean_markdown(question) in made.cells[1].source

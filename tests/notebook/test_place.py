@@ -23,7 +23,7 @@ def ours(tmp_path: Path) -> Path:
     started = SessionStarted(
         session="s", engine="bubblewrap", trust="isolated", environment="", python="3.11.2", nbagent="1", data=[]
     )
-    return export(Recording(started=started), tmp_path / "ours.ipynb", pins={})
+    return export(Recording(started=started), tmp_path / "ours.ipynb")
 
 
 def foreign(path: Path) -> Path:

@@ -15,7 +15,7 @@ from nbagent.core.events import (
     Event,
     FileSaved,
     FileUploaded,
-    LateOutput,
+    LateOutputAdded,
     OutputAdded,
     OutputsCleared,
     OutputUpdated,
@@ -24,7 +24,7 @@ from nbagent.core.events import (
     Record,
     SessionStarted,
     Usage,
-    WidgetState,
+    WidgetsChanged,
 )
 from nbagent.notebook.record import Late, Recording, record
 
@@ -132,7 +132,9 @@ def test_cleared_output_is_gone() -> None:
 
 def test_late_output_goes_to_its_cell() -> None:
     """What a thread prints after its cell ended is that cell's, apart from what it showed, with the cell that ran."""
-    late = [LateOutput(cell=1, output=stream(text), during=during) for text, during in (("b", 2), ("c", 2), ("d", 0))]
+    late = [
+        LateOutputAdded(cell=1, output=stream(text), during=during) for text, during in (("b", 2), ("c", 2), ("d", 0))
+    ]
     recording = told(started(1), finished(1, stream("a")), started(2), *late[:2], finished(2), late[2])
     assert [cell.outputs for cell in recording.cells] == [[stream("a")], []]
     assert recording.late == {1: [Late(stream("bc"), 2), Late(stream("d"), 0)]}
@@ -176,7 +178,7 @@ def test_events_are_left_as_they_are() -> None:
         started(1),
         end,
         OutputUpdated(cell=1, display_id="x", data={"text/plain": "new"}),
-        LateOutput(cell=1, output=stream("b")),
+        LateOutputAdded(cell=1, output=stream("b")),
     )
     assert end == before
 
@@ -199,8 +201,8 @@ def test_files_and_widgets_are_the_last_told() -> None:
     recording = told(
         FileSaved(path="/x", size=1, sha256="1"),
         FileSaved(path="/x", size=2, sha256="2"),
-        WidgetState(state={"state": {"a": 1}}),
-        WidgetState(state={"state": {"b": 2}}),
+        WidgetsChanged(state={"state": {"a": 1}}),
+        WidgetsChanged(state={"state": {"b": 2}}),
     )
     assert recording.files["/x"].size == 2
     assert recording.widgets == {"state": {"b": 2}}
@@ -211,7 +213,7 @@ def test_events_of_nothing_known_are_passed_over() -> None:
     recording = told(
         finished(1, stream("x")),
         OutputAdded(cell=1, output=stream("x")),
-        LateOutput(cell=1, output=stream("x")),
+        LateOutputAdded(cell=1, output=stream("x")),
         OutputsCleared(cell=1),
         Answered(turn=1, text="", success=True, attempts=0),
         started(2),

@@ -6,7 +6,7 @@ from typing import Any
 
 import nbformat
 
-from nbagent.core.events import CellFinished, CellStarted, Event, LateOutput, OutputUpdated, Record, WidgetState
+from nbagent.core.events import CellFinished, CellStarted, Event, LateOutputAdded, OutputUpdated, Record, WidgetsChanged
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
 
@@ -15,7 +15,8 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 def cells(*events: Event) -> list[Any]:
     """The code cells of a session's notebook, but the one of the requirements."""
-    made = build(record(Record(number, 0.0, event) for number, event in enumerate(events, start=1)), pins={})
+    recording = record(Record(number, 0.0, event) for number, event in enumerate(events, start=1))
+    made = nbformat.from_dict(build(recording))
     nbformat.validate(made)
     return [cell for cell in made.cells if cell.id.startswith("cell-")]
 
@@ -48,9 +49,9 @@ def marks(cell: Any) -> list[tuple[str, Any]]:
 
 def test_late_output_says_so() -> None:
     """Text stands apart from what the cell showed, below a mark with the cell that ran; so for each moment."""
-    late = LateOutput(cell=1, output=stream("b"), during=2)
+    late = LateOutputAdded(cell=1, output=stream("b"), during=2)
     first, second = cells(
-        *ran(1, stream("a")), *ran(2, between=(late,)), LateOutput(cell=1, output=stream("c"), during=0)
+        *ran(1, stream("a")), *ran(2, between=(late,)), LateOutputAdded(cell=1, output=stream("c"), during=0)
     )
     assert [each.get("text") for each in first.outputs] == ["a", None, "b", None, "c"]
     assert marks(first) == [
@@ -76,12 +77,12 @@ def test_a_display_that_another_cell_changed_says_so() -> None:
 def test_a_widget_that_a_later_cell_changed_says_so() -> None:
     """Also one that holds the widget; a widget that its own cell changed, or nobody, has no mark."""
 
-    def state(value: int) -> WidgetState:
+    def state(value: int) -> WidgetsChanged:
         names = {"model_module": "@jupyter-widgets/controls", "model_module_version": "2.0.0"}
         box = {"model_name": "HBoxModel", **names, "state": {"children": ["IPY_MODEL_inner"]}}
         inner = {"model_name": "IntTextModel", **names, "state": {"value": value}}
         alone = {"model_name": "IntTextModel", **names, "state": {"value": 1}}
-        return WidgetState(
+        return WidgetsChanged(
             state={"version_major": 2, "version_minor": 0, "state": {"b": box, "inner": inner, "c": alone}}
         )
 

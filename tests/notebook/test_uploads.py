@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 from nbagent.core.events import FileUploaded
+from nbagent.notebook import nodes
 from nbagent.notebook.uploads import upload_cells
 
 
@@ -22,7 +23,7 @@ class Shell:
 def run(upload: FileUploaded, shell: Shell) -> dict[str, Any]:
     """What running the code cell of an upload leaves in a namespace."""
     space: dict[str, Any] = {"get_ipython": lambda: shell}
-    exec(upload_cells(upload, 1)[1].source, space)  # noqa: S102 - that is what it is for
+    exec(upload_cells(upload, 1)[1]["source"], space)  # noqa: S102 - that is what it is for
     return {name: value for name, value in space.items() if not name.startswith("__")}
 
 
@@ -56,6 +57,6 @@ def test_the_cells_are_a_notebooks(beside: Path) -> None:
     """Valid ones, whose text can't be steered by a name."""
     upload = FileUploaded(path=str(beside / "`x`"), name="a`**b**", size=1, sha256="0" * 64, source="/secret/a")
     text, code = upload_cells(upload, 2)
-    nbformat.validate(nbformat.v4.new_notebook(cells=[text, code]))
-    assert "`a'**b**`" in text.source
-    assert "/secret" not in text.source + code.source
+    nbformat.validate(nbformat.from_dict(nodes.new_notebook([text, code], {})))
+    assert "`a'**b**`" in text["source"]
+    assert "/secret" not in text["source"] + code["source"]

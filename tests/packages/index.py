@@ -23,7 +23,8 @@ from packaging.utils import canonicalize_name
 
 from nbagent.core.errors import InstallError
 from nbagent.core.policy import InstallPolicy
-from nbagent.packages.installer import Installer, Target
+from nbagent.packages.installer import Installer
+from nbagent.packages.requirements import Target
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PLATFORM = "x86_64-manylinux_2_36"

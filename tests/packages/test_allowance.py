@@ -97,7 +97,6 @@ async def test_what_everybody_asks_for_is_free(index: Index, make: Make) -> None
 
 
 async def test_a_name_counts_once(index: Index, make: Make) -> None:
-    """Found or not, in whatever spelling."""
     index.add("own-tool")
     for name in ("own-tool", "Own_Tool", "own.tool", "nowhere", "nowhere", "NOWHERE"):
         await refusals(lambda name: make(unknown_names=2).install([name]), [name])

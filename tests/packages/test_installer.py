@@ -13,7 +13,8 @@ from packages.index import PLATFORM, PYTHON, Index, Make, children, python, refu
 
 from nbagent.core.errors import EnvironmentMissing, InstallError, InstallRefused
 from nbagent.core.events import Package
-from nbagent.packages.installer import IndexUnreachableError, fill
+from nbagent.packages.pinned import fill
+from nbagent.packages.uv import IndexUnreachableError
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 
@@ -71,7 +72,6 @@ async def test_a_resumed_session_knows_what_is_installed(index: Index, make: Mak
 
 
 async def test_an_empty_request_is_refused(make: Make) -> None:
-    """No names, no work, and not a silent success."""
     assert isinstance(await refused(make(), match="Nothing was named"), InstallRefused)
 
 
@@ -84,7 +84,9 @@ async def test_an_empty_request_is_refused(make: Make) -> None:
         ({"allow": frozenset({"other"})}, "does not allow the package app. Allowed: other"),
     ],
 )
-async def test_policy_decides(policy: dict[str, Any], reason: str, index: Index, make: Make) -> None:
+async def test_policy_decides_by_normalised_names_and_for_dependencies(
+    policy: dict[str, Any], reason: str, index: Index, make: Make
+) -> None:
     """Names are compared in normalised form; deny reaches dependencies too."""
     index.add("app", requires=("lib",))
     index.add("lib")
@@ -223,7 +225,6 @@ def test_fill_makes_a_folder_from_hashed_requirements(index: Index, tmp_path: Pa
 
 @pytest.mark.parametrize("line", ["one==1.0 --hash=sha256:" + "0" * 64, "one==1.0"])
 def test_fill_accepts_only_what_the_hashes_say(line: str, index: Index, tmp_path: Path) -> None:
-    """A wrong hash or none: no folder."""
     index.add("one")
     pins = tmp_path / "requirements.txt"
     pins.write_text(f"{line}\n")

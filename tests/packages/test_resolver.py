@@ -10,9 +10,9 @@ import pytest
 from packages.index import PYTHON, Index, Make, children, refused
 
 from nbagent.core.errors import InstallRefused
-from nbagent.packages import resolver
-from nbagent.packages.installer import fill
-from nbagent.packages.resolver import IndexUnreachableError
+from nbagent.packages import uv
+from nbagent.packages.pinned import fill
+from nbagent.packages.uv import IndexUnreachableError
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 
@@ -63,7 +63,7 @@ def test_uv_is_asked_for_a_glibc_that_it_knows(has: str, asked: str) -> None:
     """A machine newer than uv, or one in a gap of uv's list, gets the wheels of the newest older glibc in it."""
     listed = ["2014", "_2_17", "_2_28", "_2_31", "_2_36", "_2_40"]
     known = frozenset({*(f"x86_64-manylinux{each}" for each in listed), "aarch64-manylinux_2_41", "linux"})
-    assert resolver.newest_known(f"x86_64-manylinux_{has}", known) == f"x86_64-manylinux_{asked}"
+    assert uv.newest_known(f"x86_64-manylinux_{has}", known) == f"x86_64-manylinux_{asked}"
 
 
 @pytest.mark.parametrize("has", ["2_41", "2_99", "2_29", "2_36"])
@@ -153,7 +153,6 @@ async def test_source_distributions_are_not_built(index: Index, make: Make) -> N
 
 
 async def test_a_version_that_does_not_exist_is_an_error(index: Index, make: Make) -> None:
-    """The reason is uv's."""
     index.add("app")
     await refused(make(), "app>=9", match=r"No versions fit together.*app>=9")
 
@@ -166,7 +165,6 @@ async def test_a_wheel_with_another_hash_is_refused(index: Index, make: Make) ->
 
 @pytest.mark.parametrize("cut", [20, 200])
 async def test_a_truncated_wheel_is_an_error(cut: int, index: Index, make: Make) -> None:
-    """Nothing of it stays."""
     index.add("app", files={"app/__init__.py": "x = 1\n" * 50}, cut=cut)
     await refused(make(), "app", match=r"can't be (fetched|read)|not the one")
 
@@ -175,7 +173,6 @@ async def test_a_truncated_wheel_is_an_error(cut: int, index: Index, make: Make)
 
 
 async def test_a_busy_index_is_asked_again(index: Index, make: Make) -> None:
-    """A 503 or two are no failure."""
     index.add("app")
     index.failures = 1
     assert len(await make().install(["app"])) == 1
@@ -206,7 +203,7 @@ async def test_an_index_that_is_gone_is_an_error(
 
 async def test_an_index_that_hangs_is_given_up(index: Index, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline is nbagent's own, and uv doesn't outlive it."""
-    monkeypatch.setattr(resolver, "RESOLVE_SECONDS", 1.0)
+    monkeypatch.setattr(uv, "RESOLVE_SECONDS", 1.0)
     index.slow = True
     assert isinstance(await refused(make(), "app", match="did not answer in time"), IndexUnreachableError)
     assert children() == []
@@ -221,7 +218,7 @@ def test_uv_is_not_told_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "1")
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE"):
         monkeypatch.setenv(name, "mine")
-    passed = resolver.environment()
+    passed = uv.environment()
     assert {name for name, value in passed.items() if value == "mine"} >= {
         "UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE",
     }  # fmt: skip
@@ -241,11 +238,10 @@ async def test_a_projects_configuration_is_not_read(index: Index, make: Make, tm
 
 def test_credentials_are_not_repeated() -> None:
     """An index's URL may carry them, and what uv says may reach a model and a notebook."""
-    assert resolver.shorten("error: no\n  http://me:secret@index.test/x") == "no http://index.test/x"
+    assert uv.shorten("error: no\n  http://me:secret@index.test/x") == "no http://index.test/x"
 
 
 async def test_a_missing_uv_is_an_error_with_its_mend(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package and without a binary on PATH."""
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", "/nowhere")
     await refused(make(), "app", match="pip install uv")

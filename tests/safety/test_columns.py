@@ -11,7 +11,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from nbagent.agent.view import cut
+from nbagent.agent.cell_view import cut
 from nbagent.safety.columns import secret_columns
 from nbagent.sandbox.inside.bounds_inside import left_out
 

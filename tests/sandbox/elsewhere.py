@@ -23,7 +23,7 @@ from typing import Any
 from jupyter_client.connect import write_connection_file
 
 from nbagent.core.errors import SandboxError
-from nbagent.packages.installer import Target
+from nbagent.packages.requirements import Target
 from nbagent.sandbox.channels.channel import SocketChannel
 from nbagent.sandbox.channels.endpoint import KINDS, ChannelName
 from nbagent.sandbox.contract import About, Control, Engine, EngineReport, Hooks, Sandbox
@@ -90,7 +90,7 @@ class Elsewhere(Sandbox):
     async def poll(self) -> Exit | None:
         """As Python tells."""
         if self._process is not None and self.last_exit is None and (code := self._process.poll()) is not None:
-            self.last_exit = Exit.told(code)
+            self.last_exit = Exit.of_status(code)
         return self.last_exit
 
     async def signal(self, signum: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +17,7 @@ import machine
 import pytest
 from machine import works
 from sandbox.contract import Holds
-from sandbox.inner import sandbox_of
+from sandbox.inner import isolated_with, sandbox_of
 
 import nbagent
 from nbagent.core.errors import SandboxError
@@ -39,6 +41,24 @@ class TestBubblewrap(Holds):
     def process(self, kernel: Kernel) -> int:
         """Bubblewrap itself, which joined the group before it became it."""
         return sandbox_of(kernel).instance._process.pid
+
+
+async def test_a_kernel_out_of_memory_whose_end_is_told_late(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may run the process that tells of the end long after: the cause is told all the same."""
+    monkeypatch.setattr("nbagent.sandbox.exit.SURVIVED_SECONDS", 0.2)
+
+    async def hold_up() -> None:
+        os.kill(monitor, signal.SIGSTOP)
+        while not sandbox.usage().oom_kills():
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(1.5)
+        os.kill(monitor, signal.SIGCONT)
+
+    async with Kernel(engine, isolated_with(memory_mb=256)) as kernel:
+        sandbox: Any = sandbox_of(kernel)
+        monitor = sandbox.instance._process.pid
+        cell, _ = await asyncio.gather(kernel.run("taken = bytearray(512 << 20)"), hold_up())
+        assert "ran out of memory (limit 256 MB" in cell.note
 
 
 USER = 54_321

@@ -86,7 +86,7 @@ async def test_what_it_can_t_do_is_a_sentence(there: Kernel, elsewhere: Engine) 
     cell = await there.run("import nothing_of_the_kind")
     assert "ModuleNotFoundError" in str(cell.outputs)
     with pytest.raises(SandboxError, match="handed over"):
-        await Kernel(elsewhere, there.spec).adopt(there, patience=1)
+        await Kernel(elsewhere, there.spec).start_from(there, patience=1)
     assert (there.memory_peak(), there.about.left_out) == (None, {})
 
 

@@ -115,7 +115,9 @@ def test_folders_are_private(handoff: Handoff) -> None:
     """Only this user gets to the sockets; only the door and the start-up code are shown inside."""
     assert stat.S_IMODE(runtime_root().stat().st_mode) == 0o700
     assert stat.S_IMODE(handoff.folder.stat().st_mode) == 0o700
-    assert sorted(each.name for each in handoff.shared.iterdir()) == sorted(["host.sock", *PROGRAMS])
+    assert sorted(each.name for each in handoff.shared.iterdir()) == sorted(
+        ["host.sock", *(each.name for each in PROGRAMS)]
+    )
     for number in range(1, 6):
         assert stat.S_IMODE((handoff.folder / f"k-{number}").stat().st_mode) == 0o600
 

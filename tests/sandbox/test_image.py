@@ -12,7 +12,7 @@ import docker
 import pytest
 
 from nbagent.core.errors import EnvironmentMissing
-from nbagent.packages import installer
+from nbagent.packages import pinned
 from nbagent.sandbox import environment
 from nbagent.sandbox.engines import image
 
@@ -90,7 +90,7 @@ async def test_a_build_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, clien
     def fill(site: Path, **_: Any) -> None:
         (site / "empty").mkdir()
 
-    monkeypatch.setattr(installer, "fill", fill)
+    monkeypatch.setattr(pinned, "fill", fill)
     before = {each["Id"] for each in client.containers(all=True)}
     said: list[str] = []
     with pytest.raises(EnvironmentMissing, match="could not be built"):

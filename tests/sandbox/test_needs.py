@@ -11,8 +11,9 @@ import pytest
 from nbagent.core import folders
 from nbagent.core.events import DataSeen
 from nbagent.sandbox.data import needs
+from nbagent.sandbox.data.locate import DEMO, locate, packaged, packaged_for
 
-PENGUINS = Path(needs.DEMO) / "penguins.csv"
+PENGUINS = Path(DEMO) / "penguins.csv"
 
 
 def notebook(path: Path, *data: dict[str, Any], **more: Any) -> Path:
@@ -32,25 +33,25 @@ def test_data_is_found_beside_the_notebook_and_where_it_was(tmp_path: Path) -> N
     far = tmp_path / "far" / "a.csv"
     far.write_text("1")
     path = notebook(tmp_path / "n.ipynb", of(far, "b.csv"))
-    assert needs.find(path, tmp_path / "state").missing == ["b.csv"]
+    assert locate(path, tmp_path / "state").missing == ["b.csv"]
     folders.remember_export(tmp_path / "state", path, [DataSeen("/tmp/data/b.csv", str(far), 1)])
-    assert needs.find(path, tmp_path / "state").places == {"/tmp/data/b.csv": far}
+    assert locate(path, tmp_path / "state").places == {"/tmp/data/b.csv": far}
     (tmp_path / "b.csv").write_text("1")
-    assert needs.find(path, tmp_path / "state").places == {"/tmp/data/b.csv": tmp_path / "b.csv"}
+    assert locate(path, tmp_path / "state").places == {"/tmp/data/b.csv": tmp_path / "b.csv"}
     (tmp_path / "b.csv").write_text("2")
     far.write_text("22")
-    found = needs.find(path, tmp_path / "state")
+    found = locate(path, tmp_path / "state")
     assert (found.places, found.changed) == ({"/tmp/data/b.csv": far}, ["b.csv"])
 
 
 def test_the_demos_own_data_is_found_in_the_package(tmp_path: Path) -> None:
     """By name and hash; a file of the person's that is called so too comes first in their folder."""
     path = notebook(tmp_path / "n.ipynb", of(PENGUINS))
-    assert needs.find(path, tmp_path / "state").places == {"/tmp/data/penguins.csv": PENGUINS}
-    assert needs.packaged_for(tmp_path) == {"/tmp/data/penguins.csv": PENGUINS}
+    assert locate(path, tmp_path / "state").places == {"/tmp/data/penguins.csv": PENGUINS}
+    assert packaged_for(tmp_path) == {"/tmp/data/penguins.csv": PENGUINS}
     (tmp_path / "penguins.csv").write_text("mine")
-    assert needs.packaged_for(tmp_path) == {}
-    assert needs.packaged("penguins.csv", "0" * 64) is None
+    assert packaged_for(tmp_path) == {}
+    assert packaged("penguins.csv", "0" * 64) is None
 
 
 def test_an_upload_is_looked_for_by_its_own_name(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_an_upload_is_looked_for_by_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("x")
     upload = {"path": "/workspace/in/out.txt", "name": "in.txt", "size": 1, "sha256": needs.digest(tmp_path / "in.txt")}
     path = notebook(tmp_path / "n.ipynb", uploads=[upload])
-    assert needs.find(path, tmp_path / "state").places == {"/tmp/data/in.txt": tmp_path / "in.txt"}
+    assert locate(path, tmp_path / "state").places == {"/tmp/data/in.txt": tmp_path / "in.txt"}
 
 
 @pytest.mark.parametrize("name", [".ssh", "..", "../secret", "a/b", "", ".env", "linked", "folder", "other"])
@@ -74,7 +75,7 @@ def test_a_strangers_notebook_reaches_nothing_that_it_does_not_know(tmp_path: Pa
     (here / "linked").symlink_to(secret)
     known = of(secret) if name not in (".ssh", "folder") else {"sha256": ""}
     path = notebook(here / "n.ipynb", {**known, "path": f"/tmp/data/{name}", "size": 1})
-    assert needs.find(path, tmp_path / "state").places == {}
+    assert locate(path, tmp_path / "state").places == {}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"metadata": {"nbagent": {"data": 5}}}', "\ud800"])

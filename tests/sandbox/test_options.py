@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from sandbox.contract import value
+from sandbox.inner import value
 
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
@@ -169,7 +169,6 @@ print(json.dumps([os.listdir("/opt/python"), os.listdir("/opt/python/bin"), pack
     assert packages == []
     assert writable == []
     assert version == sys.version
-    assert list(Path(sys.base_prefix, "lib").glob("python*/site-packages/*"))
 
 
 async def test_command_lines_on_the_host_name_no_data(tmp_path: Path) -> None:

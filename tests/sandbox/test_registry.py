@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +243,20 @@ async def test_a_daemon_is_asked_once_what_it_is(monkeypatch: pytest.MonkeyPatch
         patch.setattr(daemon, "SURE_SECONDS", 0.0)
         assert docker.check().available
     assert len(asked) == 4
+
+
+async def test_an_engine_that_cannot_be_imported_is_one_that_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("gone", "nbagent_gone.engine:ENGINE", "nbagent.engines")
+    found = [*entry_points(group="nbagent.engines"), broken]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found)  # noqa: ARG005
+    engines.cache_clear()
+    try:
+        assert {"bubblewrap", "docker", "gone"} <= engines().keys()
+        report = candidate(registry.find("gone"))
+        assert not report.starts
+        assert "nbagent_gone" in report.why_not
+        with pytest.raises(EngineUnavailable, match="nbagent_gone"):
+            await choose("gone")
+        assert all(each.name != "gone" for each in registry.by_themselves())
+    finally:
+        engines.cache_clear()

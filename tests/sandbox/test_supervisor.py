@@ -18,8 +18,8 @@ import machine
 import pytest
 import pytest_asyncio
 from jupyter_client import AsyncKernelClient
-from sandbox.contract import value
 from sandbox.controller import abandoned_sandbox, controller
+from sandbox.inner import value
 
 from nbagent.core.errors import SandboxError
 from nbagent.core.policy import TrustLevel, trust_for

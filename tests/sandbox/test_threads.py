@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nbagent.sandbox.threads import to_the_end
+from nbagent.core.concurrency import to_the_end
 
 
 async def test_however_often_it_is_cancelled_what_was_made_is_there() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import machine
 import pytest
 
 from nbagent.core.policy import TrustLevel, trust_for
+from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import paths
 from nbagent.sandbox.machine import userland
+from nbagent.sandbox.spec import SandboxSpec
 
 
 def test_proxies_are_for_the_network_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +26,17 @@ def test_cores_are_told_to_libraries() -> None:
     variables = userland.environment_variables(shared_library=False, trust=trust_for(TrustLevel.UNTRUSTED))
     assert variables["POLARS_MAX_THREADS"] == variables["OMP_NUM_THREADS"] == "1"
     assert userland.START[0] == f"{paths.KERNEL}/bin/python"
+
+
+@pytest.mark.parametrize("engine", ["bubblewrap", "docker"])
+async def test_sets_print_in_the_same_order_each_time(engine: str) -> None:
+    """The seed of Python's hashes is fixed; another one, and any other variable, is a matter of the spec."""
+    code = "import time\nprint({'a', 'b', 'c', 'd', 'e'}, time.tzname[0])"
+    specs = [SandboxSpec(), SandboxSpec(), SandboxSpec(variables=(("PYTHONHASHSEED", "7"), ("TZ", "XYZ-3")))]
+    texts = []
+    for spec in specs:
+        async with Kernel(machine.works(engine), spec) as kernel:
+            texts.append((await kernel.run(code)).text)
+    assert texts[0] == texts[1]
+    assert texts[2].endswith("XYZ")
+    assert texts[2].split("}")[0] != texts[0].split("}")[0]

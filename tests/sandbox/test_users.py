@@ -13,8 +13,8 @@ from pathlib import Path
 import machine
 import psutil
 import pytest
-from sandbox.contract import value
 from sandbox.controller import abandoned_sandbox
+from sandbox.inner import value
 
 from nbagent.core.errors import SandboxError
 from nbagent.kernel.kernel import Kernel
@@ -197,7 +197,7 @@ def test_a_sweep_frees_whose_lease_is_gone(noted: Path, lease: Path) -> None:
     (noted / str(half)).touch()
     sleeper = subprocess.Popen(["setpriv", "--reuid", str(busy), "--regid", str(busy), "--clear-groups", "sleep", "60"])
     try:
-        while busy not in users._running():
+        while busy not in users._users_of_processes():
             pass
         assert users.sweep(lease.parent) == [gone, half]
     finally:

@@ -18,7 +18,7 @@ import pytest_asyncio
 from nbagent import Session, attach
 from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
-from nbagent.core.journal import Journal
+from nbagent.core.journal import LENT, Journal
 from nbagent.session.attach import Attached
 from nbagent.session.door import AT_ONCE
 from nbagent.session.listing import IN_MEMORY
@@ -119,7 +119,7 @@ async def test_the_owner_bounds_what_is_handed_over_in_memory(attached: Attached
     try:
         with pytest.raises(TransferLimit, match="268,435,456 is the limit here"):
             await attached.download("/workspace/large")
-        assert [each for each in attached.folder.iterdir() if each.name.startswith(".sent-")] == []
+        assert [each for each in attached.folder.iterdir() if each.name.startswith(LENT)] == []
         fetched = await attached.download("/workspace/large", tmp_path / "large")
         assert fetched.stat().st_size == IN_MEMORY + 1
     finally:
@@ -259,8 +259,8 @@ async def test_of_ten_readers_each_gets_all_once(owned: Session) -> None:
         for number, (reader, found) in enumerate(zip(readers, seen, strict=True)):
             reader.follow(found.append, since=number)
             await owned.run(f"print({number})")
-        assert readers[0]._hearing is not None
-        readers[0]._hearing.cancel()  # it sleeps from here on
+        assert readers[0]._owner._hearing is not None
+        readers[0]._owner._hearing.cancel()  # it sleeps from here on
         await owned.run("for i in range(300): print(i, flush=True)")
         for number, (reader, found) in list(enumerate(zip(readers, seen, strict=True)))[1:]:
             while reader.last < owned.last:

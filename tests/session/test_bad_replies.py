@@ -18,7 +18,7 @@ import pytest_asyncio
 from agent.stub import Provider, Say, python
 
 from nbagent import Session
-from nbagent.agent.providers import watch
+from nbagent.agent.providers import attempt
 from nbagent.core.errors import ModelCallError
 from nbagent.core.events import Answered, CellFinished, CellStarted, ModelReplied, Reflected
 
@@ -213,7 +213,7 @@ async def test_a_reply_without_end(
     session: Session, provider: Provider, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Is cut off while it comes."""
-    monkeypatch.setattr(watch, "MOST_PIECES", 50)
+    monkeypatch.setattr(attempt, "MOST_PIECES", 50)
     provider.say(Say(text="and " * 200))
     with pytest.raises(ModelCallError, match="came to no end: it had more than 50 pieces"):
         await session.ask("Go")

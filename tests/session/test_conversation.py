@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.session.conversation import hosts_told
+from nbagent.session.conversation import reachable_hosts
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_the_model_is_told_which_hosts_there_are(
 ) -> None:
     """None of them, those of the list, whom a person lets in besides, or all."""
     trust = trust_for(TrustLevel.parse(level), security={} if hosts is None else {"allowed_hosts": hosts})
-    assert hosts_told(trust, ask_hosts=ask) == told
+    assert reachable_hosts(trust, ask_hosts=ask) == told

@@ -80,7 +80,7 @@ async def test_a_session_outlives_its_starter(orphan: tuple[str, Path, int]) -> 
     name, state, _ = orphan
     async with attach(name, state_dir=state) as session:
         assert (await session.run("print(x + 1)")).text == "42"
-    assert [(each.id, each.state) for each in index.known(state)] == [(name, "running")]
+    assert [(each.id, each.state) for each in index.listed(state)] == [(name, "running")]
 
 
 async def test_a_host_belongs_to_nobodys_terminal(orphan: tuple[str, Path, int]) -> None:
@@ -140,8 +140,8 @@ async def test_a_host_ends_by_itself(tmp_path: Path, leftovers: Callable[[], lis
     running = asyncio.create_task(session.run("import time; time.sleep(4)"))
     await asyncio.sleep(0.5)
     running_since = time.monotonic()
-    assert session._writer is not None
-    session._writer.close()  # without a word, as who is killed
+    assert session._owner._writer is not None
+    session._owner._writer.close()  # without a word, as who is killed
     with pytest.raises(NbagentError):
         await running
     await ended(process)
@@ -199,7 +199,7 @@ async def test_what_is_wrong_comes_back_to_who_started_it(tmp_path: Path, monkey
         await host("never", state_dir=tmp_path)
     with pytest.raises(UsageError, match="can't be called"):
         await host(new="../up", engine="bubblewrap", state_dir=tmp_path)
-    assert index.known(tmp_path) == []
+    assert index.listed(tmp_path) == []
     assert not (tmp_path / "up").exists()
     assert not (tmp_path / "ran").exists()
 
@@ -282,7 +282,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
     for process in await asyncio.to_thread(processes_with, mark):
         await ended(process)
     assert await asyncio.to_thread(processes_with, mark) == []
-    assert index.known(tmp_path) == []
+    assert index.listed(tmp_path) == []
 
 
 async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from nbagent.core.journal import Journal
 from nbagent.observability.audit.verify import verify
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers
-from nbagent.session.index import Known
+from nbagent.session.index import SessionInfo
 
 
 def log(root: Path, name: str, *events: Any) -> None:
@@ -123,7 +123,7 @@ async def test_what_was_deleted_meanwhile_keeps_nothing_else_from_it(tmp_path: P
     listed = await manager.list()
     shutil.rmtree(tmp_path / "sessions" / "gone")
 
-    async def known() -> list[Known]:
+    async def known() -> list[SessionInfo]:
         return listed
 
     with pytest.MonkeyPatch.context() as patch:

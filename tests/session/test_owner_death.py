@@ -142,10 +142,10 @@ class Watcher:
         while True:
             try:
                 await self.session.start()
+                await self.session.attend()
                 break
-            except UsageError:
+            except (UsageError, OwnerGone):  # the socket outlives a killed process by the time its threads take to end
                 await asyncio.sleep(0.02)
-        await self.session.attend()
         if asks:
             self._asking = asyncio.create_task(self._ask())
 

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from nbagent import BlockingSession, Session
-from nbagent.agent.runs import Runs
+from nbagent.agent.ports import KernelPort
 from nbagent.session.attach import Attached
 from nbagent.session.protocol import AnySession, settled
 from nbagent.session.wire import CALLS
@@ -59,7 +59,7 @@ def test_the_table_of_the_door_has_calls_of_a_session_only() -> None:
     for name, rule in CALLS.items():
         if name == "cancel":
             continue
-        method = getattr(Runs if name.startswith("runs.") else AnySession, name.removeprefix("runs."))
+        method = getattr(KernelPort if name.startswith("runs.") else AnySession, name.removeprefix("runs."))
         wanted = returned(str(inspect.signature(method).return_annotation))
         found = "None" if rule.returns is None else str(rule.returns).replace("builtins.", "")
         found = re.sub(r"<class '(?:[\w.]+\.)?(\w+)'>", r"\1", re.sub(r"nbagent[\w.]+\.(\w+)", r"\1", found))

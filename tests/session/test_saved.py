@@ -24,7 +24,7 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session import index, saved
+from nbagent.session import index, saved, startup
 
 RUN = """
 import asyncio, os, signal, sys
@@ -80,7 +80,7 @@ async def test_a_cell_that_still_runs_goes_on_to_its_end(engine: Engine, tmp_pat
         assert (await session.run("print(y)")).text == "5"
         left = record(read_log(session.folder)).cells[1]
     assert (left.status, left.outputs[0]["text"]) == ("interrupted", "begun\n")
-    assert left.note == saved.GONE
+    assert left.note == startup.GONE
 
 
 async def test_a_cell_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
     spec = SandboxSpec(trust=trust, data=(Mount(Path("/a/ü.csv"), "/tmp/data/ü.csv"),), keep=600, owner="one")
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
     known = index.look_up(tmp_path, "one")
-    with pytest.raises(UsageError, match="can't be gone on with"):
+    with pytest.raises(UsageError, match="can't be resumed"):
         saved.read_spec(known)
     saved.write_spec(known.folder, spec)
     assert saved.read_spec(known) == spec
@@ -247,21 +247,12 @@ def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
 def test_loose_ends_are_tied() -> None:
     """A cell and a question that were open get their end, those that were not get none."""
     recording = Recording()
-    assert saved.loose_ends(recording) == []
+    assert startup.open_ends(recording) == []
     cut = [b'{"seq":1,"at":1,"event":{"type":"Asked","turn":1,"question":"?"}}']
     cut.append(b'{"seq":2,"at":1,"event":{"type":"CellStarted","cell":1,"turn":1,"code":"1"}}')
     for line in cut:
         recording.on_event(msgspec.json.decode(line, type=Record))
-    cell, turn = saved.loose_ends(recording)
+    cell, turn = startup.open_ends(recording)
     assert isinstance(cell, CellFinished)
     assert isinstance(turn, Answered)
     assert (cell.status, turn.success, turn.attempts) == ("interrupted", False, 2)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [(0, "just now"), (59, "just now"), (61, "1 minute ago"), (7300, "2 hours ago"), (86400 * 3, "3 days ago")],
-)
-def test_a_time_is_told_in_words(seconds: float, told: str) -> None:
-    """In the largest unit that fits."""
-    assert saved.age(time.time() - seconds) == told

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import machine
 import nbformat
 import pytest
 import pytest_asyncio
 from program import TABLE, call, environment, replies
 
-from nbagent import BlockingSession, Limits, Session
-from nbagent.core.errors import ModelError, NbagentError, ReplayError, StoreError, UsageError
+from nbagent import Limits, Session
+from nbagent.core.errors import ModelError, ReplayError, StoreError, UsageError
 from nbagent.core.events import (
     Answer,
     Answered,
@@ -75,20 +72,6 @@ async def story(table: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         async for each in session.stream("Which penguin has the longest bill?"):
             seen.append((each, len(list(read_log(session.folder)))))
         yield Story(session, session.history[0], seen)
-
-
-@pytest.fixture
-def more(leftovers: Callable[[], list[str]]) -> Callable[[], list[str]]:
-    """What is left of sandboxes that were started since the test began, once what is ending has had a moment."""
-    before = set(leftovers())
-
-    def look() -> list[str]:
-        end = time.monotonic() + 2
-        while (left := sorted(set(leftovers()) - before)) and time.monotonic() < end:
-            time.sleep(0.1)
-        return left
-
-    return look
 
 
 on_one_loop = pytest.mark.asyncio(loop_scope="module")
@@ -247,130 +230,6 @@ async def test_a_session_that_is_not_running_says_so(more: Callable[[], list[str
     assert isinstance(list(read_log(folder))[-1].event, SessionEnded)
     with pytest.raises(UsageError, match="was stopped"):
         await session.run("1")
-    assert more() == []
-
-
-async def ended_well(session: Session, folder: Path, reason: str, more: Callable[[], list[str]]) -> None:
-    """Check that a session's end stands in its log, once, as its last word, and that nothing of its sandbox is left."""
-    await asyncio.wait_for(session.closed(), 200 * machine.pace())
-    told = [each.event for each in read_log(folder)]
-    assert [each for each in told if isinstance(each, SessionEnded)] == [told[-1]] == [SessionEnded(reason=reason)]
-    assert more() == []
-
-
-async def test_all_who_stop_a_session_wait_for_its_one_end(more: Callable[[], list[str]]) -> None:
-    """Nobody gets past the first one, whose reason stands in the log, also when that one is cancelled halfway."""
-    session = Session(engine=ENGINE)
-    await session.start()
-    folder = session.folder
-    first = asyncio.create_task(session.stop("It was enough."))
-    await asyncio.sleep(0)
-    second = asyncio.create_task(session.stop("Me too."))
-    await asyncio.sleep(0)
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    await second
-    await ended_well(session, folder, "It was enough.", more)
-
-
-async def test_a_stop_that_is_cancelled_goes_on(more: Callable[[], list[str]]) -> None:
-    """Though nobody waits for it any more."""
-    session = Session(engine=ENGINE)
-    await session.start()
-    folder = session.folder
-    stopping = asyncio.create_task(session.stop("It was enough."))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    stopping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await stopping
-    await ended_well(session, folder, "It was enough.", more)
-
-
-async def test_an_owner_whose_question_is_stopped_with_the_session(
-    tmp_path: Path, leftovers: Callable[[], list[str]], more: Callable[[], list[str]]
-) -> None:
-    """The owner leaves by the cancellation, and its own stop and the other one's wait for the same end."""
-    model = replies(tmp_path / "r.jsonl", call("import time\ntime.sleep(60)"))
-    session, before = Session(model=model, engine=ENGINE), leftovers()
-
-    async def own() -> None:
-        async with session:
-            await session.ask("Wait")
-
-    owning = asyncio.create_task(own())
-    while not (session.is_running and any(isinstance(each.event, CellStarted) for each in session.since())):
-        await asyncio.sleep(0.05)
-    folder = session.folder
-    stopping = asyncio.create_task(session.stop("Somebody else wanted it."))
-    await asyncio.wait([owning, stopping], return_when=asyncio.FIRST_COMPLETED)
-    assert [each for each in leftovers() if each not in before] == []
-    with pytest.raises(asyncio.CancelledError):
-        await owning
-    await stopping
-    await ended_well(session, folder, "Somebody else wanted it.", more)
-
-
-async def test_a_turn_that_stops_its_own_session_goes_on(tmp_path: Path, more: Callable[[], list[str]]) -> None:
-    """It waits for the end, which neither cancels it nor waits for it."""
-    async with Session(model=replies(tmp_path / "r.jsonl", "Done."), engine=ENGINE) as session:
-        conversation, folder = session._ready(session._started().conversation), session.folder
-        went_on: list[Session] = []
-
-        async def stop(_: object) -> Any:
-            await session.stop("The turn wanted it.")
-            await asyncio.sleep(0.01)
-            went_on.append(session)
-            raise UsageError("That was all.")
-
-        conversation._open_agent = stop
-        with pytest.raises(UsageError, match="That was all"):
-            await session.ask("Stop yourself")
-        assert went_on == [session]
-    await ended_well(session, folder, "The turn wanted it.", more)
-
-
-async def test_what_cannot_be_closed_keeps_nothing_else_open(more: Callable[[], list[str]]) -> None:
-    """The error is told, once the sandbox has ended and the log can be opened by somebody else."""
-
-    class Stuck:
-        async def close(self) -> None:
-            raise RuntimeError("It can't be closed.")
-
-    session = Session(engine=ENGINE)
-    await session.start()
-    work, folder = session._started(), session.folder
-    work.tools = work._state = Stuck()  # type: ignore[assignment]
-    with pytest.raises(RuntimeError, match="can't be closed"):
-        await session.stop("It was enough.")
-    await ended_well(session, folder, "It was enough.", more)
-    Journal(folder.parent.parent, session.id).close()
-
-
-async def test_a_start_that_is_cancelled_at_the_door_leaves_nothing(more: Callable[[], list[str]]) -> None:
-    """All else runs by then, and is ended."""
-    session = Session(engine=ENGINE)
-    starting = asyncio.create_task(session.start())
-    while not session.is_running:
-        await asyncio.sleep(0)
-    starting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await starting
-    assert (session.status, session.door is not None and session.door.is_open) == ("stopped", False)
-    assert more() == []
-
-
-async def test_a_session_that_is_stopped_while_it_starts(more: Callable[[], list[str]]) -> None:
-    """It does not run afterwards, whatever the start had come to."""
-    for seconds in (0, 0.005, 0.25):
-        session = Session(engine=ENGINE)
-        starting = asyncio.create_task(session.start())
-        await asyncio.sleep(seconds)
-        await session.stop()
-        with pytest.raises(NbagentError):
-            await starting
-        assert session.status == "stopped"
     assert more() == []
 
 
@@ -543,69 +402,6 @@ def test_a_killed_process_loses_at_most_the_running_cell(
     # Its kernel waits to be taken over, until somebody cleans up.
     reaper.sweep(waiting=True)
     assert set(leftovers()) <= before
-
-
-def test_a_blocking_session_does_the_same(table: Path, tmp_path: Path) -> None:
-    """Each call waits: a question, a cell, the notebook; what a session has is had through it."""
-    model = replies(tmp_path / "r.jsonl", call(READ), "Five rows.")
-    with BlockingSession(model=model, data=str(table), engine=ENGINE) as session:
-        answer = session.ask("How many?")
-        assert (answer.text, answer.success, answer.cells[0].text) == ("Five rows.", True, "5")
-        assert session.run("df.height * 2").text == "10"
-        assert session.export(tmp_path / "n.ipynb").is_file()
-        assert (session.engine, session.trust, session.history) == (ENGINE, "isolated", [answer])
-    with pytest.raises(UsageError, match="was stopped"):
-        session.run("1")
-    session.stop()
-    assert not [each for each in threading.enumerate() if each.name == "nbagent-session"]
-
-
-def test_a_blocking_session_that_cannot_start_leaves_no_thread() -> None:
-    """A wrong model's complaint comes through, and the loop's thread ends."""
-    with pytest.raises(ModelError), BlockingSession(model="nonsense", engine=ENGINE):
-        pass
-    with pytest.raises(UsageError):
-        BlockingSession(trust="root")
-    assert not [each for each in threading.enumerate() if each.name == "nbagent-session"]
-
-
-CTRL_C = """
-import json, sys
-from nbagent import BlockingSession
-
-with BlockingSession(model=sys.argv[1], engine="bubblewrap") as session:
-    for action in (lambda: session.run("kept = 7\\nimport time\\ntime.sleep(60)"), lambda: session.ask("Wait")):
-        print("begun", flush=True)
-        try:
-            action()
-        except KeyboardInterrupt:
-            print(json.dumps(session.run("kept").text), flush=True)
-"""
-
-
-def test_ctrl_c_in_a_blocking_session_stops_the_call_only(tmp_path: Path, more: Callable[[], list[str]]) -> None:
-    """KeyboardInterrupt is raised at once, the variables are kept and the session goes on."""
-    model = replies(tmp_path / "r.jsonl", call("import time\ntime.sleep(60)"), "Done.")
-    process = subprocess.Popen(
-        [sys.executable, "-c", CTRL_C, model],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    lines: list[str] = []
-    for _ in range(2):
-        lines.append(process.stdout.readline().strip())
-        time.sleep(2.5)
-        pressed = time.monotonic()
-        os.killpg(process.pid, signal.SIGINT)
-        lines.append(json.loads(process.stdout.readline()))
-        assert time.monotonic() - pressed < 10
-    assert lines == ["begun", "7", "begun", "7"]
-    process.stdout.close()
-    assert process.wait(timeout=20) == 0
-    assert more() == []
 
 
 HOSTILE = """

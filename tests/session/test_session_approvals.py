@@ -11,7 +11,7 @@ from program import call, replies
 from nbagent import Session
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, InstallFailed, PackagesInstalled
 from nbagent.core.journal import read_log
-from nbagent.safety.consent import Mode
+from nbagent.safety.approvals import Mode
 
 LATER = (
     "import threading\n"

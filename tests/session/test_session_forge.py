@@ -13,7 +13,7 @@ from forge.shared import CODE, TESTS, made
 from nbclient import NotebookClient
 
 from nbagent.core.errors import ForgeError
-from nbagent.core.events import Asked, CellStarted, InstallFailed, PackagesInstalled, ToolStage
+from nbagent.core.events import Asked, CellStarted, InstallFailed, PackagesInstalled, ToolStageEntered
 from nbagent.forge.library import Library
 from nbagent.session.session import Session
 
@@ -59,7 +59,7 @@ async def test_from_a_wish_to_a_notebook_that_runs_again(tmp_path: Path, leftove
         session.follow(lambda record: events.append(record.event))
         answer = await session.ask("Make a tool that finds the links of a page.")
         notebook = session.export(tmp_path / "links.ipynb")
-    told = [each for each in events if isinstance(each, ToolStage)]
+    told = [each for each in events if isinstance(each, ToolStageEntered)]
     assert [each.stage for each in told] == [
         *("creating", "installing", "testing", "cleanup", "dormant"),
         *("creating", "installing", "testing", "active"),
@@ -117,7 +117,7 @@ async def test_nobody_who_approves(tmp_path: Path) -> None:
         session.follow(lambda record: events.append(record.event))
         answer = await session.ask("Make a tool.")
     assert answer.cells == []
-    assert not [each for each in events if isinstance(each, ToolStage | PackagesInstalled | InstallFailed)]
+    assert not [each for each in events if isinstance(each, ToolStageEntered | PackagesInstalled | InstallFailed)]
     assert [each for each in events if isinstance(each, Asked)]
 
 
@@ -129,7 +129,7 @@ async def test_packages_of_a_tool_are_asked_about(tmp_path: Path) -> None:
     async with Session(engine="bubblewrap", model=model, forge=True, state_dir=tmp_path, **options) as session:
         session.follow(lambda record: events.append(record.event))
         await session.ask("Make a tool.")
-    (cleanup,) = [each for each in events if isinstance(each, ToolStage) and each.stage == "cleanup"]
+    (cleanup,) = [each for each in events if isinstance(each, ToolStageEntered) and each.stage == "cleanup"]
     assert cleanup.reason.startswith("What word_count needs was not installed.")
     assert "pytest==" in cleanup.reason
     assert "is not approved" in cleanup.reason

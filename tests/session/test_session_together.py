@@ -15,7 +15,7 @@ from program import call, replies
 
 from nbagent import BlockingSession, Session
 from nbagent.core.errors import ReplayError, UsageError
-from nbagent.core.events import CellFinished, FileSaved, LateOutput, StateLost
+from nbagent.core.events import CellFinished, FileSaved, LateOutputAdded, StateLost
 
 ENGINE = "bubblewrap"
 STUBBORN = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass"
@@ -44,7 +44,7 @@ async def test_what_a_thread_prints_later_belongs_to_its_cell(session: Session, 
     cell = await session.run(printing)
     await asyncio.sleep(1)
     await session.run("1")
-    late = [event for event in told if isinstance(event, LateOutput)]
+    late = [event for event in told if isinstance(event, LateOutputAdded)]
     assert [(each.cell, each.output["text"]) for each in late] == [(cell.cell, "late\n")]
 
 

@@ -1,29 +1,29 @@
-"""Asks before a tool runs, where the session's consent asks for it, by LangChain's own middleware for that.
+"""Asks for approval before a tool runs, with LangChain's own middleware for that.
 
-The middleware interrupts the graph before any call of a reply runs; `Agent.answer` in `agent.py` has each question
-answered and goes on. Installs are asked about where their versions are known, by the kernel's installer.
+It interrupts the graph before any call of a reply runs; `Agent.answer` has each question answered, and goes on. The
+kernel's installer asks about installs, since it knows the versions.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.middleware.human_in_the_loop import InterruptOnConfig
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import AIMessage, ToolMessage
-from langgraph.types import Command
+from langchain_core.messages import AIMessage
 
-from nbagent.agent.runs import NOBODY, approved_by
-from nbagent.agent.tools.python import source_of
+from nbagent.agent.messages.reply import last_reply
+from nbagent.agent.middleware.types import ToolHandler, ToolOutcome
+from nbagent.agent.tools.code import runnable
 from nbagent.agent.tools.scripts import words_of
-from nbagent.agent.turn import Turn, turn_of
+from nbagent.agent.turn import NOBODY, Turn, approved_by, turn_of
 from nbagent.core.events import Approval
 from nbagent.safety.actions import Action, of_cell
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
 """Tools whose calls are asked about before they run."""
@@ -32,10 +32,10 @@ CODE = {"python": "code", "sandbox_write_file": "content", "sandbox_edit_file": 
 
 
 def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None:
-    """What a call would do; None for a call that is asked about elsewhere, or does nothing that needs consent."""
+    """What a call would do; None if it needs no consent here."""
     match name:
         case "python":
-            source, refusal = source_of(str(args.get("code", "")))
+            source, refusal = runnable(str(args.get("code", "")))
             return None if refusal else of_cell(source, tool=name, turn=turn)
         case "sandbox_exec":
             words = words_of(args.get("command", ""))
@@ -51,11 +51,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
 
 
 class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
-    """LangChain's middleware, by the session's consent.
-
-    Args:
-        consent: Says what is asked about, and asks.
-    """
+    """LangChain's middleware, with the rules and the person of the session's consent."""
 
     def __init__(self, consent: Consent) -> None:
         self._consent = consent
@@ -71,14 +67,14 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
         self._reply = None
 
     def close(self) -> None:
-        """End what is still asked: also what the turn's code asked for behind its back, by `%pip install`."""
+        """Withdraw what is still asked, such as an install that the turn's code began in the background."""
         self._consent.close()
 
     def _asks(self, request: ToolCallRequest) -> bool:
         """Whether a call is asked about; the same when the graph goes on, whatever was allowed meanwhile."""
         call = request.tool_call
-        # Ids of calls are counted anew in each reply by some servers, so what was found holds for its own reply.
-        reply = next(each for each in reversed(request.state["messages"]) if isinstance(each, AIMessage))
+        # Some servers count the ids of calls anew in each reply, so the policies found hold for one reply.
+        reply = last_reply(request.state["messages"])
         if reply != self._reply:
             self._reply, self._policies, self._by, self._waiting = reply, {}, {}, []
         key = str(call["id"])
@@ -96,7 +92,7 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
         return self._consent.policy(action) if action else NOBODY
 
     async def decide(self, requests: Sequence[Mapping[str, Any]], turn: Turn) -> list[dict[str, Any]]:
-        """Have each of LangChain's action requests of an interrupt answered, one after the other."""
+        """Have each action request of an interrupt answered, one after the other; returns LangChain's decisions."""
         calls, self._waiting = self._waiting, []
         return [await self._decide(each, turn, call=call) for each, call in zip(requests, calls, strict=True)]
 
@@ -110,19 +106,19 @@ class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
             return {"type": "reject", "message": verdict.reason} if verdict.reason else {"type": "reject"}
         if verdict.decision == "approve":
             return {"type": "approve"}
-        return {"type": "edit", "edited_action": {"name": name, "args": args | _edited(name, verdict)}}
+        return {"type": "edit", "edited_action": {"name": name, "args": args | _edits(name, verdict)}}
 
     async def awrap_tool_call(
         self,
         request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
-    ) -> ToolMessage | Command[Any]:
-        """Run a call, and let it know who approved it."""
+        handler: ToolHandler,
+    ) -> ToolOutcome:
+        """Run a call, with a note of who approved of it."""
         with approved_by(self._by.get(str(request.tool_call["id"]), NOBODY)):
             return await super().awrap_tool_call(request, handler)
 
 
-def _edited(name: str, verdict: Approval) -> dict[str, Any]:
+def _edits(name: str, verdict: Approval) -> dict[str, Any]:
     """The arguments that a person changed."""
     if name != "sandbox_exec":
         return {CODE[name]: verdict.code}

@@ -1,6 +1,6 @@
-"""Looks at an answer before the person does: numbers that stand in no output are sent back, once.
+"""Middleware that sends an answer back to the model if some of its numbers stand in no output.
 
-It costs a call of the model only when something is missing. A replay is asked again where its recording was.
+It costs a request only if numbers are missing. A recorded model is asked again only where it was when it was recorded.
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from langchain.agents import AgentState
-from langchain.agents.middleware import AgentMiddleware, hook_config
+from langchain.agents.middleware import hook_config
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.asides import aside, is_aside, is_question
 from nbagent.agent.claims import claims
+from nbagent.agent.messages.asides import aside, is_aside, is_question
+from nbagent.agent.messages.reply import text_of
+from nbagent.agent.middleware.types import Middleware
+from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
-from nbagent.agent.providers.replay import ReplayModel, text_of
-from nbagent.agent.runs import Desk
+from nbagent.agent.providers.replay import ReplayModel
 from nbagent.agent.turn import Turn
 from nbagent.core.errors import contained
 from nbagent.core.events import Claim
 
 ROUNDS: Final = 1
-"""How often one answer is sent back, if nothing else is said."""
+"""How often one answer is sent back by default."""
 NAMED: Final = 12
-"""Numbers that are named."""
+"""Missing numbers that the model is told."""
 ASK = (
     "[nbagent, before the person sees your answer] These numbers stand in no output of a cell: {numbers}. Run a cell "
     "that computes and prints them in the unit and rounding of your answer, and answer again; or, if they are wrong or "
@@ -35,27 +37,22 @@ ASK = (
 
 
 UNCHECKED: Final = Claim(text="the numbers, which could not be looked for")
-"""What stands in place of an answer's claims where finding them has failed."""
+"""Stands for all claims of an answer when looking for them has failed."""
 
 
 class Check:
-    """Looks for the numbers of an answer in what the session has come to.
+    """Looks for the numbers of an answer in the outputs of the session."""
 
-    Args:
-        desk: The session.
-        described: What the model was told of the data, whose numbers are not the model's.
-    """
-
-    def __init__(self, desk: Desk, described: str) -> None:
-        self._desk = desk
+    def __init__(self, session: SessionPort, described: str) -> None:
+        self._session = session
         self._described = described
         self._last: tuple[str, int, list[Claim]] = ("", 0, [])
 
     def claims(self, text: str) -> list[Claim]:
-        """The numbers of an answer; what the questions, the code and the data's description say is not the model's."""
-        seen = self._desk.evidence()
+        """The claims of an answer; numbers of the questions, the code and the data's description are none."""
+        seen = self._session.evidence()
         if self._last[:2] == (text, len(seen.outputs)):
-            return self._last[2]  # as it was looked at a moment ago, before it was given
+            return self._last[2]  # `Evaluation` has asked for it a moment ago
         found = [UNCHECKED]
         with contained("The numbers of an answer were not looked for in the outputs"):
             found = claims(text, seen.outputs, given=[self._described, *seen.given], data=seen.has_data)
@@ -67,12 +64,12 @@ class Check:
         return [claim for claim in self.claims(text) if claim is not UNCHECKED]
 
 
-class Evaluation(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Sends an answer back whose numbers no output supports.
+class Evaluation(Middleware):
+    """Sends an answer back if some of its numbers stand in no output.
 
     Args:
         model: The model of the agent.
-        claims: Finds the numbers of an answer, and where each of them stands.
+        claims: Finds the numbers of an answer, each with its place.
         rounds: How often one answer is sent back at most.
     """
 
@@ -100,7 +97,7 @@ class Evaluation(AgentMiddleware[AgentState[Any], Any, Any]):
         return {"messages": [asked], "jump_to": "model"}
 
     def _can_be_asked(self) -> bool:
-        """A recording has no other answer than what was recorded."""
+        """Whether the model can answer again; a recorded one only if it was asked again then."""
         return not isinstance(self._model.chat, ReplayModel) or self._model.chat.next_is_again
 
 

@@ -1,53 +1,53 @@
-"""Tools of MCP servers for the model: chosen anew for each question, called outside of the sandbox.
+"""Middleware that offers the model tools of MCP servers: chosen for each question, and called outside of the sandbox.
 
-A tool that fails is text that the model can act on, never the end of the turn.
+A tool that fails gives text that the model can act on, and never ends the turn.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents import AgentState
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from nbagent.agent.cell_view import cut
 from nbagent.agent.mcp_view import encodable, render, structured
+from nbagent.agent.middleware.types import Middleware, ModelHandler, ToolHandler, ToolOutcome, with_status
 from nbagent.agent.tools.any_tool import AnyTool
 from nbagent.agent.turn import Turn, turn_of
-from nbagent.agent.view import cut
 from nbagent.core.errors import McpError
 from nbagent.core.events import McpToolCalled, McpToolsSelected
 from nbagent.mcp.catalog import DIVIDER, McpTool
-from nbagent.mcp.select import Constraints, Selection, select
+from nbagent.mcp.constraints import Constraints
+from nbagent.mcp.select import Selection, select
 from nbagent.safety.actions import Action
-from nbagent.safety.consent import Consent
+from nbagent.safety.approvals import Consent
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ToolCallRequest
     from langgraph.runtime import Runtime
-    from langgraph.types import Command
 
     from nbagent.mcp.client import McpClient
 
 OWN = frozenset(
     ("code:python", "code:shell", "data:analyse", "chart:plot", "math:compute", "file:read", "file:write", "file:list")
 )
-"""What the kernel does: no tool is missing for it, though one may be chosen."""
+"""The capabilities of the kernel: they are never missing, though a tool with them may be chosen."""
 NO_EFFECT = "There is no such tool now: {name}. Its server failed, or no longer has it; go on without it."
 
 
-class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Offers the model the MCP tools that the question needs, and those that it used before in the conversation.
+class McpTools(Middleware):
+    """Offers the model the MCP tools that the question needs, and those that it has called in this conversation.
 
     Args:
         client: The servers. Whoever made it closes it.
         images: Whether the model takes images.
-        explicit: Capabilities that every question needs.
-        constraints: What a tool must meet, see `select.Constraints`.
-        consent: Asked before a call, if there is one.
+        constraints: What each tool must meet.
+        consent: Asked before a call; without it, no call is asked about.
     """
 
     def __init__(
@@ -55,45 +55,34 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         client: McpClient,
         *,
         images: bool = False,
-        explicit: Iterable[str] = (),
         constraints: Constraints | Mapping[str, Any] | None = None,
         consent: Consent | None = None,
     ) -> None:
         super().__init__()
         self._client = client
         self._images = images
-        self._explicit = tuple(explicit)
         self._constraints = Constraints.of(constraints)
         self._consent = consent
         self._offered: dict[str, McpTool] = {}
         self._question = ""
         self._revision = -1
-        self._told: McpToolsSelected | None = None
-
-    @property
-    def offered(self) -> Mapping[str, McpTool]:
-        """What the model is offered now, by name; approvals show `McpTool.shown` of it."""
-        return self._offered
+        self._last: McpToolsSelected | None = None
 
     async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Turn]) -> None:
-        """Choose for the question that was asked."""
-        self._told = None
+        """Choose tools for the question."""
+        self._last = None
         self._question = _question(state["messages"])
         await self._choose(state["messages"], runtime.context)
 
-    async def awrap_model_call(
-        self, request: ModelRequest[Turn], handler: Callable[[ModelRequest[Turn]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
-        """Add the chosen tools; choose again if a server has changed its own meanwhile."""
+    async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
+        """Add the chosen tools; choose again first if a server's tools have changed."""
         if self._client.revision != self._revision:
             await self._choose(request.messages, request.runtime.context)
         tools = [self._tool(tool, request.runtime.context) for tool in self._offered.values()]
         return await handler(request.override(tools=[*request.tools, *tools]))
 
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
-    ) -> ToolMessage | Command[Any]:
-        """Run a call of a chosen tool; others are passed on."""
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolOutcome:
+        """Run a call of a chosen tool; pass others on."""
         name = str(request.tool_call["name"])
         tool = self._offered.get(name)
         if tool is None:
@@ -102,16 +91,13 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
                     NO_EFFECT.format(name=name), name=name, tool_call_id=request.tool_call["id"] or "", status="error"
                 )
             return await handler(request)
-        result = await handler(request.override(tool=self._tool(tool, turn_of(request))))
-        if isinstance(result, ToolMessage) and isinstance(result.artifact, dict) and result.artifact["status"] != "ok":
-            result.status = "error"
-        return result
+        return with_status(await handler(request.override(tool=self._tool(tool, turn_of(request)))))
 
     async def _choose(self, messages: Sequence[AnyMessage], turn: Turn) -> None:
         self._revision = self._client.revision
         tools = await self._client.catalog()
-        chosen = select(self._question, tools, self._explicit, self._constraints, provided=OWN)
-        used = _used(messages)
+        chosen = select(self._question, tools, constraints=self._constraints, provided=OWN)
+        used = _tools_called(messages)
         before = [tool for tool in tools if tool.name in used and tool not in chosen.selected_tools]
         self._offered = {tool.name: tool for tool in (*chosen.selected_tools, *before)}
         if tools:
@@ -124,8 +110,8 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
             missing=list(chosen.missing_capabilities),
             reasons=list(chosen.reasons),
         )
-        if event != self._told:
-            self._told = event
+        if event != self._last:
+            self._last = event
             turn.emit(event)
 
     def _tool(self, tool: McpTool, turn: Turn) -> BaseTool:
@@ -136,7 +122,7 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
         return AnyTool(name=tool.name, description=words, args_schema=dict(tool.schema), call=call)
 
     async def _call(self, tool: McpTool, arguments: dict[str, Any], turn: Turn) -> tuple[Any, Any]:
-        """Call the tool, if that is allowed; its content for the model, and the artifact."""
+        """Call the tool, if that is approved; returns the content for the model, and the artifact."""
         artifact: dict[str, Any] = {"server": tool.server, "tool": tool.tool}
         content: Any
         seconds = 0.0
@@ -150,13 +136,13 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
             if tool.changed and verdict.by == "person":
                 self._client.accept(tool)
         try:
-            called = await self._client.call(tool, arguments)
+            outcome = await self._client.call(tool, arguments)
         except McpError as error:
             content, artifact["status"] = str(error), "failed"
         else:
-            content, seconds = render(called.result, asked=called.asked, images=self._images), called.seconds
-            artifact["status"] = "error" if called.result.is_error else "ok"
-            artifact["structured"] = structured(called.result)
+            content, seconds = render(outcome.result, refused=outcome.refused, images=self._images), outcome.seconds
+            artifact["status"] = "error" if outcome.result.is_error else "ok"
+            artifact["structured"] = structured(outcome.result)
         text = content if isinstance(content, str) else content[0]["text"]
         turn.emit(
             McpToolCalled(
@@ -172,10 +158,9 @@ class McpTools(AgentMiddleware[AgentState[Any], Any, Any]):
 
 
 def _action(tool: McpTool, arguments: dict[str, Any], *, turn: int) -> Action:
-    """What a call does, as a person is asked about it; its arguments may be edited.
+    """What a call does, as a person is asked about it; they may edit the arguments.
 
-    A tool that says something else of itself than when it was accepted is asked about in any mode: what was approved is
-    not what it is now.
+    In any mode, a person is asked about a tool that changed since it was accepted.
     """
     shown = json.dumps(arguments, ensure_ascii=False, indent=1)
     return Action(
@@ -184,7 +169,7 @@ def _action(tool: McpTool, arguments: dict[str, Any], *, turn: int) -> Action:
 
 
 def _arguments(edited: str) -> dict[str, Any] | None:
-    """The arguments that a person wrote, if they are any."""
+    """The arguments that a person edited; None if they are no JSON object."""
     try:
         given = json.loads(edited)
     except ValueError:
@@ -197,6 +182,6 @@ def _question(messages: Sequence[AnyMessage]) -> str:
     return next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
 
 
-def _used(messages: Sequence[AnyMessage]) -> set[str]:
-    """Names of the tools that the model has called in this conversation."""
+def _tools_called(messages: Sequence[AnyMessage]) -> set[str]:
+    """The names of the tools that the model has called in this conversation."""
     return {str(call["name"]) for message in messages if isinstance(message, AIMessage) for call in message.tool_calls}

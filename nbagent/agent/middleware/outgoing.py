@@ -1,4 +1,4 @@
-"""The last middleware before the model: what leaves is without secrets, and is written down."""
+"""The last middleware before the model: it takes secrets out of each request, and reports what leaves."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
-from langchain.agents import AgentState
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AnyMessage, SystemMessage
 
-from nbagent.agent.middleware.replies import Handler
-from nbagent.agent.pieces import Pieces, figures_of
+from nbagent.agent.messages.pieces import Pieces, figures_of
+from nbagent.agent.middleware.types import Middleware, ModelHandler
 from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.turn import Turn
 from nbagent.core.events import Piece, SentToModel
@@ -20,24 +19,24 @@ from nbagent.safety.redaction import Redactor
 
 
 def untraced() -> AbstractContextManager[None]:
-    """While the agent works, whatever the environment says: nothing of it goes to LangSmith.
+    """Keep LangChain from tracing to LangSmith in this context, whatever the environment says.
 
-    LangChain would send it all there, with its secrets, and past the ledger. nbagent's own traces are OpenTelemetry's.
+    The traces would hold secrets, and pass by the ledger. nbagent's own traces are OpenTelemetry's.
     """
     from langsmith import tracing_context
 
     return tracing_context(enabled=False)
 
 
-class Outgoing(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Redacts each request, and tells what of it a host is sent for the first time.
+class Outgoing(Middleware):
+    """Redacts each request, and emits an event with the parts that its host is sent for the first time.
 
-    It has to be the innermost: what a middleware behind it adds, it does not see.
+    It must be the innermost middleware: it doesn't see what a middleware inside of it adds.
 
     Args:
-        models: The agent's.
-        redact: Hides secrets in a text; the usual ones by default.
-        described: What of the system prompt describes the data.
+        models: The agent's model and its fallbacks.
+        redact: Hides secrets in a text; by the default rules if not given.
+        described: The part of the system prompt that describes the data.
     """
 
     def __init__(self, models: Sequence[Model], *, redact: Redactor | None = None, described: str = "") -> None:
@@ -48,9 +47,9 @@ class Outgoing(AgentMiddleware[AgentState[Any], Any, Any]):
         self._last = Pieces(self._redact, before={})
         self._sent: dict[str, set[tuple[str, str]]] = defaultdict(set)
 
-    async def awrap_model_call(self, request: ModelRequest[Turn], handler: Handler) -> ModelResponse[Any]:
-        """Call the model with what may leave."""
-        pieces = self._last = Pieces(self._redact, before=self._last.known)
+    async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
+        """Call the model with the redacted request."""
+        pieces = self._last = Pieces(self._redact, before=self._last.checked)
         figures = figures_of(request.state["messages"])
         system = request.system_message
         checked = request.override(
@@ -62,7 +61,7 @@ class Outgoing(AgentMiddleware[AgentState[Any], Any, Any]):
         return await handler(checked)
 
     def critique(self, model: Model, messages: Sequence[AnyMessage], turn: Turn) -> list[AnyMessage]:
-        """What a critic may be sent, who is no part of the agent."""
+        """The messages that may be sent to a critic, which is no part of the agent."""
         pieces = Pieces(self._redact, before={})
         checked = [
             pieces.message(each, source="note" if isinstance(each, SystemMessage) else "attempts", figures={})

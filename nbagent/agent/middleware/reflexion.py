@@ -1,4 +1,4 @@
-"""Reflexion: what failed is looked at, with all that failed before it, then tried again, and not for ever.
+"""Middleware that criticises failing code before the model tries again, and ends the turn when enough has failed.
 
     generate ──▶ execute ──▶ succeeded
         ▲           │ failed
@@ -6,8 +6,8 @@
         └── retry ◀── critique ──▶ gave up
 
 After Shinn et al., "Reflexion: Language Agents with Verbal Reinforcement Learning" (2023), arXiv:2303.11366.
-The model's loop is the agent's own: this middleware counts what fails in a row, has a critic look at it where there is
-one, and takes the tools away where enough was tried, so that the turn ends with words.
+The middleware counts the replies that fail in a row, and has a critic look at them if there is one. After too many it
+takes the tools away, so that the turn ends with words.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from langchain.agents import AgentState
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.asides import aside, is_aside, is_question
+from nbagent.agent.cell_view import cut
+from nbagent.agent.messages.asides import aside, is_aside, is_question
+from nbagent.agent.messages.reply import text_of
 from nbagent.agent.middleware.spending import Spending, usage_of
+from nbagent.agent.middleware.types import Middleware, ModelHandler
 from nbagent.agent.providers.models import Model
-from nbagent.agent.providers.replay import text_of
 from nbagent.agent.turn import Turn
-from nbagent.agent.view import cut
 from nbagent.core.events import Reflected, Usage
 
 MAX_ATTEMPTS: Final = 6
-"""Replies in a row whose code failed, after which the model must say what prevents it."""
+"""Replies in a row whose code may fail by default; then the model must say what prevents it."""
 SAME: Final = 3
-"""Times that the same code may fail in the same way."""
+"""How often the same code may fail in the same way."""
 CODE: Final = 6_000
+"""Bytes of a failed call's code that the critic sees."""
 ERROR: Final = 4_000
-"""Characters of code and of an error that the critic sees of one attempt."""
+"""Bytes of its error that the critic sees."""
 HISTORY: Final = 4
-"""Attempts that it sees."""
+"""Failed calls that the critic sees."""
 
 CRITIC: Final = """\
 You review Python that failed in a sandboxed Jupyter kernel. You see the question, and the attempts so far with their \
@@ -60,13 +62,13 @@ _NUMBER = re.compile(r"In ?\[\d+\]")
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A call whose code failed.
+class FailedCall:
+    """A call whose code failed. Two are equal if the same code failed with the same last line.
 
     Attributes:
         code: What ran.
-        last_line: Of what came of it: the error's own words, without the number of the cell.
-        error: All that came of it.
+        last_line: The last line of the result, which has the error's own words and not the cell's number.
+        error: The whole result.
     """
 
     code: str
@@ -74,24 +76,23 @@ class Attempt:
     error: str = field(compare=False)
 
 
-class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
+class Reflexion(Middleware):
     """Bounds and helps the correction of failing code.
 
     Args:
-        critic: The model that criticises, the agent's own or a cheaper one; without one the error has to speak for
-            itself, and nothing is paid for.
+        spending: Keeps the critic within the budget, and counts what it uses.
+        critic: The model that criticises, the agent's own or a cheaper one; without it, the model sees the error alone.
         max_attempts: Replies in a row whose code may fail.
-        checked: Gives what of messages the critic may be sent.
-        spending: Counts what the critic uses.
+        checked: Returns the messages as the critic may be sent them.
     """
 
     def __init__(
         self,
+        spending: Spending,
         *,
         critic: Model | None = None,
         max_attempts: int = MAX_ATTEMPTS,
         checked: Callable[[Model, Sequence[AnyMessage], Turn], Sequence[AnyMessage]] | None = None,
-        spending: Spending | None = None,
     ) -> None:
         super().__init__()
         self._critic = critic if critic is not None and not critic.is_replay else None
@@ -100,13 +101,18 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         self._spending = spending
 
     async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Turn]) -> dict[str, Any] | None:
-        """Look at what the last reply's calls came to."""
+        """Look at the results of the last reply's calls.
+
+        Raises:
+            BudgetUsedUp: The question may use no more, so no critic is asked.
+        """
         messages: Sequence[AnyMessage] = state["messages"]
         if not messages or not isinstance(messages[-1], ToolMessage):
             return None
+        await self._spending.look(runtime.context)
         turn, attempts = runtime.context, failed_in_a_row(messages)
         if not attempts:
-            return self._repeated(messages, turn)
+            return self._stop_repetition(messages, turn)
         if (reason := self._enough(attempts)) is not None:
             self._tell("gave up", attempts, turn)
             return {"messages": [aside("over", GAVE_UP.format(count=len(attempts), same=reason))]}
@@ -117,10 +123,8 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         self._tell("critique", attempts, turn, critique=text, usage=usage)
         return {"messages": [aside("critique", CRITIQUE.format(text=text))]} if text else None
 
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
-        """Without tools once enough was tried: a model that can't call anything must answer."""
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: ModelHandler) -> ModelResponse[Any]:
+        """Call the model; without tools once enough has failed, since a model that can't call anything must answer."""
         if not _is_over(request.messages):
             return await handler(request)
         response = await handler(request.override(tools=[], tool_choice=None))
@@ -128,43 +132,43 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
         result = [_without_calls(each) if isinstance(each, AIMessage) else each for each in response.result]
         return ModelResponse(result=result)
 
-    def _repeated(self, messages: Sequence[AnyMessage], turn: Turn) -> dict[str, Any] | None:
-        """End what doesn't fail, or fails before any code runs, and would go on for ever."""
+    def _stop_repetition(self, messages: Sequence[AnyMessage], turn: Turn) -> dict[str, Any] | None:
+        """Stop a model that makes the same calls with the same results for ever, though no code fails."""
         if (count := same_in_a_row(messages)) < SAME:
             return None
         error = str(messages[-1].text)[-500:]
         turn.emit(Reflected(turn=turn.number, attempt=count, state="gave up", error=error))
         return {"messages": [aside("over", REPEATED.format(count=count))]}
 
-    def _enough(self, attempts: Sequence[Attempt]) -> str | None:
-        """Why no more is tried, to be put behind the number of attempts; None if more is."""
+    def _enough(self, attempts: Sequence[FailedCall]) -> str | None:
+        """A clause for `GAVE_UP` if the model may try no more, else None."""
         same = [each for each in attempts if each == attempts[-1]]
         if len(same) >= SAME:
             return f", {len(same)} of them with the same code and the same error"
         return "" if len(attempts) >= self._max else None
 
     async def _criticise(
-        self, critic: Model, messages: Sequence[AnyMessage], attempts: Sequence[Attempt], turn: Turn
+        self, critic: Model, messages: Sequence[AnyMessage], attempts: Sequence[FailedCall], turn: Turn
     ) -> tuple[str, Usage]:
         question = next((str(each.text) for each in reversed(messages) if is_question(each)), "")
-        told = [
+        shown = [
             f"## Attempt {number}\n```python\n{cut(each.code, limit=CODE)[0]}\n```\n{cut(each.error, limit=ERROR)[0]}"
             for number, each in list(enumerate(attempts, start=1))[-HISTORY:]
         ]
-        asked: list[AnyMessage] = [SystemMessage(CRITIC), HumanMessage("\n\n".join([f"# Question\n{question}", *told]))]
+        asked: list[AnyMessage] = [
+            SystemMessage(CRITIC),
+            HumanMessage("\n\n".join([f"# Question\n{question}", *shown])),
+        ]
         try:
             reply = await critic.chat.ainvoke(self._checked(critic, asked, turn) if self._checked else asked)
         except Exception:
             return "", Usage()
         usage = usage_of(reply, [critic])
-        if self._spending is not None:
-            self._spending.count(
-                usage
-            )  # the critic is no part of the agent, whose calls are counted where they are made
+        self._spending.count(usage)
         return (text_of(reply) if isinstance(reply, AIMessage) else str(reply.text)).strip(), usage
 
     def _tell(
-        self, state: str, attempts: Sequence[Attempt], turn: Turn, *, critique: str = "", usage: Usage | None = None
+        self, state: str, attempts: Sequence[FailedCall], turn: Turn, *, critique: str = "", usage: Usage | None = None
     ) -> None:
         turn.emit(
             Reflected(
@@ -179,14 +183,14 @@ class Reflexion(AgentMiddleware[AgentState[Any], Any, Any]):
 
 
 def same_in_a_row(messages: Sequence[AnyMessage]) -> int:
-    """How many of this turn's last replies did the same, with the same results."""
+    """How many of this turn's last replies made the same calls with the same results."""
     steps: list[tuple[Any, ...]] = []
     results: list[str] = []
     for message in reversed(messages):
         if is_question(message):
             break
         if isinstance(message, ToolMessage):
-            results.append(_lasting(str(message.text)))
+            results.append(_without_number(str(message.text)))
         elif isinstance(message, AIMessage):
             calls: Sequence[Any] = [*message.tool_calls, *message.invalid_tool_calls]
             steps.append(([(call["name"], call["args"]) for call in calls], results))
@@ -196,8 +200,8 @@ def same_in_a_row(messages: Sequence[AnyMessage]) -> int:
     return len(steps)
 
 
-def _lasting(result: str) -> str:
-    """A result without the number of its cell."""
+def _without_number(result: str) -> str:
+    """A result without its cell's number."""
     return _NUMBER.sub("In []", result)
 
 
@@ -215,18 +219,15 @@ def _without_calls(reply: AIMessage) -> AIMessage:
     return reply.model_copy(update=made)
 
 
-def failed_in_a_row(messages: Sequence[AnyMessage]) -> list[Attempt]:
-    """The attempts of this turn that failed since the last one that succeeded, in order.
-
-    A reply with several calls is one attempt, and has failed if its last call that ran has.
-    """
-    found: list[Attempt] = []
+def failed_in_a_row(messages: Sequence[AnyMessage]) -> list[FailedCall]:
+    """The last replies of this turn whose code failed, in order, each by its last call that ran."""
+    found: list[FailedCall] = []
     results: dict[str, ToolMessage] = {}
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             results[message.tool_call_id] = message
         elif isinstance(message, AIMessage) and message.tool_calls:
-            outcome = _outcome(message, results)
+            outcome = _failed_call(message, results)
             if outcome is None:
                 break
             found.append(outcome)
@@ -235,8 +236,8 @@ def failed_in_a_row(messages: Sequence[AnyMessage]) -> list[Attempt]:
     return found[::-1]
 
 
-def _outcome(reply: AIMessage, results: dict[str, ToolMessage]) -> Attempt | None:
-    """What failed of a reply's calls; None if its last call that ran did not."""
+def _failed_call(reply: AIMessage, results: dict[str, ToolMessage]) -> FailedCall | None:
+    """The last call of a reply that ran, if it failed; None otherwise."""
     for call in reversed(reply.tool_calls):
         result = results.get(call["id"] or "")
         status = result.artifact.get("status") if result is not None and isinstance(result.artifact, dict) else None
@@ -246,5 +247,5 @@ def _outcome(reply: AIMessage, results: dict[str, ToolMessage]) -> Attempt | Non
             return None
         code = call["args"].get("code") or json.dumps(call["args"], ensure_ascii=False)
         text = str(result.text)
-        return Attempt(str(code), text.rstrip().rpartition("\n")[2], text)
+        return FailedCall(str(code), text.rstrip().rpartition("\n")[2], text)
     return None

@@ -1,1 +1,1 @@
-"""Models and their providers: how one is chosen, opened, watched, priced, recorded."""
+"""Models and their providers: how a model is chosen, opened, watched, priced and recorded."""

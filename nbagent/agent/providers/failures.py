@@ -1,4 +1,4 @@
-"""How a provider fails: what is worth another try and when, and what a person is told, whatever its client raises."""
+"""What the errors of providers' clients mean: whether and when to try again, and what a person is told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import email.utils
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from langchain_core.exceptions import ContextOverflowError, ModelConnectionError, ModelTimeoutError
@@ -16,17 +16,17 @@ from nbagent.agent.providers.known import PROVIDERS
 from nbagent.core.errors import ModelCallError
 
 RETRIES = 4
-"""Of what may pass by itself: a rate limit, a server's error, a refused connection."""
+"""Retries of what may pass by itself: a rate limit, a server's error, a refused connection."""
 BROKEN_RETRIES = 2
-"""Of a reply that had begun, since each attempt may have been paid for."""
+"""Retries after a reply that had begun, since each attempt may have been paid for."""
 SILENT_RETRIES = 1
-"""Of an attempt in which nothing came, since each takes minutes."""
+"""Retries after an attempt in which nothing came, since each takes minutes."""
 FIRST_DELAY = 0.5
 """Seconds before the first retry; doubled for each further one."""
 PATIENCE = 60.0
-"""Seconds that are waited at most when a provider says how long."""
+"""Seconds to wait at most when a provider says how long."""
 
-# No two providers say it alike, and most say it with a plain 400.
+# Each provider has words of its own, mostly with a plain 400.
 _TOO_LONG = re.compile(
     r"context.{0,20}(length|window|size)|(prompt|input) is too long|input token count|too many (input )?tokens"
     r"|maximum number of tokens|request too large|request_too_large|reduce the length",
@@ -36,20 +36,20 @@ _NO_MODEL = re.compile(r"model.{0,120}(not found|not exist|not a valid|not suppo
 _BAD_KEY = re.compile(r"api key (not valid|expired|not found)|API_KEY_INVALID|invalid api key", re.IGNORECASE)
 _PAID_UP = re.compile(r"insufficient_quota|exceeded your current quota|billing|insufficient credits|per day", re.I)
 _GARBLED = frozenset({"JSONDecodeError", "UnknownApiResponseError", "ResponseValidationError", "NoResponseError"})
-# What langchain-openrouter and langchain-openai make of an error in a stream: a ValueError with these words.
+# langchain-openrouter and langchain-openai turn an error in a stream into a ValueError with these words.
 _STREAMED = re.compile(r"returned an error during streaming|\b(server_error|rate_limit_exceeded)\b")
 _STREAMED_CODE = re.compile(r"returned an error during streaming.*\(code: (\d{3})\)$", re.DOTALL)
 _DELAY = re.compile(r"""['"]retryDelay['"]: ?['"]([\d.]+)s['"]""")
 
 
 class BrokenReplyError(ConnectionError):
-    """A streamed reply that ended without its end."""
+    """A stream that stopped before the end of the reply."""
 
 
 def retries_of(error: BaseException) -> int:
-    """How often the same call is worth another try; 0 if it will fail again."""
+    """How often the same request is worth another attempt; 0 if it will fail again."""
     status = status_of(error)
-    said = _said(error)
+    said = _message(error)
     if isinstance(error, ContextOverflowError) or (status == 429 and _PAID_UP.search(said)):
         return 0
     if status is not None:
@@ -66,11 +66,11 @@ def retries_of(error: BaseException) -> int:
 
 
 def wait_of(error: BaseException, *, attempt: int) -> float | None:
-    """Seconds until the call is made again; None if it is not.
+    """Seconds until the next attempt; None if there is to be none.
 
     Args:
         error: What the chat model raised.
-        attempt: How often it has failed so far, from 1.
+        attempt: The number of the attempt that failed, from 1.
     """
     if attempt > retries_of(error):
         return None
@@ -99,9 +99,9 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def is_missing_model(error: BaseException) -> bool:
-    """Whether the provider hasn't got the model."""
+    """Whether the provider doesn't have the model."""
     status = status_of(error)
-    return status == 404 or (status == 400 and not _is_too_long(error) and bool(_NO_MODEL.search(_said(error))))
+    return status == 404 or (status == 400 and not _is_too_long(error) and bool(_NO_MODEL.search(_message(error))))
 
 
 def failure(error: BaseException, *, model: str, has: str = "") -> ModelCallError:
@@ -110,10 +110,10 @@ def failure(error: BaseException, *, model: str, has: str = "") -> ModelCallErro
     Args:
         error: What the chat model raised.
         model: The model's name.
-        has: Models that the provider has, for whoever named one that it hasn't.
+        has: Names of models that the provider has, for an error about a model that it doesn't have.
     """
     provider, _, name = model.partition(":")
-    status, said = status_of(error), _said(error)
+    status, said = status_of(error), _message(error)
     known = PROVIDERS.get(provider)
     keys = " or ".join(known.keys) if known else ""
     if _is_too_long(error):
@@ -125,7 +125,7 @@ def failure(error: BaseException, *, model: str, has: str = "") -> ModelCallErro
         mend = f"It has: {has}." if has else _check_address(provider)
         return ModelCallError(f"{_where(error, provider)} has no model {name!r} ({status}).", mend=mend)
     if status == 429:
-        return _limited(error, provider, said)
+        return _rate_limit(error, provider, said)
     if status is not None and status >= 500:
         return ModelCallError(f"{_where(error, provider)} failed ({status}).", mend="Try again later.")
     if status is not None:
@@ -150,7 +150,7 @@ def failure(error: BaseException, *, model: str, has: str = "") -> ModelCallErro
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that a provider answered with, or that it put into a stream."""
+    """The HTTP status with which a provider answered, or which it put into a stream."""
     for cause in _causes(error):
         for name in ("status_code", "code"):
             if isinstance(status := getattr(cause, name, None), int) and 400 <= status < 600:
@@ -159,7 +159,7 @@ def status_of(error: BaseException) -> int | None:
     return int(streamed[1]) if streamed else None
 
 
-def _limited(error: BaseException, provider: str, said: str) -> ModelCallError:
+def _rate_limit(error: BaseException, provider: str, said: str) -> ModelCallError:
     seconds = retry_after(error)
     mend = "Try later."
     if seconds is not None and seconds > PATIENCE:
@@ -186,8 +186,8 @@ def _seconds(value: str) -> float:
         return email.utils.parsedate_to_datetime(value).timestamp() - time.time()
 
 
-def _said(error: BaseException) -> str:
-    """What the provider said, as a sentence on one line: its own words where the exception has them apart."""
+def _message(error: BaseException) -> str:
+    """The provider's message as a sentence on one line; if the exception has none apart, the exception's own."""
     own = (_message_in(getattr(cause, name, None)) for cause in _causes(error) for name in ("body", "details"))
     said = next((each for each in own if each), "") or str(getattr(error, "message", "") or error)
     line = " ".join(said.split())[:300]
@@ -195,7 +195,7 @@ def _said(error: BaseException) -> str:
 
 
 def _message_in(body: Any) -> str:
-    """The message in an error's body, which most providers put into an object named `error`."""
+    """The message in an error's body; most providers put it into an object named `error`."""
     if not isinstance(body, dict):
         return ""
     inner = body.get("error", body)
@@ -204,7 +204,7 @@ def _message_in(body: Any) -> str:
 
 def _is_too_long(error: BaseException) -> bool:
     return isinstance(error, ContextOverflowError) or (
-        status_of(error) in (400, 413, 422) and bool(_TOO_LONG.search(_said(error)))
+        status_of(error) in (400, 413, 422) and bool(_TOO_LONG.search(_message(error)))
     )
 
 
@@ -216,23 +216,40 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _is_connection(error: BaseException) -> bool:
-    """Whether the connection failed, or broke in the middle of a reply."""
-    kinds = (ModelConnectionError, ModelTimeoutError, ConnectionError, TimeoutError)
-    # httpx is not imported by name: the providers' clients bring it, in more than one major version.
+def _is_caused_by(error: BaseException, kinds: tuple[type[BaseException], ...] = (), *, named: Collection[str]) -> bool:
+    """Whether one of the causes of an error is of these kinds, or of a class that has or inherits such a name.
+
+    httpx and the clients' own errors are known by name: the clients bring httpx in more than one major version.
+    """
     return any(
-        isinstance(cause, kinds) or any(base.__name__ == "TransportError" for base in type(cause).__mro__)
+        isinstance(cause, kinds) or any(base.__name__ in named for base in type(cause).__mro__)
         for cause in _causes(error)
     )
 
 
+def _is_connection(error: BaseException) -> bool:
+    """Whether the connection failed, or broke in the middle of a reply."""
+    kinds = (ModelConnectionError, ModelTimeoutError, ConnectionError, TimeoutError)
+    return _is_caused_by(error, kinds, named=("TransportError",))
+
+
 def _is_garbled(error: BaseException) -> bool:
-    """Whether what came can't be read: each client has its own error for it, or JSON's."""
-    return any(base.__name__ in _GARBLED for cause in _causes(error) for base in type(cause).__mro__)
+    """Whether the answer can't be read, for which each client has its own error, or JSON's."""
+    return _is_caused_by(error, named=_GARBLED)
+
+
+def _is_silent(error: BaseException) -> bool:
+    """Whether the provider did not answer in time."""
+    return _is_caused_by(error, (ModelTimeoutError, TimeoutError), named=("TimeoutException",))
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    """Whether no connection was made."""
+    return _is_caused_by(error, named=("ConnectError", "ConnectTimeout"))
 
 
 def _is_streamed(error: BaseException) -> bool:
-    """Whether it is an error that came inside of a stream, where it has no status of its own."""
+    """Whether an error came inside of a stream, where it has no HTTP status."""
     kinds = {base.__name__ for base in type(error).__mro__}
     return status_of(error) is None and (
         bool({"APIStatusError", "APIError", "ResponseError"} & kinds and not _is_connection(error))
@@ -240,21 +257,8 @@ def _is_streamed(error: BaseException) -> bool:
     )
 
 
-def _is_silent(error: BaseException) -> bool:
-    kinds = (ModelTimeoutError, TimeoutError)
-    return any(
-        isinstance(cause, kinds) or any(base.__name__ == "TimeoutException" for base in type(cause).__mro__)
-        for cause in _causes(error)
-    )
-
-
-def _is_unreachable(error: BaseException) -> bool:
-    """Whether there was no connection to begin with."""
-    return any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in _causes(error))
-
-
 def _where(error: BaseException, provider: str) -> str:
-    """The host that was asked, if the exception tells, or else the provider."""
+    """The host that was asked, if the exception tells it; else the provider."""
     for cause in _causes(error):
         try:
             request: Any = getattr(cause, "request", None)

@@ -1,6 +1,6 @@
-"""What must be known of each provider: its package, its variables, how its client is set up and closed.
+"""The providers: for each its package, its environment variables, and how its client is set up and closed.
 
-Everything else about a provider is its LangChain integration's business. Nothing here imports one.
+Everything else is the business of its LangChain integration. Importing this module imports none of them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from nbagent.core import compat
 SILENCE = 600.0
 """Seconds without a byte after which a reply is given up: a model that thinks first, or is loaded first, sends none."""
 CONNECT = 10.0
-"""Seconds for a connection to come about."""
+"""Seconds that connecting may take."""
 OLLAMA = "http://127.0.0.1:11434"
 OPENAIS_OWN = ("api.openai.com", ".api.openai.com")
-"""Hosts, or ends of hosts, that take OpenAI's Responses API; a compatible server is spoken to in chat completions."""
+"""OpenAI's own host, and the end of the others: all other servers are asked by chat completions, not by responses."""
 
 
 _UNIQUE = itertools.count(1)
@@ -31,15 +31,15 @@ class Provider(NamedTuple):
 
     module: str
     keys: tuple[str, ...] = ()
-    """Environment variables of which one holds the key."""
+    """Environment variables that may hold the key."""
     urls: tuple[str, ...] = ()
-    """Environment variables of a base URL that makes a key needless."""
+    """Environment variables that may hold a base URL, with which no key is needed."""
     home: str = ""
-    """The base URL without them."""
+    """The base URL if none of these is set."""
     extra: str = ""
-    """The extra of nbagent that brings the module; without one, its own distribution is named."""
+    """The extra of nbagent that brings the module; empty if its own distribution must be installed."""
     client: str = ""
-    """Where a chat model has the client that it asks with, as attributes from it on."""
+    """The attributes that lead from the chat model to its client, joined by dots."""
 
     @property
     def installed(self) -> bool:
@@ -48,7 +48,7 @@ class Provider(NamedTuple):
 
     @property
     def install(self) -> str:
-        """The command that makes it so."""
+        """The command that installs the integration."""
         return f"pip install 'nbagent[{self.extra}]'" if self.extra else f"pip install {self.module.replace('_', '-')}"
 
     @property
@@ -63,11 +63,11 @@ class Provider(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Where it is asked, without a slash at the end."""
+        """The base URL, without a slash at the end."""
         return (self.url or self.home).rstrip("/")
 
 
-# In the order in which a key in the environment is taken. The others that LangChain knows are looked up there.
+# In the order in which a key in the environment decides. `models` looks up other providers in LangChain's registry.
 PROVIDERS = {
     "anthropic": Provider(
         "langchain_anthropic",
@@ -120,19 +120,13 @@ PROVIDERS = {
 
 
 def options(name: str) -> dict[str, Any]:
-    """Settings of a provider's chat model that don't depend on the model.
-
-    The client tries nothing again by itself: `attempts.Attempts` does, in one way for all of them.
-
-    Args:
-        name: A provider of `PROVIDERS`; any other gets no settings.
-    """
+    """Settings of a provider's chat models. The client doesn't retry: `Attempts` does, in one way for all providers."""
     if name not in PROVIDERS:
         return {}
     known = PROVIDERS[name]
     if name == "ollama":
         return _ollama(known)
-    # A reply may take minutes: streamed, no proxy between takes the silence for a dead connection.
+    # A reply may take minutes. It is streamed, so that no proxy takes the silence for a dead connection.
     common: dict[str, Any] = {"max_retries": 0, "streaming": True, "timeout": SILENCE}
     if known.url:
         common["base_url"] = known.url
@@ -163,12 +157,12 @@ def _google(_: Provider) -> dict[str, Any]:
 
 
 def _groq(known: Provider) -> dict[str, Any]:
-    # Its client puts `openai/v1` behind the address itself, and people write it with and without.
+    # Its client appends `openai/v1` itself, and people write the address with and without it.
     return {"base_url": known.url.rstrip("/").removesuffix("/openai/v1")} if known.url else {}
 
 
 def _openrouter(_: Provider) -> dict[str, Any]:
-    # By itself it says that LangChain's documentation asks. Its timeout is in milliseconds.
+    # Its defaults would say that LangChain's documentation asks. Its timeout is in milliseconds.
     return {"timeout": int(SILENCE * 1000), "app_title": "nbagent", "app_url": ""}
 
 
@@ -188,12 +182,7 @@ _SPECIAL = {
 
 
 def settle(name: str, chat: Any) -> None:
-    """Set up what a chat model has no option for: OpenRouter's client would try again for an hour, silently.
-
-    Args:
-        name: Its provider.
-        chat: It, just opened.
-    """
+    """Set up what a chat model has no option for: OpenRouter's client would silently retry for an hour."""
     if name == "openrouter":
         from openrouter.utils import BackoffStrategy, RetryConfig
 
@@ -202,13 +191,13 @@ def settle(name: str, chat: Any) -> None:
 
 
 def client_of(name: str, chat: Any) -> Any:
-    """The client that a provider's chat model asks with, and nobody else does; None if it is unknown where that is."""
+    """The client of a chat model, which no other model uses; None if it isn't known where the chat model keeps it."""
     path = PROVIDERS[name].client if name in PROVIDERS else ""
     return functools.reduce(lambda found, each: getattr(found, each, None), path.split("."), chat) if path else None
 
 
 def ollama_address(host: str) -> str:
-    """`OLLAMA_HOST` as a URL: a client may be given what a server listens on, such as `0.0.0.0` or `:11434`."""
+    """`OLLAMA_HOST` as a URL; it may be the address on which a server listens, such as `0.0.0.0` or `:11434`."""
     parts = urllib.parse.urlsplit(host if "://" in host else f"http://{host}")
     name = parts.hostname or ""
     name = f"[{name}]" if ":" in name else name

@@ -1,6 +1,6 @@
-"""Which model answers: named as `provider:model`, replayed from a file, or found.
+"""Opens the model that answers: named as `provider:model`, replayed from a file, or found.
 
-Checking a name costs no import of LangChain; opening the model does.
+Checking a name imports no LangChain; opening a model does.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent.agent.providers.catalogue import UnlistedError, default_of, models_of, ollama_can, some, strangers_ollama
 from nbagent.agent.providers.known import PROVIDERS, Provider, client_of, options, settle
+from nbagent.agent.providers.model_lists import UnlistedError, default_of, models_of, ollama_can, some, strangers_ollama
 from nbagent.core import compat
 from nbagent.core.errors import ModelError
 
@@ -29,10 +29,10 @@ _ADDRESSES = (
     *("openai_api_base", "anthropic_api_url", "groq_api_base", "openrouter_api_base", "azure_endpoint"),
     *("mistral_api_base", "endpoint_url", "endpoint", "base_url"),
 )
-"""What integrations call the address of their chat model."""
+"""The attributes in which integrations keep the address of a chat model."""
 
 Images = Literal["no", "in results", "after results"]
-"""Where a model takes images: nowhere, in a tool's message, or only in a message that follows it."""
+"""Where a model takes images: nowhere, in a tool's message, or only in a message after it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ class Model:
 
     Attributes:
         chat: LangChain's chat model.
-        name: How it is shown, `provider:model` or `replay:FILE`.
-        is_replay: Whether its replies are recorded ones; to be labelled wherever it shows.
+        name: `provider:model` or `replay:FILE`, as it is shown.
+        is_replay: Whether its replies are recorded; a face must say so wherever it shows the model.
         images: Where it takes images.
-        recorder: Where its replies are written, if anywhere.
+        recorder: Records its replies; None if they are not recorded.
         structured: Whether it replies with objects instead of calls, see `structured.py`.
     """
 
@@ -57,20 +57,20 @@ class Model:
 
     @property
     def provider(self) -> str:
-        """The first half of its name."""
+        """The provider in its name."""
         return self.name.partition(":")[0]
 
     @property
     def host(self) -> str:
-        """Where its requests go, `HOST` or `HOST:PORT`; empty for a recording, which is asked nothing.
+        """The host that gets its requests, as `HOST` or `HOST:PORT`; empty for a recorded model, which sends none.
 
-        The provider's own host if its integration doesn't tell another, and its name if that isn't known either.
+        The provider's own host if the integration doesn't tell another; the provider's name if that isn't known either.
         """
         if self.is_replay:
             return ""
         known = PROVIDERS.get(self.provider)
-        told = [getattr(self.chat, name, None) for name in _ADDRESSES]
-        address = next((each for each in told if isinstance(each, str) and each), known.address if known else "")
+        found = [getattr(self.chat, name, None) for name in _ADDRESSES]
+        address = next((each for each in found if isinstance(each, str) and each), known.address if known else "")
         return urllib.parse.urlsplit(address).netloc.rpartition("@")[2] or self.provider
 
     async def aclose(self) -> None:
@@ -83,15 +83,16 @@ class Model:
 
 
 def check_name(name: str) -> tuple[str, str]:
-    """A name's provider and model (or `replay` and the file), without opening anything.
+    """The provider and the model in a name, or `replay` and the file; nothing is opened.
 
     Raises:
-        ModelError: It has not that form, the provider is unknown, or its integration or key is missing.
+        ModelError: The name is malformed, the provider is unknown, or its integration or key is missing.
     """
     provider, colon, model = name.strip().partition(":")
     if not colon or not provider or not model:
         raise ModelError(
-            f"{name!r} is no model's name.", mend=f"Write PROVIDER:MODEL, or replay:FILE. Providers: {_known()}."
+            f"{name!r} is no model's name.",
+            mend=f"Write PROVIDER:MODEL, or replay:FILE. Providers: {', '.join(PROVIDERS)}.",
         )
     if provider == REPLAY:
         return provider, model
@@ -105,15 +106,15 @@ def check_name(name: str) -> tuple[str, str]:
 
 
 def open_model(name: str, *, record: Path | None = None, structured: bool = False) -> Model:
-    """Open a model by name. An Ollama is asked what the model can, which takes milliseconds.
+    """Open a model by name. An Ollama is asked for the model's capabilities, which takes milliseconds.
 
     Args:
         name: `provider:model`, or `replay:FILE`.
         record: A new file for its replies.
-        structured: Whether it is to reply with objects instead of calls; a recording of such replies does anyway.
+        structured: Whether it is to reply with objects instead of calls; a recording of objects does in any case.
 
     Raises:
-        ModelError: The model can't be had.
+        ModelError: The model can't be opened.
         ReplayError: The replay file can't be read.
         StoreError: The recording can't be written.
     """
@@ -127,7 +128,7 @@ def open_model(name: str, *, record: Path | None = None, structured: bool = Fals
         chat = _open(provider, model)
     return Model(
         chat=chat,
-        # Of a recording only the file's name: notebooks carry this, and folders are nobody's business.
+        # A recording's folder is left out: notebooks show this name to others.
         name=f"{provider}:{Path(model).name if provider == REPLAY else model}",
         is_replay=provider == REPLAY,
         images=_ollamas_images(model, tools=not structured) if provider == "ollama" else images_of(chat),
@@ -137,15 +138,12 @@ def open_model(name: str, *, record: Path | None = None, structured: bool = Fals
 
 
 def find_model(*, structured: bool = False) -> str:
-    """The name of a model, when the person named none: by a key in the environment, then by what an Ollama has.
+    """The name of a model when the person named none: of a provider whose key is set, else of an Ollama.
 
-    The provider itself is asked what it has, since any name that stood here would age. Blocks for some seconds at most.
-
-    Args:
-        structured: Whether one will do that can't call tools.
+    The provider is asked for its models, since a name in the code would age. Blocks for some seconds at most.
 
     Raises:
-        ModelError: There is none; the message says the three ways out.
+        ModelError: None was found; the message says the three ways out.
     """
     for name, provider in PROVIDERS.items():
         if name != "ollama" and (provider.key or provider.url) and provider.installed:
@@ -167,16 +165,16 @@ def find_model(*, structured: bool = False) -> str:
 
 
 def model_of(chat: BaseChatModel, models: Sequence[Model]) -> Model:
-    """The model that a request is for, of those that an agent may use; the first if it is none of them."""
+    """The model of the agent that has this chat model; the first if none has."""
     return next((model for model in models if model.chat is chat), models[0])
 
 
 def images_of(chat: BaseChatModel) -> Images:
-    """Where a model takes images, by the profile that LangChain has of it; an unknown model gets none."""
+    """Where a model takes images, by LangChain's profile of it; an unknown model takes none."""
     profile: dict[str, Any] = dict(getattr(chat, "profile", None) or {})
     if not profile.get("image_inputs"):
         return "no"
-    # The profiles of OpenAI's models tell of the Responses API; in chat completions a tool's message is only text.
+    # OpenAI's profiles are about the Responses API; in chat completions, a tool's message is text only.
     kinds = {base.__name__ for base in type(chat).__mro__}
     by_completions = "BaseChatOpenAI" in kinds and not _by_responses(chat)
     # langchain-google-genai puts an image beside the result, and makes the result's text a list in a list.
@@ -185,7 +183,7 @@ def images_of(chat: BaseChatModel) -> Images:
 
 
 def _by_responses(chat: Any) -> bool:
-    """Whether this ChatOpenAI will use the Responses API with tools of ours; its own rule, where it lets us ask."""
+    """Whether this ChatOpenAI will use the Responses API with our tools, by its own rule."""
     if isinstance(chat.use_responses_api, bool):
         return chat.use_responses_api
     rule = compat.RESPONSES_RULE.of(chat)
@@ -196,14 +194,14 @@ def _open(provider: str, model: str) -> BaseChatModel:
     from langchain.chat_models import init_chat_model
 
     from nbagent.agent.providers import partial
-    from nbagent.agent.providers.watch import WATCH
+    from nbagent.agent.providers.attempt import WATCH
 
     try:
         chat: BaseChatModel = init_chat_model(model, model_provider=provider, callbacks=[WATCH], **options(provider))
     except ImportError as error:
         raise ModelError(f"Models of {provider} can't be opened: {error}.") from error
     except Exception as error:
-        # Each integration has its own errors here (pydantic's, its SDK's, ValueError), all of them about settings.
+        # Each integration has errors of its own (pydantic's, its SDK's, ValueError), all about its settings.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise ModelError(f"{provider}:{model} can't be opened: {' '.join(lines)[:300]}") from error
     settle(provider, chat)
@@ -211,15 +209,11 @@ def _open(provider: str, model: str) -> BaseChatModel:
     return chat
 
 
-def _known() -> str:
-    return ", ".join(PROVIDERS)
-
-
 def _from_langchain(name: str) -> Provider:
     """A provider that only LangChain's registry has.
 
     Raises:
-        ModelError: Not even that; the message lists what there is.
+        ModelError: The registry doesn't have it either; the message lists the providers.
     """
     from langchain.chat_models import base
 
@@ -232,10 +226,10 @@ def _from_langchain(name: str) -> Provider:
 
 
 def _default(name: str, provider: Provider) -> str:
-    """The name of the model that is taken of a provider.
+    """The name of a provider's default model.
 
     Raises:
-        ModelError: It can't be asked, or it has no obvious one.
+        ModelError: The provider can't be asked, or no model is an obvious choice.
     """
     seen = provider.key if provider.key and not provider.url else f"the address {provider.address}"
     try:
@@ -254,7 +248,7 @@ def _default(name: str, provider: Provider) -> str:
 
 
 def _ollama_model(*, tools: bool = True) -> str:
-    """The model that an Ollama changed last, of those that call tools if they must; empty if none answers."""
+    """The model of an Ollama that was changed last, and calls tools if it must; empty if there is none."""
     try:
         names = [model.name for model in models_of("ollama")]
         can = {name: ollama_can(name) for name in names[:10]}
@@ -269,7 +263,7 @@ def _ollamas_images(model: str, *, tools: bool = True) -> Images:
     """Where an Ollama's model takes images.
 
     Raises:
-        ModelError: Ollama answers, but hasn't got the model, or the model can't call tools and must.
+        ModelError: Ollama answers, but doesn't have the model, or the model can't call tools and must.
     """
     try:
         able = ollama_can(model)
@@ -277,9 +271,9 @@ def _ollamas_images(model: str, *, tools: bool = True) -> Images:
         try:
             listed = models_of("ollama")
         except UnlistedError:
-            return "no"  # it isn't there; the first call says so, if it still isn't
+            return "no"  # it isn't there now; if it still isn't, the first request fails
         if {model, f"{model}:latest"} & {each.name for each in listed}:
-            return "no"  # a server that is like Ollama, but doesn't tell what its models can
+            return "no"  # a server like Ollama that doesn't tell its models' capabilities
         names = some(listed, like=model)
         has = f"It has: {names}. " if names else ""
         raise ModelError(f"Ollama has no model {model!r}.", mend=f"{has}Run: ollama pull {model}") from None

@@ -1,11 +1,11 @@
-"""Keeps LangChain from reading a call's arguments for minutes, for the chat models of nbagent and for no others.
+"""Keeps LangChain from parsing a call's partial arguments for minutes, for one chat model and its HTTP client alone.
 
-Of each piece of a streamed call, and of the call once it is whole, LangChain makes JSON by taking one character after
-the other from its end until what is left can be read: of 200 KB that are no JSON, two minutes later. Of a piece, what
-comes of it is never used. So a long piece comes to LangChain as many short ones, and a long call that is no JSON, and
-so can't run, as its beginning.
+LangChain parses each piece of a streamed call, and the whole call at its end, as partial JSON: it takes one character
+after the other off the end until the rest can be read. For 200 KB that are no JSON this takes two minutes, and nobody
+uses what it makes of a piece. So LangChain is given a long piece as many short ones; of a long call that is no JSON,
+and so can't run, it is given the beginning.
 
-Both are done to one chat model and its HTTP client. Other models in this process are none of nbagent's business.
+Other models in this process keep LangChain's own behaviour.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from nbagent.agent.providers import watch
+from nbagent.agent.providers.attempt import note_input
+from nbagent.agent.providers.streamed_calls import is_json
 from nbagent.core import compat
 
 LONG: Final = 2_000
-"""Characters that are not worth LangChain's attempt."""
+"""Characters of arguments from which on LangChain is spared the work."""
 SHORT: Final = 250
-"""Characters of a piece instead: together they take no longer than the single words that most models send."""
+"""Characters of each short piece: together they take no longer than the single words that most models send."""
 _Event = dict[str, Any]
 
 
@@ -40,7 +41,7 @@ def spare(chat: Any, client: Any) -> None:
 
 
 def _joinable(chat: Any) -> Any:
-    """A chat model's own stream, whose last pieces are cut if LangChain would read what they are joined to in vain."""
+    """A chat model's own stream, in which a long call that is no JSON is cut before LangChain joins its pieces."""
     stream = compat.STREAM.of(chat)
 
     async def read(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -52,7 +53,7 @@ def _joinable(chat: Any) -> Any:
             yield chunk
         for pieces in calls.values():
             whole = "".join(piece["args"] or "" for piece in pieces)
-            if len(whole) > LONG and not watch.is_json(whole):
+            if len(whole) > LONG and not is_json(whole):
                 for piece in pieces:
                     piece["args"] = ""
                 pieces[0]["args"] = whole[:LONG]
@@ -61,7 +62,7 @@ def _joinable(chat: Any) -> Any:
 
 
 async def _listen(response: Any) -> None:
-    """Read a stream of events on its way to the provider's client; a hook of httpx, and of httpx2."""
+    """Put `_in_short_pieces` between a stream of events and the provider's client; a hook of httpx, and of httpx2."""
     headers = response.headers
     if headers.get("Content-Type", "").startswith("text/event-stream") and not headers.get("Content-Encoding"):
         library = importlib.import_module(type(response).__module__.partition(".")[0])
@@ -82,7 +83,7 @@ def _in_short_pieces(stream: Any, kind: type[Any]) -> Any:
                 rest += last
                 for number, line in enumerate(ended):
                     name = line + b"\n" if line.startswith(b"event:") else name if line.strip() else b""
-                    ended[number] = _shortened(line, name)
+                    ended[number] = _split_line(line, name)
                 if ended:
                     yield b"\n".join(ended) + b"\n"
             yield bytes(rest)
@@ -93,28 +94,23 @@ def _in_short_pieces(stream: Any, kind: type[Any]) -> Any:
     return Stream()
 
 
-def _shortened(line: bytes, name: bytes) -> bytes:
-    """A line of a stream of events, or several events in place of the one that it holds.
-
-    Args:
-        line: Without its end.
-        name: The line before it, if that gives the event a name.
-    """
+def _split_line(line: bytes, name: bytes) -> bytes:
+    """A line of a stream of events, with a call's long piece as several events."""
     begins = b'"message_start"' in line
     if not line.startswith(b"data:") or not (begins or len(line) > LONG):
         return line
     try:
         event = json.loads(line[len(b"data:") :])
         if begins:
-            watch.started(event["message"]["usage"])
+            note_input(event["message"]["usage"])
         events = _split(event)
     except (ValueError, LookupError, TypeError, RecursionError):
-        return line  # what the provider's client makes of it is told as ever
+        return line  # malformed: the provider's client reports it
     return line if len(events) == 1 else (b"\n\n" + name).join(b"data: " + json.dumps(each).encode() for each in events)
 
 
 def _split(event: _Event) -> list[_Event]:
-    """An event of Anthropic's, of OpenAI's responses or of chat completions; a call's long piece in several."""
+    """The events for an event of Anthropic's, of OpenAI's responses or of chat completions."""
     match event:
         case {"delta": {"partial_json": str(text)} as delta}:
             return [{**event, "delta": {**delta, "partial_json": part}} for part in _parts(text)]
@@ -130,7 +126,7 @@ def _split_calls(event: _Event, calls: list[_Event]) -> list[_Event]:
     for call in calls:
         text, *parts = _parts(call["function"].get("arguments") or "")
         first.append({**call, "function": {**call["function"], "arguments": text}})
-        # A piece without an index would be a call by itself. It is no JSON, so it can't run anyway.
+        # Without an index each piece would count as another call; this one is no JSON, so its rest is not needed.
         if (index := call.get("index")) is not None:
             others += [{"index": index, "function": {"arguments": part}} for part in parts]
     choice = event["choices"][0]
@@ -142,6 +138,6 @@ def _split_calls(event: _Event, calls: list[_Event]) -> list[_Event]:
 
 
 def _parts(text: str) -> list[str]:
-    if len(text) <= LONG or watch.is_json(text):
+    if len(text) <= LONG or is_json(text):
         return [text]
     return [text[at : at + SHORT] for at in range(0, len(text), SHORT)]

@@ -1,6 +1,7 @@
-"""What a reply of a model costs, by the price list in `genai-prices`, which needs no network.
+"""What a reply costs, by the price list in `genai-prices`, which needs no network.
 
-It is an estimate: prices change, contracts differ. What isn't listed has no price, and is never counted as nothing.
+It is an estimate: prices change, and contracts differ. A model that isn't listed has no price, which is not a price of
+0.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from nbagent.core.errors import ModelError
 from nbagent.safety.ledger import is_local
 
 IDS: Final = {"google_genai": "google"}
-"""Names of providers in the price list, where they aren't LangChain's."""
+"""The price list's names of providers, if they differ from LangChain's."""
 CLOUD: Final = "-cloud"
-"""How Ollama names the models that it only passes on to its cloud."""
+"""How the names of models end that Ollama passes on to its cloud."""
 
 
 def is_free(model: Model) -> bool:
-    """Whether its replies cost nothing: a recording, or a model on this machine's own Ollama."""
+    """Whether a model's replies cost nothing: it is recorded, or runs in this machine's own Ollama."""
     if model.is_replay:
         return True
     return model.provider == "ollama" and is_local(model.host) and not model.name.endswith(CLOUD)
@@ -31,12 +32,8 @@ def is_free(model: Model) -> bool:
 def cost(model: Model, usage: Mapping[str, Any] | None) -> float | None:
     """What a reply has cost.
 
-    Args:
-        model: Whose reply it is.
-        usage: LangChain's `UsageMetadata` of it; None if the provider told nothing.
-
     Returns:
-        US dollars; None if that isn't known.
+        US dollars; None if the cost isn't known.
     """
     if is_free(model):
         return 0.0
@@ -55,7 +52,7 @@ def cost(model: Model, usage: Mapping[str, Any] | None) -> float | None:
 
 
 def demand(models: Iterable[Model]) -> None:
-    """Complain of models whose replies have no price, before any is asked.
+    """Check that the replies of all models have a price.
 
     Raises:
         ModelError: A budget in money can't be kept with them.
@@ -75,7 +72,7 @@ def load() -> None:
 
 
 def _price(model: Model, **usage: int) -> float | None:
-    """By the address, which may be another provider's that speaks the same language, else by the provider's name."""
+    """The price by the address, which may be that of a compatible provider; else by the provider's name."""
     name = model.name.partition(":")[2]
     home = PROVIDERS[model.provider].home if model.provider in PROVIDERS else ""
     if model.host and model.host != urllib.parse.urlsplit(home).netloc:

@@ -1,10 +1,12 @@
-"""The model that hands out recorded replies, and the recorder that writes them.
+"""The model that gives recorded replies, and the recorder that writes them.
 
-One reply a line, JSON: `{"content": "text", "tool_calls": [{"name": "python", "args": {"code": "1 + 1"}}]}`. Beside
-these a reply can have `usage` (tokens), `invalid_tool_calls`, calls whose arguments were no JSON, `again`, for what
-came after an answer was sent back (`evaluate.py`), and `structured`, for a text that is an object instead of calls
-(`structured.py`). The code that a replay runs, the sandbox, the installs and the outputs are real; only the model
-isn't.
+A replay file is JSON Lines, a reply a line:
+
+    {"content": "text", "tool_calls": [{"name": "python", "args": {"code": "1 + 1"}}]}
+
+A reply can also have `usage` (tokens), `invalid_tool_calls` (calls whose arguments were no JSON), `again` (it came
+after an answer was sent back, see `evaluate.py`) and `structured` (its text is an object, see `structured.py`). The
+sandbox, the code that runs, the installs and the outputs of a replay are real.
 """
 
 from __future__ import annotations
@@ -25,20 +27,21 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from pydantic import PrivateAttr
 
+from nbagent.agent.messages.reply import text_of
 from nbagent.core.errors import ReplayError, StoreError
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 Tokens = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call, by the tool's name."""
+class RecordedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool call."""
 
     name: Name
     args: dict[str, Any]
 
 
-class InvalidCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RecordedInvalidCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call whose arguments could not be read; `args` is what the model sent instead."""
 
     name: Name
@@ -53,20 +56,20 @@ class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output_tokens: Tokens = 0
 
 
-class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RecordedReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of a replay file."""
 
     content: str | msgspec.UnsetType = msgspec.UNSET
-    tool_calls: list[Call] = []
-    invalid_tool_calls: list[InvalidCall] = []
+    tool_calls: list[RecordedCall] = []
+    invalid_tool_calls: list[RecordedInvalidCall] = []
     usage: Tally | None = None
     again: bool = False
-    """Whether it is a second answer, since numbers of the first stood in no output."""
+    """Whether it came after an answer was sent back."""
     structured: bool = False
-    """Whether its text is an object that stands for calls, or for the answer."""
+    """Whether its text is an object, `GeneratedCode` or `FinalAnswer`."""
 
 
-def read_replies(path: Path) -> list[Reply]:
+def read_replies(path: Path) -> list[RecordedReply]:
     """All replies of a file.
 
     Raises:
@@ -86,10 +89,10 @@ def read_replies(path: Path) -> list[Reply]:
     return replies
 
 
-def _reply(line: bytes, *, where: str) -> Reply:
+def _reply(line: bytes, *, where: str) -> RecordedReply:
     try:
         line.decode("utf-8")
-        reply = msgspec.json.decode(line, type=Reply)
+        reply = msgspec.json.decode(line, type=RecordedReply)
     except UnicodeDecodeError:
         raise ReplayError(f"{where}: this is not UTF-8 text.", mend="A replay file is JSON Lines.") from None
     except msgspec.DecodeError as error:
@@ -100,9 +103,9 @@ def _reply(line: bytes, *, where: str) -> Reply:
 
 
 class ReplayModel(BaseChatModel):
-    """A chat model that answers with the replies of a file, in order, whatever it is asked.
+    """A chat model that gives the replies of a file, in order, whatever it is asked.
 
-    Its place in the file belongs to the object: the questions of one session continue one recording.
+    Each object reads the file from its beginning; the questions of one session continue one recording.
     """
 
     path: Path
@@ -111,7 +114,7 @@ class ReplayModel(BaseChatModel):
 
     @classmethod
     def open(cls, path: Path) -> ReplayModel:
-        """The model of a file.
+        """Read a file.
 
         Raises:
             ReplayError: The file can't be read, or a line is no reply.
@@ -134,14 +137,14 @@ class ReplayModel(BaseChatModel):
 
     @property
     def remaining(self) -> int:
-        """Replies that were not handed out yet."""
+        """The number of replies that were not given yet."""
         return len(self.replies) - self._next
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:  # noqa: ARG002 - the base's
-        """The model itself: a recording calls what it calls."""
+        """The model itself, whose calls are recorded already."""
         return self
 
-    def _take(self) -> tuple[int, Reply]:
+    def _pop(self) -> tuple[int, RecordedReply]:
         if not self.remaining:
             count = f"{len(self.replies)} {'reply' if len(self.replies) == 1 else 'replies'}"
             raise ReplayError(
@@ -149,7 +152,7 @@ class ReplayModel(BaseChatModel):
                 mend="Record the whole conversation with --record FILE.",
             )
         self._next += 1
-        reply: Reply = self.replies[self._next - 1]
+        reply: RecordedReply = self.replies[self._next - 1]
         return self._next, reply
 
     def _generate(
@@ -159,7 +162,7 @@ class ReplayModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base's
         **kwargs: Any,  # noqa: ARG002 - the base's
     ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=_message(*self._take()))])
+        return ChatResult(generations=[ChatGeneration(message=_message(*self._pop()))])
 
     async def _agenerate(
         self,
@@ -168,7 +171,7 @@ class ReplayModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base's
         **kwargs: Any,
     ) -> ChatResult:
-        # The base class would use a thread, and two threads could swap two replies.
+        # Not in a thread, as in the base class: two threads could swap two replies.
         return self._generate(messages, stop, **kwargs)
 
     def _stream(
@@ -178,7 +181,7 @@ class ReplayModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,  # noqa: ARG002 - the base's
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in _chunks(*self._take()):
+        for chunk in _chunks(*self._pop()):
             if run_manager:
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
@@ -190,13 +193,13 @@ class ReplayModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,  # noqa: ARG002 - the base's
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks(*self._take()):
+        for chunk in _chunks(*self._pop()):
             if run_manager:
                 await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
 
 
-def _message(number: int, reply: Reply) -> AIMessage:
+def _message(number: int, reply: RecordedReply) -> AIMessage:
     """A reply as the message that a provider would have given; `number` makes its calls' ids unique."""
     return AIMessage(
         content=reply.content or "",
@@ -212,20 +215,20 @@ def _message(number: int, reply: Reply) -> AIMessage:
     )
 
 
-def _usage(reply: Reply) -> UsageMetadata | None:
+def _usage(reply: RecordedReply) -> UsageMetadata | None:
     if reply.usage is None:
         return None
     given, made = reply.usage.input_tokens, reply.usage.output_tokens
     return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
 
 
-def _chunks(number: int, reply: Reply) -> Iterator[ChatGenerationChunk]:
-    """A reply in pieces: a word at a time, then each call."""
+def _chunks(number: int, reply: RecordedReply) -> Iterator[ChatGenerationChunk]:
+    """A reply in pieces: each word, then each call."""
     message = _message(number, reply)
     for word in re.findall(r"\s*\S+|\s+\Z", message.text):
         yield ChatGenerationChunk(message=AIMessageChunk(content=word))
     calls = [(call["name"], json.dumps(call["args"]), call["id"]) for call in message.tool_calls]
-    # As from a provider: when LangChain joins the pieces, it tries to complete arguments that are no JSON.
+    # Like a provider's: LangChain tries to complete arguments that are no JSON when it joins the pieces.
     calls += [(str(call["name"]), str(call["args"]), call["id"]) for call in message.invalid_tool_calls]
     for index, (name, args, call_id) in enumerate(calls):
         piece = tool_call_chunk(name=name, args=args, id=call_id, index=index)
@@ -234,10 +237,10 @@ def _chunks(number: int, reply: Reply) -> Iterator[ChatGenerationChunk]:
 
 
 class Recorder:
-    """Writes each reply of a model to a new file, as it happens, in the format that `replay:` reads.
+    """Writes each reply of a model to a new file, in the format that `replay:` reads.
 
     Args:
-        path: The file. It must not exist with anything in it: two conversations in one file replay as a third one.
+        path: The file, which must be empty or not exist: two conversations in one file would replay as another one.
 
     Raises:
         StoreError: It exists, or can't be written.
@@ -257,7 +260,7 @@ class Recorder:
 
         Args:
             message: What the model said.
-            again: Whether its last answer had been sent back.
+            again: Whether it came after an answer was sent back.
             structured: Whether the model replies with objects instead of calls.
 
         Raises:
@@ -273,22 +276,17 @@ class Recorder:
             raise StoreError(f"Can't record into {self.path}: {(error.strerror or str(error)).lower()}.") from None
 
 
-def _record(message: AIMessage, *, again: bool, structured: bool) -> Reply:
-    """A provider's message in the form of a replay file; its content blocks are flattened to text."""
+def _record(message: AIMessage, *, again: bool, structured: bool) -> RecordedReply:
+    """A provider's message as a reply of a replay file; content blocks become text."""
     usage = message.usage_metadata
-    return Reply(
+    return RecordedReply(
         content=text_of(message),
-        tool_calls=[Call(call["name"] or "unknown", call["args"]) for call in message.tool_calls],
+        tool_calls=[RecordedCall(call["name"] or "unknown", call["args"]) for call in message.tool_calls],
         invalid_tool_calls=[
-            InvalidCall(call["name"] or "unknown", call["args"] or "", call["error"] or "")
+            RecordedInvalidCall(call["name"] or "unknown", call["args"] or "", call["error"] or "")
             for call in message.invalid_tool_calls
         ],
         usage=Tally(usage["input_tokens"], usage["output_tokens"]) if usage else None,
         again=again,
         structured=structured,
     )
-
-
-def text_of(message: AIMessage) -> str:
-    """The words of a reply: its text blocks, or the refusal that OpenAI sends beside them."""
-    return str(message.text) or str(message.additional_kwargs.get("refusal") or "")

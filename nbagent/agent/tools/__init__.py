@@ -1,1 +1,1 @@
-"""What the model can do."""
+"""The tools of the model, and the cells in which they do their work."""

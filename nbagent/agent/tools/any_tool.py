@@ -1,4 +1,4 @@
-"""A tool for the model whose schema comes from elsewhere."""
+"""A tool of the model whose arguments are described by a JSON Schema."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from langchain_core.tools import BaseTool
 
 
 class AnyTool(BaseTool):
-    """A tool whose arguments may have any name.
+    """A tool whose arguments may have any name; `call` gets them as a dictionary.
 
-    LangChain's own pass them on as keywords, and so lose what a tool calls `config` or `run_manager`, and fail at
+    LangChain's own tools get them as keywords, which loses an argument named `config` or `run_manager`, and fails for
     `self`.
     """
 

@@ -11,18 +11,14 @@ from pydantic import BeforeValidator
 from nbagent.agent.tools.scripts import SECONDS, Response, edit_file, execute, is_failure, words_of, write_file
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
 
-Why = Annotated[str, "Why you do this, in a few words; it becomes a comment in the notebook."]
-Path = Annotated[str, "An absolute path below /tmp or /workspace."]
+Purpose = Annotated[str, "Why you do this, in a few words; it becomes a comment in the notebook."]
+SandboxPath = Annotated[str, "An absolute path below /tmp or /workspace."]
 
 
-def make_sandbox_tools(runs: Runs) -> list[BaseTool]:
-    """The three tools.
-
-    Args:
-        runs: The session's side.
-    """
+def make_sandbox_tools(kernel: KernelPort) -> list[BaseTool]:
+    """The three tools."""
 
     @tool(response_format="content_and_artifact")
     async def sandbox_exec(
@@ -32,7 +28,7 @@ def make_sandbox_tools(runs: Runs) -> list[BaseTool]:
             "The program and its words, such as ['python', '/tmp/analysis.py'].",
         ],
         timeout: Annotated[int, "Seconds that it may run, at most 300."] = SECONDS,  # noqa: ASYNC109
-        reasoning_trace: Why = "",
+        reasoning_trace: Purpose = "",
     ) -> tuple[str, Any]:
         """Run a program in the sandbox: a script that you wrote, or a Unix command such as head, grep, wc or ls.
 
@@ -41,30 +37,30 @@ def make_sandbox_tools(runs: Runs) -> list[BaseTool]:
         says 'complete', it means: give your answer. For analysis in steps, with variables that stay and figures that
         show by themselves, use the tool python instead.
         """
-        return _told(await execute(runs, command, timeout=timeout, why=reasoning_trace))
+        return _result(await execute(kernel, command, timeout=timeout, why=reasoning_trace))
 
     @tool(response_format="content_and_artifact")
     async def sandbox_write_file(
-        file_path: Path,
+        file_path: SandboxPath,
         content: Annotated[str, "All of its text, at most 5 MB."],
-        reasoning_trace: Why = "",
+        reasoning_trace: Purpose = "",
     ) -> tuple[str, Any]:
         """Create or overwrite a text file in the sandbox, such as a script for sandbox_exec."""
-        return _told(await write_file(runs, file_path, content, why=reasoning_trace))
+        return _result(await write_file(kernel, file_path, content, why=reasoning_trace))
 
     @tool(response_format="content_and_artifact")
     async def sandbox_edit_file(
-        file_path: Path,
+        file_path: SandboxPath,
         old_string: Annotated[str, "What stands there now, exactly, and only once in the file."],
         new_string: Annotated[str, "What is to stand there."],
-        reasoning_trace: Why = "",
+        reasoning_trace: Purpose = "",
     ) -> tuple[str, Any]:
         """Change a file in the sandbox by replacing a text that stands exactly once in it."""
-        return _told(await edit_file(runs, file_path, old_string, new_string, why=reasoning_trace))
+        return _result(await edit_file(kernel, file_path, old_string, new_string, why=reasoning_trace))
 
     return [sandbox_exec, sandbox_write_file, sandbox_edit_file]
 
 
-def _told(response: Response) -> tuple[str, dict[str, str]]:
+def _result(response: Response) -> tuple[str, dict[str, str]]:
     """What the model reads, and whether it went well."""
     return json.dumps(response, ensure_ascii=False), {"status": "error" if is_failure(response) else "ok"}

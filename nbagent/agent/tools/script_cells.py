@@ -1,7 +1,6 @@
-"""Notebook cells for what the three sandbox tools do: plain Python that runs in any notebook, without nbagent. Pure.
+"""The cells in which the three sandbox tools run programs, and write and edit files. Pure.
 
-A program that was run, a file that was written or edited is a cell like any other: the person reads it in the notebook,
-and a re-run does it again.
+They are plain Python that runs in any notebook, without nbagent: the person reads them, and a re-run does it all again.
 """
 
 from __future__ import annotations
@@ -12,24 +11,19 @@ from collections.abc import Sequence
 from nbagent.core.text import one_line
 
 WIDTH = 100
-"""Characters of a line that is not broken."""
-_HOME = re.compile(r"(?:/tmp|/tmp/output|/workspace)/[\w.+-]+", re.ASCII)
-"""A file in a folder that is always there, with a name that a line of IPython's takes as it is."""
+"""Characters up to which a command stays on one line."""
+_PLAIN_PATH = re.compile(r"(?:/tmp|/tmp/output|/workspace)/[\w.+-]+", re.ASCII)
+"""A file in a folder that always exists, with a name that IPython's magics take as it is."""
 _PROMPT = re.compile(r"^[^\S\n]*(?:>>>|\.\.\.|(?:\[\w+\] )?In ?\[)", re.MULTILINE)
-"""What IPython may take for a prompt that was copied with the code, and remove."""
+"""Text that IPython may take for a prompt copied with the code, and remove."""
 _MAGIC = re.compile(r"^[^\S\n]*[!%?]|\?[^\S\n]*$", re.MULTILINE)
-"""Lines that IPython could take for its own."""
+"""Lines that IPython may take for its own commands."""
 _PIP = re.compile(r"^[^\S\n]*!.*pip", re.MULTILINE)
-"""What a kernel of ours takes for an install, in whatever cell."""
+"""Lines that nbagent's kernel takes for an install, in whatever cell."""
 
 
 def run_program(command: Sequence[str], *, why: str = "") -> str:
-    """The cell that runs a program; its value is the exit code.
-
-    Args:
-        command: The program and its words, as no shell would read them.
-        why: What is said of it in a comment.
-    """
+    """The cell that runs a program; its value is the exit code."""
     words = [repr(word) for word in command]
     line = f"[{', '.join(words)}]"
     if len(line) > WIDTH:
@@ -38,14 +32,8 @@ def run_program(command: Sequence[str], *, why: str = "") -> str:
 
 
 def write_file(path: str, content: str, *, why: str = "") -> str:
-    """The cell that writes a file, to the byte, and makes its folder.
-
-    Args:
-        path: Absolute.
-        content: Its text.
-        why: What is said of it in a comment, where there is room for one.
-    """
-    if _HOME.fullmatch(path) and _is_plain(content) and not _PROMPT.search(content) and not _PIP.search(content):
+    """The cell that makes a file's folder, and writes exactly these bytes to the file."""
+    if _PLAIN_PATH.fullmatch(path) and _is_plain(content) and not _PROMPT.search(content) and not _PIP.search(content):
         return f"%%writefile {path}\n{content}"
     file = f"Path({path!r})"
     return (
@@ -67,18 +55,18 @@ def edit_file(path: str, old: str, new: str, *, why: str = "") -> str:
 
 
 def _comment(why: str) -> str:
-    """What the model said that it was doing, as the cell's first line."""
+    """The purpose as the cell's first line."""
     text = one_line(why, WIDTH)
     return f"# {text}\n" if text else ""
 
 
 def _is_plain(text: str) -> bool:
-    """Whole lines of characters that everybody sees."""
+    """Whether a text consists of whole lines of visible characters."""
     return text.endswith("\n") and all(line.replace("\t", "").isprintable() for line in text.split("\n"))
 
 
 def literal(text: str) -> str:
-    """Python for a text, over as many lines as it has, of which none can be read as something else."""
+    """A string literal with a line for each line of the text; none of them means anything to IPython."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     if len(lines) < 2:
         return repr(text)

@@ -1,7 +1,7 @@
-"""Scripts and programs where the kernel is: what the three tools for them do, whoever offers these.
+"""What the tools `sandbox_exec`, `sandbox_write_file` and `sandbox_edit_file` do, for a model or for an MCP client.
 
-Each call that does something is a cell of the notebook (`script_cells.py`), so what they did can be run again. Names,
-parameters, response fields, limits, error texts and hints are those of the three tools' specification.
+Each call that does something is a cell of the notebook (`script_cells.py`), so that it can be run again. Names,
+parameters, response fields, limits, error texts and hints are those of the tools' specification.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from nbagent.agent.cell_view import cut
 from nbagent.agent.tools import script_cells
-from nbagent.agent.view import cut
 from nbagent.core.errors import InstallError, TransferError, TransferLimit
 from nbagent.core.events import Cell, Output
 from nbagent.core.text import plain
-from nbagent.kernel.transfer import paths
+from nbagent.kernel.transfer import sandbox_paths
 from nbagent.sandbox.untrusted import parse
 
 if TYPE_CHECKING:
-    from nbagent.agent.runs import Runs
+    from nbagent.agent.ports import KernelPort
 
 SECONDS = 60
-"""That a command may run if nothing is said."""
+"""Seconds that a command may run by default."""
 MOST_SECONDS = 300
 MAX_CONTENT = 5 * 1024 * 1024
 """Bytes of a file that is written."""
 STREAM_BYTES = 10 * 1024
-"""Of each stream, in a response."""
+"""Bytes of each stream in a response."""
 MAX_INSTALLS = 5
-"""Modules that one call may have installed."""
+"""Modules that are installed for one call."""
 
 TIMED_OUT, CANT_RUN, NOT_FOUND, INTERRUPTED, KILLED = 124, 126, 127, 130, 137
-"""Exit codes as a shell gives them, for what ended otherwise than by itself."""
+"""Exit codes, as a shell gives them, of programs that were stopped or could not start."""
 _CODES = {"timeout": TIMED_OUT, "interrupted": INTERRUPTED, "died": KILLED}
 _SHELL = re.compile(r"[;&|<>$`*?~\n]")
-"""What only a shell understands."""
+"""Characters for which a command needs a shell."""
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
 
 DONE = "Code executed successfully. {count} output files created. Consider using 'complete' to present results."
@@ -54,7 +54,7 @@ Response = dict[str, Any]
 
 
 def words_of(command: object) -> list[str]:
-    """A command as a list of words, as models send it: a list, a list as JSON, or one line as for a shell."""
+    """The words of a command, which models send as a list, as a list in JSON, or as a line for a shell."""
     if isinstance(command, list):
         return [str(each) for each in command]
     text = str(command)
@@ -67,29 +67,29 @@ def words_of(command: object) -> list[str]:
     return ["sh", "-c", text]
 
 
-async def execute(runs: Runs, command: Sequence[str], *, timeout: int = SECONDS, why: str = "") -> Response:  # noqa: ASYNC109
-    """Run a program to its end, or to its limit; what is missing in a Python script is installed, and it runs again.
+async def execute(kernel: KernelPort, command: Sequence[str], *, timeout: int = SECONDS, why: str = "") -> Response:  # noqa: ASYNC109
+    """Run a program to its end or limit; after installing a module that a Python script lacks, run it again.
 
     Args:
-        runs: The session's side.
+        kernel: Where it runs.
         command: The program and its words.
-        timeout: Seconds, at most 300; what is more is told.
-        why: What it is for, for the reader of the notebook.
+        timeout: Seconds, at most 300; the response has a note if it was changed.
+        why: Its purpose, for the reader of the notebook.
     """
     seconds = min(max(timeout, 1), MOST_SECONDS)
     code = script_cells.run_program(command, why=why)
     for _ in range(MAX_INSTALLS + 1):
-        cell = await runs.run_cell(code, timeout=seconds, tool="sandbox_exec")
+        cell = await kernel.run_cell(code, timeout=seconds, tool="sandbox_exec")
         response = _response(cell, seconds=seconds)
         missing = _MISSING.findall(response["stderr"]) if response["exit_code"] == 1 else []
         if not missing:
             break
         try:
-            await runs.install_module(missing[-1])
+            await kernel.install_module(missing[-1])
         except InstallError as error:
             response["stderr"] += f"\nNot installed: {error}"
             break
-    names, total = await runs.output_files(limit=20)
+    names, total = await kernel.output_files(limit=20)
     response |= {"output_files": names, "total_output_files": total, "execution_time": round(cell.duration, 3)}
     notes = [CLAMPED.format(asked=timeout, seconds=seconds)] if seconds != timeout else []
     notes += [f"State lost: {plain(cell.state_lost)}"] if cell.state_lost else []
@@ -98,54 +98,56 @@ async def execute(runs: Runs, command: Sequence[str], *, timeout: int = SECONDS,
     return response
 
 
-async def write_file(runs: Runs, file_path: str, content: str, *, why: str = "") -> Response:
+async def write_file(kernel: KernelPort, file_path: str, content: str, *, why: str = "") -> Response:
     """Create or overwrite a file below /tmp or /workspace."""
     try:
-        path = paths.clean_path(file_path)
+        path = sandbox_paths.clean_path(file_path)
         size = len(content.encode())
     except TransferLimit as error:
-        return _refused(file_path, str(error), INVALID_PATH)
+        return _refusal(file_path, str(error), INVALID_PATH)
     except UnicodeEncodeError:
-        return _refused(file_path, "The content has half of a surrogate pair, which no file holds as text.")
-    if path in paths.ROOTS:
-        return _refused(file_path, paths.INVALID, INVALID_PATH)
+        return _refusal(file_path, "The content has half of a surrogate pair, which no file holds as text.")
+    if path in sandbox_paths.ROOTS:
+        return _refusal(file_path, sandbox_paths.INVALID, INVALID_PATH)
     if size > MAX_CONTENT:
-        return _refused(file_path, f"Content too large: {size:,} bytes, at most {MAX_CONTENT:,} (5 MB).")
-    cell = await runs.run_cell(script_cells.write_file(path, content, why=why), tool="sandbox_write_file")
+        return _refusal(file_path, f"Content too large: {size:,} bytes, at most {MAX_CONTENT:,} (5 MB).")
+    cell = await kernel.run_cell(script_cells.write_file(path, content, why=why), tool="sandbox_write_file")
     if cell.status != "ok":
-        return _refused(file_path, _failure(cell))
+        return _refusal(file_path, _failure(cell))
     return {"success": True, "file_path": file_path, "bytes_written": size, "hint": WRITTEN}
 
 
-async def edit_file(runs: Runs, file_path: str, old_string: str, new_string: str, *, why: str = "") -> Response:
+async def edit_file(kernel: KernelPort, file_path: str, old_string: str, new_string: str, *, why: str = "") -> Response:
     """Replace a text that stands exactly once in a file."""
     try:
-        path = paths.clean_path(file_path)
+        path = sandbox_paths.clean_path(file_path)
         if not old_string:
-            return _refused(file_path, "old_string is empty.", NOT_THERE)
-        found = await runs.count_in_file(path, old_string)
+            return _refusal(file_path, "old_string is empty.", NOT_THERE)
+        found = await kernel.count_in_file(path, old_string)
     except TransferLimit as error:
-        return _refused(file_path, str(error), INVALID_PATH)
+        return _refusal(file_path, str(error), INVALID_PATH)
     except TransferError as error:
-        return _refused(file_path, str(error))
+        return _refusal(file_path, str(error))
     if found == 0:
-        return _refused(file_path, "old_string not found", NOT_THERE)
+        return _refusal(file_path, "old_string not found", NOT_THERE)
     if found > 1:
         reason = f"old_string found {found} times - not unique. Include more context."
-        return _refused(file_path, reason, NOT_UNIQUE)
-    cell = await runs.run_cell(script_cells.edit_file(path, old_string, new_string, why=why), tool="sandbox_edit_file")
+        return _refusal(file_path, reason, NOT_UNIQUE)
+    cell = await kernel.run_cell(
+        script_cells.edit_file(path, old_string, new_string, why=why), tool="sandbox_edit_file"
+    )
     if cell.status != "ok":
-        return _refused(file_path, _failure(cell))
+        return _refusal(file_path, _failure(cell))
     return {"success": True, "file_path": file_path, "hint": EDITED}
 
 
-def _refused(file_path: str, error: str, hint: str = "") -> Response:
+def _refusal(file_path: str, error: str, hint: str = "") -> Response:
     response = {"success": False, "error": error, "file_path": file_path}
     return response | {"hint": hint} if hint else response
 
 
 def _response(cell: Cell, *, seconds: int) -> Response:
-    """What came of a program, by its cell."""
+    """The response for a program, by its cell."""
     streams = {"stdout": "", "stderr": ""}
     code, problem = _CODES.get(cell.status, 0), ""
     for output in cell.outputs:
@@ -170,14 +172,14 @@ def _response(cell: Cell, *, seconds: int) -> Response:
 
 
 def _exit_code(output: Output) -> int:
-    """The program's, as a shell gives it: 128 and more for a signal."""
+    """The exit code of a program, as a shell gives it: above 128 for a signal."""
     value = str(output.get("data", {}).get("text/plain", ""))
     code = int(value) if re.fullmatch(r"-?\d{1,3}", value) else 0
     return code if code >= 0 else 128 - code
 
 
 def _failure(cell: Cell) -> str:
-    """Why a cell of ours failed, in a sentence."""
+    """Why a cell failed, in a sentence."""
     for output in cell.outputs:
         if output.get("output_type") == "error":
             return plain(f"{output.get('ename')}: {output.get('evalue')}")
@@ -185,5 +187,5 @@ def _failure(cell: Cell) -> str:
 
 
 def is_failure(response: Response) -> bool:
-    """Whether a call did not do what it was to do."""
+    """Whether a call failed."""
     return response.get("exit_code", 0) != 0 or not response.get("success", True)

@@ -1,7 +1,7 @@
-"""Notebook cells in which a tool is defined and called: plain Python that runs in any notebook, without nbagent. Pure.
+"""The cells in which a tool is defined and called: plain Python that runs in any notebook, without nbagent. Pure.
 
-A tool is a module of its own there, so that nothing in it takes a name of the notebook's but its function. It is made
-from the cell alone: no file, no cache, nothing that an older version has left.
+The tool becomes a module, so that the notebook gets only the name of its function. The module is made from the cell
+alone, without a file or a cache, so that nothing of an older version is left.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MAX_DEPTH = 20
 
 
 def define(tool: Tool) -> str:
-    """The cell that makes a tool's function, by the tool's name; no `from __future__` of another cell changes it."""
-    name, module = tool.name, f"tool_{tool.name}"  # not a package's name, which it would take the place of
+    """The cell that defines a tool's function. No `from __future__` of another cell changes it."""
+    name, module = tool.name, f"tool_{tool.name}"  # with a prefix, as it must not replace a package
     return (
         f"# The tool {name}, version {tool.version}, made and tested by nbagent's tool forge.\n"
         "import sys\n"
@@ -35,12 +35,8 @@ def define(tool: Tool) -> str:
 def call(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The cell that calls a tool; its value is the result.
 
-    Args:
-        tool: It.
-        arguments: What JSON can hold, by the names of its parameters.
-
     Raises:
-        ForgeError: There is no such parameter, its type is another one, or there is too much of it.
+        ForgeError: An argument has no parameter or another type, or the arguments are too long.
     """
     for name in arguments:
         if name not in tool.schema["properties"]:
@@ -54,7 +50,7 @@ def call(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _check(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Complain of arguments that are not what the tool's type hints say."""
+    """Check the arguments against the tool's type hints."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
@@ -65,7 +61,7 @@ def _check(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 
 def _literal(value: Any, depth: int = 0) -> str:
-    """Python for what JSON can hold."""
+    """A value of JSON as Python."""
     if depth > MAX_DEPTH:
         raise ForgeError("The arguments are nested too deeply.")
     match value:

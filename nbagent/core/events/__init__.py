@@ -1,14 +1,17 @@
-"""The events of a session, and the values `Cell` and `Answer`.
+"""The events of a session, and the values that they carry: `Cell`, `Answer`, `Approval`.
 
-Each event is written to the session's append-only log before any reader gets it (`Journal`), in a `Record` with
-its sequence number and time. Notebooks, terminals and panels are views of the log.
+Each event is a fact in the past tense. `Journal.emit` writes it to the session's append-only log, in a `Record` with a
+number and the time, and then gives it to every reader. Notebooks, terminals and panels are views of the log.
 
-    cells.py       `Cell`, and what happens to one
-    turns.py       `Answer`, and what leads to one
-    session.py     a session's beginning and end, and what a person lets it do
-    files.py, packages.py, tools.py
+    cells.py       cells and their outputs                              emitted by `kernel/`
+    packages.py    requests to the package index, and installs          emitted by `kernel/installs.py`
+    files.py       files that come into the sandbox and out of it       emitted by `session/files.py`
+    turns.py       questions, requests to the model, answers            emitted by `agent/`
+    tools.py       tools of MCP servers, tools that the forge makes     emitted by `mcp/`, `agent/` and `forge/`
+    session.py     a session's begin and end, its data, permissions     emitted by `session/`, `safety/` and `egress/`
 
-An event that ends something is its result: `CellFinished` is a `Cell`, `Answered` is an `Answer`.
+An event that ends something is its result: `CellFinished` is a `Cell`, `Answered` an `Answer`, `ApprovalGiven` an
+`Approval`.
 """
 
 from __future__ import annotations
@@ -51,10 +54,10 @@ Event = (
     | ApprovalsSet
     | RedactionSet
     | CellFinished
-    | LateOutput
+    | LateOutputAdded
     | StateLost
     | StateRestored
-    | WidgetState
+    | WidgetsChanged
     | FileSaved
     | FilesLeft
     | QuotaReached
@@ -67,7 +70,7 @@ Event = (
     | McpToolsSelected
     | McpRequestDeclined
     | McpToolCalled
-    | ToolStage
+    | ToolStageEntered
     | ToolRefused
     | Answered
     | SessionResumed
@@ -95,7 +98,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=os.fspath)
 
 
 def to_json(value: Any) -> bytes:
-    """A cell, an answer, an event, or a value made of these, as JSON.
+    """A cell, an answer, an event, or a value made of these as JSON.
 
     Lone surrogates, which text from a sandbox and file names may have, become `?`, since UTF-8 can't encode them.
     """

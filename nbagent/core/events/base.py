@@ -1,4 +1,4 @@
-"""The base of all events."""
+"""The base class of all events."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ Output = dict[str, Any]
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="type"):
-    """The base of all events."""
+    """The base class of all events; `type` in JSON is the name of the event's class."""

@@ -1,4 +1,4 @@
-"""The value `Cell`, and the events while a cell runs and after it."""
+"""The value `Cell`, and the events of cells and their outputs. The kernel emits them, if nothing else is said."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         outputs: nbformat 4 outputs; where they were cut, they say so. Final once the cell has ended.
         execution_count: The kernel's own count; None if the kernel never ran it.
         duration: Seconds on a monotonic clock, installs and the run after them included.
-        note: What a reader must know beside the outputs: why it was stopped, what was cut.
+        note: Sentences for a reader beside the outputs: why the cell was stopped, what was cut.
         installed: Packages that were installed so that it could run.
-        state_lost: Why the kernel was replaced, a sentence; empty if it was not.
-        restored: Which state was restored by running cells again, in sentences.
+        state_lost: A sentence why the kernel was replaced; empty if it was not.
+        restored: Sentences on the state that was restored by running cells again.
         files: Names of the files that were collected from /tmp/output after it.
         total_files: The number of files in /tmp/output.
         changed: Other files that it made or changed; a long list is cut.
-        display_ids: For each output its display id or an empty string; an empty list if none has one.
-        memory_peak: Bytes that the sandbox has used at most since it was started; None if the engine can't tell.
-        memory_limit: Bytes that it may use.
+        display_ids: For each output its display id or an empty string; an empty list if no output has an id.
+        memory_peak: The most bytes that the sandbox has used since its start; None if the engine can't tell.
+        memory_limit: Bytes that the sandbox may use.
         exit_code: The kernel's exit code, if it ended with the cell; negative for a signal.
     """
 
@@ -104,10 +104,12 @@ def text_of(outputs: Sequence[Output]) -> str:
 
 
 class CellStarted(Fact, frozen=True, kw_only=True):
-    """A cell began to run; `cell` counts from 1 within the session, `turn` is 0 for a cell a person ran."""
+    """A cell is about to run: emitted before its code is sent to the kernel."""
 
     cell: int
+    """Its number within the session, from 1."""
     turn: int
+    """The number of the question that it runs for; 0 for a cell that a person runs."""
     code: str
     tool: str = ""
     """The model's tool, such as `python`; `person` for a cell without a model; empty in an old log."""
@@ -116,24 +118,26 @@ class CellStarted(Fact, frozen=True, kw_only=True):
 
 
 class CommandRun(Fact, frozen=True, kw_only=True):
-    """A program was executed inside. `cell` is 0 between two cells, and `pid` is as the sandbox sees it."""
+    """A program was executed in the sandbox, as process 1 of the sandbox saw."""
 
     cell: int
+    """The cell that ran; 0 between two cells."""
     argv: list[str]
     pid: int
+    """The process id inside of the sandbox."""
 
 
 class OutputAdded(Fact, frozen=True, kw_only=True):
-    """An output, as it arrived. Of a stream it has the new text only; `CellFinished` has the whole."""
+    """An output of the running cell arrived. For a stream it has the new text only; `CellFinished` has all outputs."""
 
     cell: int
     output: Output
 
 
 class OutputUpdated(Fact, frozen=True, kw_only=True):
-    """Every display with this `display_id`, in any cell, now shows this data.
+    """Code replaced the data of a display, in every cell that shows it.
 
-    The message claims to belong to `cell`, which code can forge; `during` is what the controller saw.
+    The message claims to belong to `cell`, which code can forge; `during` is what nbagent saw.
     """
 
     cell: int
@@ -141,57 +145,61 @@ class OutputUpdated(Fact, frozen=True, kw_only=True):
     data: dict[str, Any]
     metadata: dict[str, Any] = {}
     during: int | None = None
-    """The cell that ran when it came, 0 for none; None in an old log."""
+    """The cell that ran when the message came, 0 for none; None in an old log."""
     changed: list[int] = []
     """The ended cells whose outputs it changed."""
 
 
 class OutputsCleared(Fact, frozen=True, kw_only=True):
-    """`clear_output()` took effect: what the cell showed so far is gone."""
+    """`clear_output()` took effect: the outputs that the cell showed so far are gone."""
 
     cell: int
 
 
 class CellFinished(Cell, Fact, frozen=True, kw_only=True, omit_defaults=True):
-    """A cell ended. Later events have the files that were collected after it."""
+    """A cell ended. The events of files that are collected after it follow."""
 
 
-class LateOutput(Fact, frozen=True, kw_only=True):
-    """Output that arrived after its cell had ended. It claims to belong to `cell`."""
+class LateOutputAdded(Fact, frozen=True, kw_only=True):
+    """Output arrived for a cell that had ended. It claims to belong to `cell`, which code can forge."""
 
     cell: int
     output: Output
     during: int | None = None
-    """The cell that ran when it came, 0 for none; None in an old log."""
+    """The cell that ran when the output came, 0 for none; None in an old log."""
 
 
 class StateLost(Fact, frozen=True, kw_only=True):
-    """The kernel was replaced: variables and imports are gone; files under /workspace and /tmp too."""
+    """The kernel was replaced: its variables, imports and files under /workspace and /tmp are gone.
+
+    The session emits it, too, if it is resumed with a new kernel.
+    """
 
     cell: int
     reason: str
     kept: tuple[str, ...] = ("outputs", "packages", "data")
-    """What is kept: the notebook's cells with their outputs, installed packages, and mounted data."""
+    """What is left: the notebook's cells with their outputs, installed packages, and mounted data."""
 
 
 class StateRestored(Fact, frozen=True, kw_only=True):
-    """After a loss, cells that had succeeded were run again in the new kernel, without showing their outputs again."""
+    """After a loss, cells that had succeeded were run again in the new kernel; their outputs aren't shown again."""
 
     cell: int
     cells: list[int]
     """The cells that succeeded again, in order."""
     failed: int = 0
-    """The cell that failed, which ended it; 0 if none did."""
+    """The cell that failed, at which the replay stopped; 0 if none did."""
     skipped: list[int] = []
     """The cells after the failed one, which were not run."""
     reason: str = ""
     """Why it failed."""
     seconds: float = 0.0
-    told: str = ""
+    text: str = ""
     """All of this in sentences."""
 
 
-class WidgetState(Fact, frozen=True, kw_only=True):
-    """The state of all live ipywidgets models, in the form that a notebook's metadata takes."""
+class WidgetsChanged(Fact, frozen=True, kw_only=True):
+    """Widgets changed while a cell ran: emitted by the session after the cell."""
 
     state: dict[str, Any]
+    """The state of all live ipywidgets models, in the form that a notebook's metadata takes."""

@@ -1,4 +1,4 @@
-"""Files that come into the sandbox and out of it."""
+"""Events of files that come into the sandbox and out of it. The session emits them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class FileSeen(msgspec.Struct, frozen=True):
 
 
 class FileLeft(msgspec.Struct, frozen=True):
-    """A file that a cell saved and that did not reach the person.
+    """A file that a cell saved and that did not reach the host.
 
     Attributes:
         path: Its path in the sandbox, without characters that mislead a reader.
-        why: Why not, as the end of a sentence.
+        why: The reason, as the end of a sentence.
     """
 
     path: str
@@ -32,7 +32,7 @@ class FileLeft(msgspec.Struct, frozen=True):
 
 
 class FileSaved(Fact, frozen=True, kw_only=True):
-    """A file reached the host: from `/tmp/output` or `/workspace` after a cell, or the exported notebook."""
+    """A file reached the host: one that a cell saved in `/tmp/output` or `/workspace`, or the exported notebook."""
 
     path: str
     size: int
@@ -43,14 +43,14 @@ class FileSaved(Fact, frozen=True, kw_only=True):
 
 
 class FilesLeft(Fact, frozen=True, kw_only=True):
-    """Files that a cell left in /tmp/output or /workspace did not reach the host."""
+    """Files that a cell saved in /tmp/output or /workspace could not be brought to the host."""
 
     cell: int
     files: list[FileLeft]
 
 
 class FilesChanged(Fact, frozen=True, kw_only=True):
-    """A cell made or changed files under /tmp, which stay there until somebody fetches them."""
+    """A cell made or changed files under /tmp, which stay in the sandbox."""
 
     cell: int
     files: list[FileSeen]

@@ -1,4 +1,4 @@
-"""Packages that are added to a session."""
+"""Events of requests to the package index, and of installs. The kernel emits them."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class IndexAsked(Fact, frozen=True, kw_only=True):
-    """The package index is asked for these names, which leave the machine.
+    """The package index is about to be asked for these names, which so leave the machine.
 
-    It is asked for their dependencies too, which their publishers chose, not the code.
+    The index is asked for their dependencies, too; these names are chosen by publishers, not by code.
     """
 
     cell: int
     names: list[str]
     unknown: list[str] = []
-    """Those of the names that are unpopular and so count, see `packages/allowance.py`."""
+    """The unpopular names among them, which use up the allowance (`packages/allowance.py`)."""
 
 
 class PackagesInstalled(Fact, frozen=True, kw_only=True):
-    """Packages were added to the session's site folder. `cell` is 0 outside of a cell."""
+    """Packages were added to the folder of the session's packages."""
 
     cell: int
+    """The cell that needed them; 0 outside of a cell."""
     packages: list[Package]
     reason: str = ""
     seconds: float = 0.0
 
 
 class InstallFailed(Fact, frozen=True, kw_only=True):
-    """Packages were asked for and not installed; the environment is as it was."""
+    """Packages were requested and not installed; the environment is as it was."""
 
     cell: int
     requirements: list[str]

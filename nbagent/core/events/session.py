@@ -1,4 +1,7 @@
-"""Events of the whole session: its start and end, its data, and what a person allows."""
+"""Events of the whole session: its start and end, its data, and what a person allows.
+
+The session emits them, if nothing else is said.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class DataSeen(msgspec.Struct, frozen=True):
 
 
 class SessionStarted(Fact, frozen=True, kw_only=True):
-    """An engine was chosen, and the kernel is up."""
+    """A new session has an engine, and its kernel is up."""
 
     session: str
     engine: str
@@ -38,6 +41,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     """The engine's name of the sandbox: of a container or a control group."""
     limits: dict[str, float | None] = {}
     """Each field of `limits.Limits`; None for no limit."""
+    machine: dict[str, Any] = {}
+    """What of the machine can change a result, see `sandbox/machine/traits.py`; empty in an old log."""
     security: dict[str, Any] = {}
     """Each security option of `policy.Trust` by name."""
     accepted: list[str] = []
@@ -47,21 +52,20 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True):
-    """A session was resumed in another process.
-
-    `kept` says whether its kernel was taken over with its variables; if not, `StateLost` follows.
-    """
+    """A session was resumed by a new owner."""
 
     kept: bool
+    """Whether its kernel was taken over, with its variables; if not, `StateLost` follows."""
     note: str
+    """What was kept and what was lost, in sentences."""
     engine: str = ""
     environment: str = ""
-    """As in `SessionStarted`; a new kernel may have a newer one."""
+    """As in `SessionStarted`; a new kernel may have a newer environment."""
     sandbox: str = ""
 
 
 class Renamed(Fact, frozen=True, kw_only=True):
-    """A person gave the session a title; an empty one removes it."""
+    """A person gave the session a title, or removed it with an empty one."""
 
     title: str
 
@@ -73,19 +77,26 @@ class SessionEnded(Fact, frozen=True, kw_only=True):
 
 
 class DataLeftOut(Fact, frozen=True, kw_only=True):
-    """Something in the data is not shown to code: a link that leads out of it, a hidden name, a socket."""
+    """Parts of the data are not shown to code: links that lead out of it, hidden names, sockets.
+
+    The sandbox emits it.
+    """
 
     reason: str
     """Why, in words."""
     paths: list[str]
     """The first such paths, below /tmp/data."""
     total: int
+    """The number of all such paths."""
     text: str
-    """The whole as a sentence."""
+    """All of this in a sentence."""
 
 
 class QuotaReached(Fact, frozen=True, kw_only=True):
-    """The session's quota on the host's disk is used up: further output is cut, and files stay in the sandbox."""
+    """The session's quota on the host's disk was used up: further output is cut, and files stay in the sandbox.
+
+    The journal emits it, once.
+    """
 
     cell: int
     limit: int
@@ -93,7 +104,7 @@ class QuotaReached(Fact, frozen=True, kw_only=True):
 
 
 class HostAsked(Fact, frozen=True, kw_only=True):
-    """Code wants to reach a host that isn't listed, and waits until a face answers by `id`."""
+    """Code asked for a host that isn't listed, and waits until a face answers by `id`. The kernel emits it."""
 
     id: str
     host: str
@@ -101,12 +112,15 @@ class HostAsked(Fact, frozen=True, kw_only=True):
 
 
 class HostDecided(Fact, frozen=True, kw_only=True):
-    """It was decided whether code may reach a host; one event for each host, port and answer, and for each question."""
+    """It was decided whether code may reach a host; the proxy emits one event for each host, port and answer.
+
+    Each `HostAsked` is followed by one of these, too.
+    """
 
     id: str = ""
     """The id of the `HostAsked` that this ends; empty if nobody was asked."""
     host: str
-    """The host's name; if the request names none, what it says instead, quoted."""
+    """The host's name; if the request has no valid name, its words, quoted."""
     port: int
     allowed: bool
     by: Literal["list", "person", "policy"]
@@ -116,7 +130,10 @@ class HostDecided(Fact, frozen=True, kw_only=True):
 
 
 class ApprovalAsked(Fact, frozen=True, kw_only=True):
-    """The model wants to do something that needs approval; the turn waits until a face answers by `id`."""
+    """The model asked to do something that needs approval; the turn waits until a face answers by `id`.
+
+    `Consent` emits this event, `ApprovalGiven` and `ApprovalsSet`.
+    """
 
     id: str
     turn: int
@@ -131,9 +148,9 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     packages: list[str] = []
     """For an install, each package with its version."""
     note: str = ""
-    """What else a person should know, such as the description of an MCP server's tool."""
+    """Further information for the person, such as the description of an MCP server's tool."""
     rules: list[str] = []
-    """The rules that are added if a person allows this for the session; empty if that isn't possible."""
+    """The rules that are added if the person allows this for the session; empty if that isn't possible."""
 
 
 Decision = Literal["approve", "edit", "reject"]
@@ -170,14 +187,14 @@ class ApprovalGiven(Approval, Fact, frozen=True, kw_only=True):
 
 
 class ApprovalsSet(Fact, frozen=True, kw_only=True):
-    """The approval mode from now on; before the first of these events, `never-ask`."""
+    """The approval mode was set. Before the first of these events it is `never-ask`."""
 
     mode: str
-    """One of `consent.Mode`."""
+    """A `approvals.Mode`."""
 
 
 class RedactionSet(Fact, frozen=True, kw_only=True):
-    """What is hidden from models from now on; before the first of these events, `secrets`."""
+    """It was set what is hidden from models. Before the first of these events, that is `secrets`."""
 
     what: str
-    """One of `redaction.What`."""
+    """A `redaction.What`."""

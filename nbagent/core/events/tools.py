@@ -1,4 +1,4 @@
-"""Events of MCP servers' tools, and of tools that the forge makes."""
+"""Events of MCP servers and their tools, and of tools that the forge makes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class McpServerChanged(Fact, frozen=True, kw_only=True):
 
 
 class McpToolsChanged(Fact, frozen=True, kw_only=True):
-    """A server's tools have changed since they were first seen, or last accepted.
+    """A server's tools differ from those that were first seen, or last accepted.
 
-    That may be an update, or an attempt to make the model do something else.
+    That may be an update, or an attempt to make the model do something else. Emitted when the server is started.
     """
 
     server: str
@@ -38,7 +38,7 @@ class McpToolsChanged(Fact, frozen=True, kw_only=True):
 
 
 class McpToolsSelected(Fact, frozen=True, kw_only=True):
-    """Which MCP tools the model is offered for a question, and why."""
+    """MCP tools were selected for a question; the model is offered these. The agent emits it."""
 
     tools: list[str]
     confidence: float
@@ -49,7 +49,7 @@ class McpToolsSelected(Fact, frozen=True, kw_only=True):
 
 
 class McpRequestDeclined(Fact, frozen=True, kw_only=True):
-    """A server's request was refused: for a reply of the model, an answer of the person, or their folders."""
+    """A request of a server was refused: for a reply of the model, an answer of the person, or the person's folders."""
 
     server: str
     method: str
@@ -57,19 +57,19 @@ class McpRequestDeclined(Fact, frozen=True, kw_only=True):
 
 
 class McpToolCalled(Fact, frozen=True, kw_only=True):
-    """The model called a tool of an MCP server, which runs outside of the sandbox."""
+    """The model called a tool of an MCP server, which runs outside of the sandbox. The agent emits it afterwards."""
 
     server: str
     tool: str
     arguments: dict[str, Any]
     status: Literal["ok", "error", "failed"]
-    """`error` is an answer of the tool; with `failed` there was no answer."""
+    """`error`: the tool answered with an error. `failed`: it gave no answer."""
     text: str
     seconds: float
 
 
-class ToolStage(Fact, frozen=True, kw_only=True):
-    """A tool that the forge makes has entered a stage, see `nbagent.forge`."""
+class ToolStageEntered(Fact, frozen=True, kw_only=True):
+    """A tool that the forge makes has entered a stage, see `nbagent.forge`. The forge emits it."""
 
     tool: str
     version: int
@@ -90,7 +90,7 @@ class ToolStage(Fact, frozen=True, kw_only=True):
 
 
 class ToolRefused(Fact, frozen=True, kw_only=True):
-    """A tool of the library, or the whole library, is refused, since its file was changed."""
+    """A tool of the library, or the whole library, was refused because its file was changed. The agent emits it."""
 
     tool: str
     """Empty for the whole library."""

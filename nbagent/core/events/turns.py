@@ -1,4 +1,4 @@
-"""Events of questions, of requests to the model and its replies; and the value `Answer`."""
+"""The value `Answer`, and the events of questions, requests to the model, replies and answers. The agent emits them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What the model used, in tokens, and in how many calls.
+    """The tokens and calls that the model used.
 
     Attributes:
         input_tokens: All tokens of the input, cached ones included.
@@ -75,8 +75,8 @@ class Piece(msgspec.Struct, frozen=True):
     """Something that was sent to a model.
 
     Attributes:
-        source: What it is: `system prompt`, `data description`, `tools`, `question`, `reply` (the model's own, which
-            goes with what comes after it), `note` (nbagent's words), `cell 3`, `figure of cell 3`, `tool NAME`.
+        source: Where it comes from: `system prompt`, `data description`, `tools`, `question`, `reply` (the model's own,
+            which is sent again with what follows), `note` (nbagent's words), `cell 3`, `figure of cell 3`, `tool NAME`.
         size: Bytes of a text in UTF-8 or a picture in base64, without the JSON around it.
         sha256: The hash of these bytes, in hexadecimal.
         redacted: The kinds of the secrets that were hidden in it.
@@ -94,9 +94,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         turn: The question's number, from 1.
         text: The answer in words.
-        success: Whether the model ended by itself with a supported answer: its last cell ran without an error, or else
-            the answer has numbers, and each is in an output.
-        attempts: One, and one more for each cell that failed.
+        success: Whether the model ended by itself with a supported answer: its last cell ran without an error, or the
+            answer has numbers and each of them is in an output.
+        attempts: One plus the number of cells that failed.
         usage: Tokens and calls of the model.
         seconds: Seconds from the question to the answer.
         claims: The numbers in the text, each with the output that shows it, if one does.
@@ -123,7 +123,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsupported(self) -> list[str]:
-        """The numbers that no output shows, so that only the model vouches for them."""
+        """The numbers that no output shows."""
         return [claim.text for claim in self.claims if not claim.supported]
 
 
@@ -152,13 +152,13 @@ def pictures(cell: int, outputs: Iterable[Output]) -> Iterator[Picture]:
         if mime is None:
             continue
         text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
-        content = text.encode() if mime.endswith("xml") else _decoded(text)
+        content = text.encode() if mime.endswith("xml") else _decode(text)
         if content:
             number += 1
             yield Picture(f"cell-{cell}-{number}.{PICTURES[mime]}", mime, content, cell)
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode(text: str) -> bytes | None:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -183,27 +183,28 @@ class PhaseEntered(Fact, frozen=True, kw_only=True):
 
     turn: int
     phase: Phase
-    told: str = ""
-    """What is known in that phase: data and needs, tools, the first cell, the numbers of the answer."""
+    text: str = ""
+    """What the phase begins with: data and needs, tools, the first cell, the numbers of the answer."""
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True):
-    """One reply of the model: its words, and the tools that it calls by name."""
+    """The model gave a reply: words, and calls of tools."""
 
     turn: int
     text: str
     tools: list[str] = []
+    """The names of the tools that it calls."""
     usage: Usage = Usage()
     model: str = ""
     """The fallback model that replied; empty for the first model."""
 
 
 UNSURE = 0.5
-"""Confidence below which it is shown to a person."""
+"""The confidence below which faces show it."""
 
 
 class CodeGenerated(Fact, frozen=True, kw_only=True):
-    """The model replied with code as a structured object; its dependencies are installed before it runs."""
+    """The model replied with code as a structured object. Its dependencies are installed before it runs."""
 
     turn: int
     code: str
@@ -220,7 +221,7 @@ class ModelFailed(Fact, frozen=True, kw_only=True):
     turn: int
     model: str
     reason: str
-    """One sentence, as a person is told it."""
+    """A sentence for a person."""
     usage: Usage = Usage()
     """The usage of the attempt, as far as the provider reported it; `calls` is 0 if it reported nothing."""
     wait: float | None = None
@@ -228,34 +229,34 @@ class ModelFailed(Fact, frozen=True, kw_only=True):
 
 
 class SentToModel(Fact, frozen=True, kw_only=True):
-    """A request was sent to a model, to this host. Each attempt is an event, a failed one too."""
+    """A request was sent to a model. Each attempt is an event, also one that fails."""
 
     turn: int
     model: str
     host: str
-    """The host; empty for recorded replies."""
+    """The host that it was sent to; empty for recorded replies."""
     size: int
     """Bytes of all its pieces."""
     pieces: list[Piece]
-    """The pieces that this host had not been sent before."""
+    """The pieces that had not been sent to this host before."""
     again: int = 0
-    """The number of pieces that this process had sent there before: each call sends the whole conversation."""
+    """The number of pieces that this process had sent there before, since each call sends the whole conversation."""
     purpose: Literal["answer", "critique"] = "answer"
 
 
 class Reflected(Fact, frozen=True, kw_only=True):
-    """The reaction to code that failed, or to replies that did the same again and again."""
+    """The agent reacted to code that failed, or to replies that did the same several times."""
 
     turn: int
     attempt: int
     """The number of replies in a row whose code failed, or that were the same."""
     state: Literal["critique", "retry", "gave up"]
     error: str
-    """The end of the last one's result."""
+    """The end of the last failed result."""
     critique: str = ""
     usage: Usage = Usage()
     """The usage of the critic's model."""
 
 
 class Answered(Answer, Fact, frozen=True, kw_only=True, omit_defaults=True):
-    """A turn ended. Its cells, files and packages are not in this event: they have events of their own."""
+    """A turn ended. Its cells, files and packages have events of their own, and are not in this one."""

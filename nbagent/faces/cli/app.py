@@ -14,7 +14,7 @@ import typer
 
 from nbagent import __version__
 from nbagent.core.errors import UsageError
-from nbagent.faces.cli import flags, groups, program
+from nbagent.faces.cli import flags, program, subcommands
 from nbagent.faces.cli.program import finish
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ SANDBOX: tuple[FlagGroup, ...] = ("sandbox", "hosts")
 """Groups of options about what the code sees, where it runs and what it reaches."""
 MODEL: tuple[FlagGroup, ...] = ("model", "agent", "approvals")
 """Those about how questions are answered."""
-DEMO_NAMES = ("--data -d", "--record", "--fallback", "--critic", "--structured")
-"""Flags of options that are the demo's own."""
+DEMO_NAMES = frozenset(["data", "record", "fallback", "critic", "replies"])
+"""Options that the demo sets itself, or that its recorded replies make useless."""
 
 
 @app.command()
@@ -101,8 +101,81 @@ def execute(
     raise typer.Exit(finish(work.execute(source, code, make, how=how)))
 
 
+@app.command(short_help="Check that notebooks still give what they show.")
+@flags.takes(*SANDBOX, only=lambda name, _: name != "data")
+def verify(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks, nbagent's or any other.")],
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", "-d", metavar="DIR", help="Where their data is looked for, by name. Repeatable."),
+    ] = None,
+    sanitize: Annotated[
+        Path | None, typer.Option("--sanitize", metavar="FILE", help="What else is masked in text, in nbval's form.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", help="The relative difference up to which numbers are the same.", min=0)
+    ] = 1e-9,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Run on other terms too, to find what cells depend on.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Notebooks at a time.", min=1)] = None,
+    no_write: Annotated[bool, typer.Option("--no-write", help="Leave the notebooks as they are.")] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit's XML here.")] = None,
+    pictures: Annotated[
+        Path | None, typer.Option("--pictures", metavar="DIR", help="Save here how figures differ.")
+    ] = None,
+    as_json: flags.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only what differs.")] = False,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Run notebooks in fresh sandboxes and compare what they show: 0 the same, 1 it differs, 2 one could not be run."""
+    from nbagent.faces.cli.verify import Wanted
+    from nbagent.faces.cli.verify import verify as work
+
+    wanted = Wanted(
+        data=data or (),
+        sanitize=sanitize,
+        tolerance=tolerance,
+        sweep=sweep,
+        jobs=jobs,
+        write=not no_write,
+        junit=junit,
+        pictures=pictures,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    raise typer.Exit(finish(work(files, wanted, **given)))
+
+
+@app.command(short_help="Write the notebook of a session.")
+def export(
+    session: flags.SessionName,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="A notebook (.ipynb), a script (.py) or Markdown (.md).")
+    ],
+    keep_attempts: Annotated[bool, typer.Option("--keep-attempts", help="Keep what the model tried in vain.")] = False,
+    force: flags.Force = False,
+) -> None:
+    """Write the notebook of a session, also of one that has ended, as a person would have written it.
+
+    What the model tried in vain is left out, if a run of the rest shows the same without it.
+    """
+    from nbagent.faces.cli.export import export as work
+
+    raise typer.Exit(finish(work(session, out, keep_attempts=keep_attempts, force=force)))
+
+
+@app.command(short_help="Tell how a notebook came about.")
+def log(file: Annotated[Path, typer.Argument(metavar="FILE", help="A notebook.")]) -> None:
+    """Tell who asked what, which cell ran when and by whom, and what was edited since."""
+    from nbagent.faces.cli import log as work
+
+    raise typer.Exit(work.show(file))
+
+
 @app.command(short_help="See it work, without a key.")
-@flags.takes(*SANDBOX, "approvals", "agent", only=lambda option: option.flags not in DEMO_NAMES)
+@flags.takes(*SANDBOX, "approvals", "agent", only=lambda name, _: name not in DEMO_NAMES)
 def demo(
     *,
     given: dict[str, Any],
@@ -159,7 +232,7 @@ def files(
 
 
 @app.command(short_help="Resume a session whose process has ended.")
-@flags.takes(*SANDBOX, *MODEL, only=lambda option: option.resumed)
+@flags.takes(*SANDBOX, *MODEL, only=lambda _, option: option.resumed)
 def resume(
     session: flags.SessionName,
     question: flags.Question = None,
@@ -210,7 +283,7 @@ def attach(
 ) -> None:
     """Follow a session that another process runs, ask it, answer what it asks, and leave it running.
 
-    Ctrl-C stops the cell, then the question; where nothing runs it leaves, as Ctrl-D does.
+    Ctrl-C stops the cell, then the question; when nothing runs, it leaves the session, as Ctrl-D does.
     """
     from nbagent.faces.cli import attach
 
@@ -228,6 +301,24 @@ async def _in_background(given: dict[str, Any]) -> AnySession:
     from nbagent.session.host import host
 
     return await host(**flags.landing(given))
+
+
+@app.command(short_help="Ask question after question at the terminal.")
+@flags.takes(*SANDBOX, *MODEL)
+def chat(
+    session: Annotated[
+        str | None, typer.Argument(help="A session to go on with, by its whole name; a new one by default.")
+    ] = None,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Hold a conversation: questions, and commands such as /status, /model NAME, /export FILE and /help.
+
+    The session has a process of its own, as by `nbagent host`, and goes on when you leave.
+    """
+    from nbagent.faces.cli.chat import chat as work
+
+    raise typer.Exit(finish(work(session, flags.landing(given))))
 
 
 @app.command(short_help="Run a session in a process of its own.")
@@ -250,7 +341,7 @@ def host(
 
 
 @app.command(short_help="Serve the sandboxed kernel to any MCP client.")
-@flags.takes(*SANDBOX, only=lambda option: option.flags != "--ask-hosts")
+@flags.takes(*SANDBOX, only=lambda name, _: name != "ask_hosts")
 def mcp(
     session: Annotated[
         str | None, typer.Argument(help="A running session whose kernel is served; a new one by default.")
@@ -304,19 +395,22 @@ def shell(session: flags.SessionName) -> None:
 @app.command(short_help="Remove what killed processes left behind.")
 def clean(
     max_age: Annotated[
-        str | None, typer.Option("--max-age", metavar="AGE", help="Only what is older: 90, 30m, 12h, 2d.")
+        str | None,
+        typer.Option("--max-age", metavar="AGE", help="Only what is older than 90 (seconds), 30m, 12h or 2d."),
     ] = None,
     sessions: Annotated[
         str | None,
         typer.Option(
-            "--sessions", metavar="AGE", help="Also sessions that have ended and were not used for so long: 90d."
+            "--sessions",
+            metavar="AGE",
+            help="Also sessions that have ended and were not used for so long, such as 90d.",
         ),
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Remove the sandboxes, folders and containers that processes left behind which were killed.
+    """Remove the sandboxes, folders and containers that killed processes left behind, and kernels that wait.
 
-    With --sessions also old sessions: their logs, their files, and what the model was told in them.
+    With --sessions it also removes old sessions: their logs, their files, and their conversations with models.
     """
     from nbagent.faces.cli import manage
 
@@ -326,19 +420,24 @@ def clean(
 @app.command(short_help="What each engine enforces here; --self-check tries it.")
 def doctor(
     self_check: Annotated[
-        bool, typer.Option("--self-check", help="Attack a sandbox on this machine, and show what it withstood.")
+        bool,
+        typer.Option(
+            "--self-check", help="Attack a sandbox of each engine, or of --engine, and show what it withstood."
+        ),
     ] = False,
     engine: flags.Engine = None,
-    trust: Annotated[str | None, typer.Option("--trust", metavar="LEVEL", help="At this trust level.")] = None,
+    trust: Annotated[
+        str | None, typer.Option("--trust", metavar="LEVEL", help="A trust level; your settings' by default.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """What each engine can and cannot enforce on this machine."""
+    """Show what each engine can and cannot enforce on this machine, and which one starts by default."""
     if self_check:
         from nbagent.faces.cli import selfcheck
 
         raise typer.Exit(finish(selfcheck.self_check(engine=engine, trust=trust, as_json=as_json)))
     if engine:
-        raise UsageError("--engine is for the attacks.", mend="Add --self-check.")
+        raise UsageError("--engine chooses the engine to attack.", mend="Add --self-check.")
     from nbagent.faces.cli import doctor as work
 
     raise typer.Exit(work.doctor(trust=trust, as_json=as_json))
@@ -352,7 +451,7 @@ def build(
     force: flags.Rebuild = False,
 ) -> None:
     """Make what the kernels of an engine are made of, if it isn't there: Docker's image, bubblewrap's environment."""
-    groups.build(engine, base=base, tag=tag, force=force)
+    subcommands.build(engine, base=base, tag=tag, force=force)
 
 
 def _session(**options: Any) -> Session:
@@ -361,7 +460,7 @@ def _session(**options: Any) -> Session:
     return Session(**options)
 
 
-for name, group in groups.GROUPS.items():
+for name, group in subcommands.GROUPS.items():
     app.add_typer(group, name=name)
 
 

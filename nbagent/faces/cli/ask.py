@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def ask(question: str, make: Callable[[], AnySession], *, how: How) -> int:
-    """Ask one question and show what comes of it; returns the exit code."""
+    """Ask one question, and print the answer; returns the exit code."""
     answer: Answer | None = None
 
     async def do(session: AnySession, _: View) -> None:
@@ -32,7 +32,7 @@ async def ask(question: str, make: Callable[[], AnySession], *, how: How) -> int
     if how.as_json:
         objects.show(objects.answered(answer, ended))
     else:
-        _tell(answer)
+        _print_answer(answer)
         if ended.notebook is not None:
             print(f"notebook: {ended.notebook}", file=sys.stderr)
         done = answer or (ended.session.unfinished if ended.session else None)
@@ -43,7 +43,7 @@ async def ask(question: str, make: Callable[[], AnySession], *, how: How) -> int
     return ended.code(how, succeeded=answer is not None and answer.success)
 
 
-def _tell(answer: Answer | None) -> None:
+def _print_answer(answer: Answer | None) -> None:
     if answer is not None:
         print(safe(answer.text))
         if answer.unsupported:
@@ -51,7 +51,7 @@ def _tell(answer: Answer | None) -> None:
 
 
 def _used(usage: Usage) -> str:
-    """What an answer has used, for a person; nothing of a recording."""
+    """Tokens and money that an answer has used, as a sentence; empty for recorded replies, which cost nothing."""
     tokens = usage.input_tokens + usage.output_tokens
     if not tokens:
         return ""
@@ -61,7 +61,7 @@ def _used(usage: Usage) -> str:
 
 @contextlib.contextmanager
 def demo(*, quiet: bool) -> Iterator[tuple[str, str, str]]:
-    """Say what the demo is, and lend its question, the path of its data, and the model that has its replies."""
+    """Print what the demo is; yields its question, the path of its data, and the model with its recorded replies."""
     folder = resources.files("nbagent.faces") / "demo"
     with resources.as_file(folder / "penguins.csv") as data, resources.as_file(folder / "replies.jsonl") as replies:
         question = (folder / "question.txt").read_text(encoding="utf-8").strip()

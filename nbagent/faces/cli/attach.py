@@ -19,20 +19,20 @@ from nbagent.faces.cli.work import STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session import index
+from nbagent.session import lookup
 from nbagent.session.protocol import AnySession, settled
 
 Come = Callable[[], Awaitable[AnySession]]
 
 
 class Guest:
-    """A session on this terminal that goes on when the terminal is left.
+    """This terminal as a guest of a session, which goes on when the terminal leaves.
 
     Args:
         session: Started.
         quiet: Show only what must be known.
         results: Where the cells' own output goes; standard error by default.
-        keyboard: Where the person types, who is asked what the model and its code may do.
+        keyboard: Where the person types and answers what the model and its code may do.
 
     Attributes:
         was_stopped: Whether the person has pressed Ctrl-C.
@@ -53,10 +53,10 @@ class Guest:
 
     @contextlib.asynccontextmanager
     async def shown(self, *, since: int | None) -> AsyncIterator[None]:
-        """Show what has happened and happens, and ask what is asked, until this is left.
+        """Show the session's events and ask its questions, until this is left.
 
         Args:
-            since: Show what has happened after this number of the log; since the last question by default.
+            since: Begin with the events after this number of the log; with the last question by default.
         """
         loop = asyncio.get_running_loop()
         if self._answers:
@@ -82,10 +82,10 @@ class Guest:
         return self._session.is_running
 
     async def ended(self) -> int:
-        """Wait until the session has ended, or its owner; returns the exit code.
+        """Wait until the session has ended; returns the exit code.
 
         Raises:
-            UsageError: Its owner has died.
+            UsageError: The session's owner has died.
         """
         await self._session.closed()
         if self._has_ended:
@@ -95,7 +95,7 @@ class Guest:
         raise UsageError(message, mend=f"Resume it by: nbagent resume {self._session.id}")
 
     async def ask(self, question: str) -> Answer:
-        """Ask a question, whose answer the caller shows."""
+        """Ask a question; the caller shows its answer."""
         self._asking = True
         try:
             return await self._session.ask(question)
@@ -103,7 +103,7 @@ class Guest:
             self._asking = False
 
     async def chat(self, keyboard: Keyboard) -> None:
-        """Questions as they are typed, until the end of input; answers to anybody's show themselves."""
+        """Ask questions as they are typed, until the end of input."""
         print("Ask on; Ctrl-C stops what runs, Ctrl-D leaves.", file=sys.stderr)
         while True:
             with self.view.prompt("> ") as answered:
@@ -116,7 +116,7 @@ class Guest:
                     self._say_answer(await self.ask(line))
                 except NbagentError as error:
                     if not self._session.is_running:
-                        return  # which is told by who waits for that
+                        return  # `ended` tells it
                     complain(error)
 
     def _hear(self, record: Record) -> None:
@@ -198,7 +198,7 @@ async def steer(
         come: Attaches to the session.
         question: To be asked; then this ends with its answer.
         code: To be run; then this ends with the cell.
-        since: Show first what happened after this number of the log; since the last question by default.
+        since: Begin with the events after this number of the log; with the last question by default.
         how: What the person says of it; the session goes on anyway.
 
     Raises:
@@ -216,11 +216,11 @@ async def steer(
     try:
         async with guest.shown(since=session.last if question or code else since):
             if question is not None:
-                ended = await _asked(guest, question, as_json=how.as_json)
+                ended = await _ask(guest, question, as_json=how.as_json)
             elif code is not None:
-                ended = await _ran(session, code, as_json=how.as_json)
+                ended = await _run(session, code, as_json=how.as_json)
             else:
-                ended = await _followed(guest, waiting, keyboard)
+                ended = await _follow(guest, waiting, keyboard)
             if how.out is not None:
                 print(f"notebook: {await settled(session.export(how.out, force=how.force))}", file=sys.stderr)
         return ended
@@ -233,7 +233,7 @@ async def steer(
         await asyncio.wait([waiting])
 
 
-async def _followed(guest: Guest, waiting: asyncio.Task[int], keyboard: Keyboard) -> int:
+async def _follow(guest: Guest, waiting: asyncio.Task[int], keyboard: Keyboard) -> int:
     """Show the session until it ends, or the person leaves."""
     if not keyboard.is_there:
         return await waiting
@@ -249,7 +249,7 @@ async def _followed(guest: Guest, waiting: asyncio.Task[int], keyboard: Keyboard
         await asyncio.wait([chat])
 
 
-async def _asked(guest: Guest, question: str, *, as_json: bool) -> int:
+async def _ask(guest: Guest, question: str, *, as_json: bool) -> int:
     answer = await guest.ask(question)
     if as_json:
         objects.show(answer)
@@ -258,7 +258,7 @@ async def _asked(guest: Guest, question: str, *, as_json: bool) -> int:
     return 0 if answer.success else 1
 
 
-async def _ran(session: AnySession, code: str, *, as_json: bool) -> int:
+async def _run(session: AnySession, code: str, *, as_json: bool) -> int:
     cell: Cell = await session.run(code)
     if as_json:
         objects.show(cell)
@@ -266,7 +266,7 @@ async def _ran(session: AnySession, code: str, *, as_json: bool) -> int:
 
 
 async def in_background(session: str | None, **given: Any) -> int:
-    """Start a process that owns a session, and leave it to itself; returns the exit code."""
+    """Start a process that owns a session, and leave it running; returns the exit code."""
     from nbagent.session.host import host
 
     attached = await host(session, **given)
@@ -287,4 +287,4 @@ def is_running(session: str) -> bool:
     Raises:
         UsageError: There is no such session, or several begin so.
     """
-    return index.is_running(index.find(folders.state_root(settings.load().state_dir), session))
+    return lookup.is_running(lookup.find(folders.state_root(settings.load().state_dir), session))

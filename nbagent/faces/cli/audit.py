@@ -1,4 +1,4 @@
-"""What `nbagent audit` does: whether a log is what was written, and the log as text."""
+"""`nbagent audit`: checks that an audit log is what was written, and prints it as text."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from nbagent.safety.ledger import HERE, Ledger, is_local, ledger
 
 
 def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
-    """Check an audit log, and say what was found.
+    """Check an audit log, and print the result.
 
     Returns:
         0 if it is whole, 1 if it is not.
 
     Raises:
-        UsageError: There is none, or the key can't be read.
+        UsageError: There is no such log, or the key can't be read.
     """
     result = _check(session, key_file)
     if as_json:
         print(json.dumps({"whole": result.whole, **asdict(result)}, default=str))
     else:
-        print(safe("\n".join(_told(result))))
+        print(safe("\n".join(_check_lines(result))))
     return 0 if result.whole else 1
 
 
 def show(session: str, *, key_file: Path | None) -> int:
-    """Print an audit log as text, with what a check of it found at the end.
+    """Print an audit log as text, and the result of its check.
 
     Returns:
         0 if it is whole, 1 if it is not.
 
     Raises:
-        UsageError: There is none, or the key can't be read.
+        UsageError: There is no such log, or the key can't be read.
     """
     result = _check(session, key_file)
     found = list(_parsed(result.path))
     ended = {entry.get("cell") for entry in found if entry.get("type") == "cell"}
     for number, entry in enumerate(found, start=1):
         if entry.get("type") == "cell_begun" and entry.get("cell") in ended:
-            # Its end says all of it again.
+            # The entry of the cell's end repeats it.
             continue
         try:
             text = "\n".join(map(_whole_line, _entry_lines(number, entry)))
@@ -60,29 +60,29 @@ def show(session: str, *, key_file: Path | None) -> int:
             text = f"{number:>5}  can't be read"
         print(text)
     print()
-    print(safe("\n".join(_told(result))))
+    print(safe("\n".join(_check_lines(result))))
     return 0 if result.whole else 1
 
 
 def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
-    """Print what left for models, and what a check of the audit log found.
+    """Print what left for models, and the result of the audit log's check.
 
     Returns:
         0 if the log is whole, 1 if it is not.
 
     Raises:
-        UsageError: There is none, or the key can't be read.
+        UsageError: There is no such log, or the key can't be read.
     """
     result = _check(session, key_file)
     found = ledger(event for entry in _parsed(result.path) if (event := _sent_of(entry)) is not None)
     if as_json:
-        told = {"lines": found.lines, "totals": found.totals, "whole": result.whole}
-        print(msgspec.json.encode(told).decode())
+        sent_json = {"lines": found.lines, "totals": found.totals, "whole": result.whole}
+        print(msgspec.json.encode(sent_json).decode())
         return 0 if result.whole else 1
     for line in _ledger_lines(found):
         print(_whole_line(line))
     print()
-    print(safe("\n".join(_told(result))))
+    print(safe("\n".join(_check_lines(result))))
     return 0 if result.whole else 1
 
 
@@ -111,12 +111,12 @@ def _ledger_lines(found: Ledger) -> Iterator[str]:
 
 
 def _whole_line(text: str) -> str:
-    """A line that stays one: what code chose must not look like the next entry, nor turn the direction of writing."""
+    """Text as one line: what code chose must not look like the next entry, nor turn the direction of writing."""
     return printable(safe(text.expandtabs()))
 
 
 def _parsed(path: Path) -> Iterator[AuditEntry]:
-    """The lines as entries; an empty one for what is none."""
+    """The lines of a log as entries; an empty entry for a line that isn't one."""
     with path.open("rb") as file:
         for line in file:
             try:
@@ -132,7 +132,7 @@ def _check(session: str, key_file: Path | None) -> Verification:
     return audit.verify(path, key=audit.read_key(key_file or chosen.audit_key_file))
 
 
-def _told(result: Verification) -> Iterator[str]:
+def _check_lines(result: Verification) -> Iterator[str]:
     of = f"the audit log of {result.session}" if result.session else f"the audit log {result.path}"
     count = f"{result.lines} lines, {result.cells} cell{'s' * (result.cells != 1)}"
     if result.whole:
@@ -145,7 +145,7 @@ def _told(result: Verification) -> Iterator[str]:
 
 
 def _entry_lines(number: int, entry: AuditEntry) -> Iterator[str]:
-    """One entry: a line with its number, its time and what it is; what more there is of it, indented."""
+    """The lines of one entry: its number, time and kind, and its details indented."""
     kind = entry["type"]
     what, more = _FORMS.get(kind, _anything)(entry)
     when = f"{entry['time'][:10]} {entry['time'][11:19]}Z"
@@ -166,9 +166,9 @@ def _sent_to_model(entry: AuditEntry) -> tuple[str, list[str]]:
 
 
 def _hidden(kinds: Iterable[str]) -> str:
-    """What was hidden in a piece; nothing if that was nothing."""
-    told = ", ".join(f"{kind} ×{times}" if times > 1 else kind for kind, times in Counter(kinds).items())
-    return f"  hidden: {told}" if told else ""
+    """The kinds of secrets that were hidden in a piece, as the end of a line; empty if there were none."""
+    listed = ", ".join(f"{kind} ×{times}" if times > 1 else kind for kind, times in Counter(kinds).items())
+    return f"  hidden: {listed}" if listed else ""
 
 
 def _anything(entry: AuditEntry) -> tuple[str, list[str]]:

@@ -29,10 +29,10 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
     spec = SandboxSpec.of(settings.override(chosen, trust=trust))
     found = registry.survey(spec, name=chosen.engine)
     if as_json:
-        told = {"trust": spec.trust.level.value}
+        level = {"trust": spec.trust.level.value}
         objects.show(
             {
-                name: _report(each.report) | told | {"starts": each.starts, "chosen": name == found.chosen}
+                name: _report(each.report) | level | {"starts": each.starts, "chosen": name == found.chosen}
                 for name, each in found.candidates.items()
             }
         )

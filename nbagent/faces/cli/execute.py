@@ -43,10 +43,10 @@ async def execute(source: str | None, code: str | None, make: Callable[[], AnySe
 
 
 def sources(source: str | None, code: str | None) -> list[Source]:
-    """The cells to run.
+    """The cells to run, of a file or of code.
 
     Raises:
-        UsageError: There is none, both are named, or the file can't be read as what it should be.
+        UsageError: Neither or both are given, or the file can't be read as a script or a notebook.
     """
     if code is not None and source is None:
         return [Source(code)]
@@ -58,13 +58,13 @@ def sources(source: str | None, code: str | None) -> list[Source]:
 
 
 def data_for(source: str | None, given: list[str] | None) -> list[str] | Mapping[str, str]:
-    """The data that a person gives, and what else a notebook of nbagent's needs to run again, where it is found."""
+    """The data that the person gives, and the data that a notebook of nbagent's needs to run again, if it is found."""
     data = [*(given or ())]
     if source is None or not source.endswith(".ipynb"):
         return data
     found, changed, missing = with_needed(data, Path(source), root=folders.state_root(settings.load().state_dir))
-    told = [f"{name} is not what it was when {source} was made." for name in changed]
-    told += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
-    for each in told:
+    warnings = [f"{name} is not what it was when {source} was made." for name in changed]
+    warnings += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
+    for each in warnings:
         print(safe(each), file=sys.stderr)
     return found

@@ -19,7 +19,7 @@ from nbagent.core.options import FlagGroup, Option, fields
 Command = TypeVar("Command", bound=Callable[..., None])
 
 OUTPUT = Path("nbagent-output")
-"""The folder of results, in the current one, that nobody named."""
+"""The folder of results, below the current one, if the person names none."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, for `nbagent resume`.")]
@@ -40,11 +40,9 @@ Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The imag
 Rebuild = Annotated[bool, typer.Option("--force", help="Make it even if it is there.")]
 SessionName = Annotated[
     str,
-    typer.Argument(metavar="SESSION", help="The session's name, or enough of its beginning, see `nbagent sessions`."),
+    typer.Argument(help="The session's name, or enough of its beginning, see `nbagent sessions`."),
 ]
-Question = Annotated[
-    str | None, typer.Argument(metavar="[QUESTION]", help="A question; typed at the terminal by default.")
-]
+Question = Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")]
 Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
 LEVELS = (None, "info", "debug")
 """The log's level by how often `-v` is given."""
@@ -61,7 +59,7 @@ Force = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """What a person says of any command that starts a session.
+    """The flags of every command that starts a session.
 
     Attributes:
         out: Where the notebook goes.
@@ -78,16 +76,18 @@ class How:
     quiet: Quiet = False
 
 
-def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -> Callable[[Command], Command]:
-    """Give a command the flags of a session's options; it gets those that were given as the keyword `given`.
+def takes(
+    *groups: FlagGroup, only: Callable[[str, Option], bool] = lambda _name, _option: True
+) -> Callable[[Command], Command]:
+    """Give a command the flags of a session's options; it gets the given ones as its keyword `given`.
 
-    One with a keyword `how` has the flags of `How` too.
+    A command with a keyword `how` has the flags of `How` too.
 
     Args:
         groups: Of which groups the options are (`nbagent.core.options.Option.group`).
-        only: Of these, which.
+        only: Keeps an option of these groups, given its name and itself, if it returns True.
     """
-    named = {name: each for name, each in fields().items() if each[1].group in groups and only(each[1])}
+    named = {name: each for name, each in fields().items() if each[1].group in groups and only(name, each[1])}
 
     def decorate(command: Command) -> Command:
         flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}
@@ -118,28 +118,28 @@ def takes(*groups: FlagGroup, only: Callable[[Option], bool] = lambda _: True) -
 
 
 def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
-    """The parameters of a command that stand for an option: one, and a second one for a flag that turns it off."""
+    """The parameters of a command for one option: its flag, and the flag that turns it off if it has one."""
     words = [word for word in where.flags.split() if word.startswith("-")]
     off = next((word for word in words if word.startswith("--no-")), None)
     kind = _kind(hint, where)
     description = f"{where.description} Repeatable." if kind == list[str] else where.description
     if kind is bool and off:
         yield _parameter(name, bool, typer.Option(words[0], help=description))
-        yield _parameter(f"no_{name}", bool, typer.Option(off, help="Not so, whatever the settings say."))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help=f"Turn {words[0]} off, whatever the settings say."))
         return
     option = typer.Option(
         *(word for word in words if word != off), metavar=where.metavar or None, help=description, show_default=False
     )
     yield _parameter(name, kind, option)
     if off:
-        yield _parameter(f"no_{name}", bool, typer.Option(off, help="None at all, whatever the settings say."))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help=f"Turn {words[0]} off, whatever the settings say."))
 
 
 def landing(given: dict[str, Any]) -> dict[str, Any]:
     """Add the folder of results to the options: the one they name, else the settings', else `OUTPUT`.
 
     Raises:
-        UsageError: It is no folder, or the default is a link, which somebody else may have put here to lead elsewhere.
+        UsageError: It isn't a folder, or the default is a link: somebody else may have made it, to lead elsewhere.
     """
     from nbagent.core import settings
 

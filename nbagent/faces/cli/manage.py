@@ -1,4 +1,4 @@
-"""The commands about what sessions leave: `shell`, `clean`."""
+"""`nbagent shell` and `nbagent clean`: a terminal in a sandbox, and the removal of what processes left behind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
+from nbagent.faces.cli.ages import age, seconds
 from nbagent.sandbox.machine import reaper
 from nbagent.session import index, saved
 from nbagent.session.manager import SessionManager
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _root() -> Path:
@@ -31,21 +30,21 @@ def shell(session: str) -> int:
 
     found = index.look_up(_root(), session)
     if found.sandbox is None or found.state == "ended":
-        raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Start it anew with: nbagent resume {found.id}")
+        raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Resume it by: nbagent resume {found.id}")
     if not saved.read_spec(found).trust.allow_shell:
         raise UsageError(f"The trust level {found.trust} permits no shell in {found.id}.")
     return terminal.attach(found.sandbox)
 
 
 async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool) -> int:
-    """Remove what dead controllers left, also sandboxes that wait to be taken over; returns the exit code.
+    """Remove what killed processes left, also kernels that wait for `nbagent resume`; returns the exit code.
 
     Args:
-        max_age: Only what is older.
-        unused: Sessions too, that have ended and were not used for so long.
-        as_json: Whether it is printed as a list of objects.
+        max_age: Only what is older than this.
+        unused: Remove sessions too that have ended and were not used for so long.
+        as_json: Print a list of objects.
     """
-    long = seconds(unused) if unused else None  # a complaint comes before anything goes
+    long = seconds(unused) if unused else None  # is checked before anything is removed
     removed = await asyncio.to_thread(reaper.sweep, waiting=True, max_age=seconds(max_age) if max_age else 0.0)
     if long is not None:
         for session in await SessionManager().delete_ended(unused=long):
@@ -55,23 +54,7 @@ async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool
         return 0
     for each in removed:
         whose = f" of session {each.session}" if each.session else ""
-        print(f"removed {each.kind} {each.name}{whose}, {saved.age(time.time() - each.age)}")
+        print(f"removed {each.kind} {each.name}{whose}, {age(time.time() - each.age)}")
     if not removed:
         print("Nothing was left behind.")
     return 0
-
-
-def seconds(text: str) -> float:
-    """A time such as `90`, `30m`, `12h` or `2d`, in seconds.
-
-    Raises:
-        UsageError: It is none.
-    """
-    number, unit = (text[:-1], text[-1]) if text[-1:].lower() in UNITS else (text, "s")
-    try:
-        value = float(number) * UNITS[unit.lower()]
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e12:
-        raise UsageError(f"{text!r} is no time.", mend="Write 90, 30m, 12h or 2d.")
-    return value

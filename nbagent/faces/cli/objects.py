@@ -1,4 +1,4 @@
-"""The objects that `--json` prints, made of what a session returns."""
+"""The objects that `--json` prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def show(value: Any) -> None:
 
 
 def refused(command: str, error: NbagentError) -> None:
-    """Print the object of a command that never began, because its options are wrong or nbagent itself failed."""
+    """Print the object of a command that failed before it began: its options are wrong, or nbagent itself failed."""
     ended = Ending(error=error)
     if command in ("run", "demo"):
         show(answered(None, ended))
@@ -55,7 +55,7 @@ def answered(answer: Answer | None, ended: Ending) -> dict[str, Any]:
 
 
 def executed(run: Run, ended: Ending, *, seconds: float) -> dict[str, Any]:
-    """What `exec` prints; `seconds` is what it took where no cell says."""
+    """What `exec` prints; `seconds` stands for the time where no cell ran."""
     notes = " ".join(cell.note for cell in run.cells if cell.note)
     return {
         "status": "failed" if ended.error else "interrupted" if ended.stopped else run.status,
@@ -70,8 +70,8 @@ def executed(run: Run, ended: Ending, *, seconds: float) -> dict[str, Any]:
 def _ending(ended: Ending, instead: NbagentError | None = None) -> dict[str, Any]:
     """What went wrong, if anything did."""
     error = ended.error or instead
-    told = {"error": str(error)} if error else {}
-    return told | ({"not_delivered": ended.left} if ended.left else {})
+    failure = {"error": str(error)} if error else {}
+    return failure | ({"not_delivered": ended.left} if ended.left else {})
 
 
 def _cell(cell: Cell) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The program around the commands: signals, standard streams, and what becomes of errors."""
+"""The program around the commands: signals, standard streams, and errors as sentences and exit codes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ T = TypeVar("T")
 # Click's own error, which newer versions of Typer bring with them under another name.
 _WrongUse: Any = typer.BadParameter.__mro__[2]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What comes of output that can't be written: what has a name is a `StoreError` long before."""
+"""Errors of writing to standard output; those of files with a name are `StoreError` already."""
 
 
 def run(app: typer.Typer) -> NoReturn:
-    """Run the command line: errors of ours become a sentence and an exit code, with --json an object besides."""
+    """Run the command line: an `NbagentError` becomes a sentence and an exit code, with --json an object too."""
     _open_standard_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # By default these end a program at once, and its sandbox would stay behind.
+        # By default these end a program at once, which would leave its sandbox behind.
         signal.signal(number, _end)
     debug = "--debug" in sys.argv
     arguments = [each for each in sys.argv[1:] if each != "--debug"]
     try:
         code = app(args=arguments, prog_name="nbagent", standalone_mode=False)
         sys.stdout.flush()
-        # All is done and told: a late Ctrl-C must not change the exit code.
+        # All is done and printed: a late Ctrl-C must not change the exit code.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(code)
     except _WrongUse as error:
@@ -44,6 +44,10 @@ def run(app: typer.Typer) -> NoReturn:
         _complain(arguments, wrong_use.in_a_sentence(error))
     except KeyboardInterrupt:
         sys.exit(130)
+    except SystemExit:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # so Click says that the reader went away
+            sys.exit(0)
+        raise
     except BrokenPipeError:
         # The reader went away, as `| head` does; there is nobody left to tell.
         _drop_output()
@@ -64,7 +68,7 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _end(number: int, _frame: object) -> None:
-    """Unwind, so that what runs is put away; with the code that shells give to a signal."""
+    """Unwind, so that sandboxes are ended; with the exit code that shells give for a signal."""
     sys.exit(128 + number)
 
 
@@ -94,7 +98,7 @@ def _open_standard_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Throw away what of the output is still to be written, which would fail again at the end of Python."""
+    """Throw away output that is still buffered: writing it would fail again at the end of Python."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""`nbagent resume`: go on with a session, by a question, by code, or by what is typed."""
+"""`nbagent resume`: a session that is resumed with a question, with code, or with what is typed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def resume(make: Callable[[], AnySession], *, question: str | None, code: str | None, how: How) -> int:
-    """Go on with a session; returns the exit code.
+    """Resume a session, and ask it or run code in it; returns the exit code.
 
     Raises:
         UsageError: A question and code are given, or neither and there is no terminal.
@@ -37,7 +37,7 @@ async def resume(make: Callable[[], AnySession], *, question: str | None, code: 
 
 
 async def chat(make: Callable[[], AnySession], *, how: How) -> int:
-    """Questions as they are typed, until the end of input; returns the exit code."""
+    """Ask questions as they are typed, until the end of input; returns the exit code."""
     keyboard = Keyboard()
 
     async def do(session: AnySession, view: View) -> None:

@@ -120,8 +120,8 @@ def show(outcome: Outcome, *, isolates: bool) -> None:
 
 def _summary(console: Console, outcome: Outcome, *, isolates: bool) -> None:
     counts = _counts(outcome.findings)
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    console.print(f"{len(outcome.findings)} attacks on {outcome.engine} at {outcome.trust.value}: {told}.")
+    listed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    console.print(f"{len(outcome.findings)} attacks on {outcome.engine} at {outcome.trust.value}: {listed}.")
     if not isolates:
         console.print("This engine isolates nothing: that attacks succeed here shows that they can.")
     for each in outcome.findings:

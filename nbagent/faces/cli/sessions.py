@@ -13,11 +13,11 @@ import msgspec
 from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.text import one_line, printable, size_of
+from nbagent.faces.cli.ages import age
 from nbagent.kernel.transfer.results import safe_name
-from nbagent.session import index
-from nbagent.session.index import Known
+from nbagent.session import lookup
+from nbagent.session.index import SessionInfo
 from nbagent.session.manager import SessionManager
-from nbagent.session.saved import age
 from nbagent.state import Artifact
 from nbagent.state.views import Views
 
@@ -65,7 +65,7 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
         StoreError: A file is gone or was changed since, or can't be written here.
     """
     root = folders.state_root(settings.load().state_dir)
-    views, name = Views(root), index.find(root, session).name
+    views, name = Views(root), lookup.find(root, session).name
     found = views.artifacts(name)
     if save:
         for wanted in save:
@@ -125,10 +125,10 @@ async def delete(session: str, *, force: bool) -> int:
     return 0
 
 
-def _cost(session: Known) -> str:
+def _cost(session: SessionInfo) -> str:
     return f"${session.cost:.2f}" if session.cost else ""
 
 
-def _session_json(session: Known) -> dict[str, Any]:
+def _session_json(session: SessionInfo) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(session, enc_hook=str)
     return {"folder" if name == "path" else name: value for name, value in found.items()}

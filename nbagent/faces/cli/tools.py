@@ -1,4 +1,4 @@
-"""What `nbagent tools` does: the library of tools, listed, shown, filled and tidied."""
+"""`nbagent tools`: lists, shows, adds, exports and removes the tools of the library."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pathlib import Path
 import msgspec
 
 from nbagent.core.errors import ForgeError
-from nbagent.core.events import Event, ToolStage
+from nbagent.core.events import Event, ToolStageEntered
 from nbagent.core.text import printable, safe
-from nbagent.faces.cli.manage import seconds
+from nbagent.faces.cli.ages import age, seconds
 from nbagent.forge import Tool, ToolForge
-from nbagent.session import saved
 
 
 async def show_all(*, as_json: bool) -> int:
-    """Print the tools that there are, those that were used last first; returns the exit code."""
+    """Print the tools, the last used one first; returns the exit code."""
     found = await ToolForge().list()
     if as_json:
         print(json.dumps([{**msgspec.to_builtins(each), "version": each.version} for each in found]))
@@ -27,7 +26,7 @@ async def show_all(*, as_json: bool) -> int:
         return 0
     width = max(len(each.name) for each in found)
     for each in found:
-        used = saved.age(each.used)
+        used = age(each.used)
         print(_line(f"{each.name:<{width}}  {each.version:>3}  used {used:<14}  {each.description}"))
     return 0
 
@@ -36,7 +35,7 @@ async def show(name: str, *, version: int | None, as_json: bool) -> int:
     """Print a tool; returns the exit code.
 
     Raises:
-        ForgeError: There is none, or it is not what was put into the library.
+        ForgeError: There is no such tool, or its files were changed since it was added.
     """
     tool = await ToolForge().get(name, version=version)
     if as_json:
@@ -53,11 +52,11 @@ async def add(path: Path, *, engine: str | None) -> int:
     """Make a tool from files; returns the exit code.
 
     Raises:
-        ForgeError: There is none in them, or it did not pass its tests; what these printed goes to standard error.
-        SandboxError: The sandbox can't be had.
+        ForgeError: The files hold no tool, or it failed its tests; what these printed goes to standard error.
+        SandboxError: The sandbox can't be started.
     """
     try:
-        tool = await ToolForge(engine=engine, notify=_told).add(path)
+        tool = await ToolForge(engine=engine, notify=_print_stage).add(path)
     except ForgeError as error:
         if error.output:
             print(safe(error.output), file=sys.stderr)
@@ -81,7 +80,7 @@ async def remove(name: str) -> int:
     """Remove a tool; returns the exit code.
 
     Raises:
-        ForgeError: There is none of that name.
+        ForgeError: There is no tool of that name.
     """
     await ToolForge().remove(name)
     print(f"removed {name}")
@@ -92,7 +91,7 @@ async def clean(*, max_age: str) -> int:
     """Remove the tools that were not used for long; returns the exit code.
 
     Raises:
-        UsageError: The age is none.
+        UsageError: The age is in another form.
     """
     gone = await ToolForge().cleanup(max_age=seconds(max_age))
     print("\n".join(f"removed {each}" for each in gone) or "Every tool was used since.")
@@ -100,7 +99,7 @@ async def clean(*, max_age: str) -> int:
 
 
 def _about(tool: Tool) -> list[str]:
-    made = saved.age(tool.made)
+    made = age(tool.made)
     found = [f"{tool.name}, version {tool.version}, made {made}: {tool.description}", tool.doc]
     needed = ", ".join(each.name + " " + each.version for each in tool.packages)
     found += [f"tested    {', '.join(tool.tested)}, with Python {tool.python}"]
@@ -108,11 +107,11 @@ def _about(tool: Tool) -> list[str]:
     return [each for each in found if each]
 
 
-def _told(event: Event) -> None:
-    if isinstance(event, ToolStage) and event.stage not in ("active", "dormant", "cleanup"):
+def _print_stage(event: Event) -> None:
+    if isinstance(event, ToolStageEntered) and event.stage not in ("active", "dormant", "cleanup"):
         print(f"{event.stage} …", file=sys.stderr)
 
 
 def _line(text: str) -> str:
-    """One line, whatever a tool says of itself."""
+    """A tool's own text as one line."""
     return printable(" ".join(safe(text).split("\n")))

@@ -1,4 +1,4 @@
-"""What commands that start a session have in common: the session on the screen, its files and notebook at the end."""
+"""What commands that own a session share: it is shown while it works; its files and notebook come at the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
 from nbagent.faces.cli.flags import How
+from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.live import shown
 from nbagent.faces.terminal.view import View, complain
 from nbagent.session.protocol import export_last, settled
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
 NOT_DELIVERED = 4
-"""The exit code where all went well but for files that cells left and that did not arrive."""
+"""The exit code where all went well, but not all files that cells saved arrived."""
 
 
 @dataclass
@@ -32,9 +32,9 @@ class Ending:
 
     Attributes:
         session: The session, if it could be made.
-        notebook: Where its notebook is, if it was wanted.
-        left: What did not arrive of what cells left: why, by its path.
-        error: The first thing that went wrong.
+        notebook: Where its notebook is, if one was wanted.
+        left: Why files that cells saved did not arrive, by their paths in the sandbox.
+        error: The first error.
         stopped: Whether Ctrl-C ended it.
     """
 
@@ -45,13 +45,13 @@ class Ending:
     stopped: bool = False
 
     def code(self, how: How, *, succeeded: bool) -> int:
-        """Say what went wrong, if anything did; returns the exit code."""
+        """Print the error, if there was one; returns the exit code."""
         if self.error is not None:
             complain(self.error)
             return self.error.exit_code
         if self.stopped or not succeeded:
             return STOPPED if self.stopped else 1
-        # Where events are shown one of them has told it, and JSON has it too.
+        # Otherwise the event `FilesLeft` was shown, or the JSON object has it.
         for path, why in self.left.items() if how.quiet and not how.as_json else ():
             print(safe(f"not delivered: {path}: {why}"), file=sys.stderr)
         return NOT_DELIVERED if self.left else 0
@@ -66,12 +66,12 @@ async def work(
     results: IO[str] | None = None,
     keyboard: Keyboard | None = None,
 ) -> Ending:
-    """Start a session, do something with it that is shown, collect its files, and write its notebook.
+    """Start a session, show what `do` does with it, collect its files, and write its notebook.
 
     Args:
         make: Makes the session.
-        do: What is to be done; Ctrl-C cancels it.
-        how: What the person says of it.
+        do: Works with the session; Ctrl-C cancels it.
+        how: The flags that the person gave.
         exports: Whether a notebook is to be written.
         results: Where the cells' own output goes.
         keyboard: Where the person types.
@@ -90,7 +90,7 @@ async def work(
             except NbagentError as error:
                 ended.error = error
             except Exception:
-                # A fault of nbagent's own shall not cost what the cells have shown so far.
+                # An error in nbagent itself shall not cost the outputs so far.
                 await _rescue(session, how=how, exports=exports(session))
                 raise
             await _close(ended, session, how=how, exports=exports(session))
@@ -117,7 +117,7 @@ async def _close(ended: Ending, session: AnySession, *, how: How, exports: bool)
 
 
 async def _rescue(session: AnySession, *, how: How, exports: bool) -> None:
-    """Write the notebook, if it is wanted, before a fault of nbagent's own ends the process."""
+    """Write the notebook, if it is wanted, before an error in nbagent itself ends the process."""
     if exports:
         written, _ = await export_last(session, how.out, force=how.force)
         print(f"notebook: {written}", file=sys.stderr)

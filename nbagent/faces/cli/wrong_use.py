@@ -1,4 +1,4 @@
-"""What the parser of the command line complains of, as a sentence with its mend."""
+"""Errors of the command line's parser as sentences with their mends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from nbagent.core.errors import UsageError
 
 _TAKES = {"integer": "a whole number", "number": "a number", "float": "a number"}
-"""What is taken where the parser says by such a word what was not."""
+"""What an option takes, by the parser's word for its type."""
 
 
 def in_a_sentence(error: Any) -> UsageError:
-    """The parser's error as one of ours.
+    """The parser's error as a `UsageError`.
 
-    It is Click's, or that of a newer Typer, which brings its own: the names of the classes are the same.
+    It is Click's, or that of a newer Typer, which brings its own classes of the same names.
     """
     kind, command = type(error).__name__, error.ctx.command_path if error.ctx else "nbagent"
     see = f"See: {command} -h" if error.ctx else "See what the command takes with -h."

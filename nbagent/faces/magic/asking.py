@@ -20,8 +20,9 @@ from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.controls import Controls
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions
-from nbagent.faces.magic.variables import FOLDER, Packed, pack, unpack
+from nbagent.faces.magic.variables import Packed, pack, unpack
 from nbagent.faces.magic.words import Request
+from nbagent.kernel.variables import FOLDER
 from nbagent.safety.questions import Choice, Question, answer
 from nbagent.session.attach import Attached
 
@@ -44,7 +45,8 @@ class Asking:
         request: What was typed.
         portal: Where the session lives.
         sessions: Where it is found.
-        options: Options for a session that is begun.
+        defaults: Options for a session that is begun.
+        note: For the model, behind the question.
         attended: Whether somebody answers what is asked.
         draw: Shows the block as it is.
         make_controls: Makes what a person presses; gets how an answer is given, and how the question is stopped.
@@ -56,7 +58,8 @@ class Asking:
         *,
         portal: Portal,
         sessions: Sessions,
-        options: dict[str, Any],
+        defaults: dict[str, Any],
+        note: str,
         attended: bool,
         draw: Callable[[Block], None],
         make_controls: Callable[[Callable[..., None], Callable[[], None]], Controls | None],
@@ -66,7 +69,8 @@ class Asking:
         self._request = request
         self._portal = portal
         self._sessions = sessions
-        self._options = options
+        self._defaults = defaults
+        self._note = note
         self._attended = attended
         self._draw = draw
         self._session: Attached | None = None
@@ -164,35 +168,21 @@ class Asking:
     # -- in the portal's thread -----------------------------------------------------------------------------------
 
     async def _run(self, packed: list[Packed]) -> Answer:
-        session = self._session = await self._sessions.get(self._request.session, dict(self._options))
+        session = self._session = await self._sessions.get(self._request.session, self._request.options, self._defaults)
         unfollow = session.follow(self._heard.put)
         try:
             if self._attended:
                 await session.attend()
             for each in packed:
-                await self._send(session, each)
-            found = await session.ask(_question(self._request, packed))
+                await give(session, each)
+            found = await session.ask(_question(self._request, packed, self._note))
             for name in self._request.take:
-                await self._fetch(session, name)
+                self.found[name] = await take(session, name, self._folder)
             return found
         finally:
             unfollow()
             if self._attended and session.is_running:
                 await session.attend(False)
-
-    async def _send(self, session: Attached, packed: Packed) -> None:
-        if packed.path is not None:
-            await session.upload(packed.path, packed.path.name, to=FOLDER)
-            packed.path.unlink()
-        cell = await session.run(packed.code)
-        if not cell.success:
-            raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")
-
-    async def _fetch(self, session: Attached, name: str) -> None:
-        place = self._folder / f"{name}.back"
-        written = await session.pull(name, place)
-        self.found[name] = await asyncio.to_thread(unpack, written.kind, place)
-        place.unlink(missing_ok=True)
 
     def _answer(self, question: Question, choice: Choice, *, code: str = "", reason: str = "") -> None:
         if self._session is not None:
@@ -205,7 +195,34 @@ class Asking:
             self._work.cancel()
 
 
-def _question(request: Request, packed: list[Packed]) -> str:
+async def give(session: Attached, packed: Packed) -> None:
+    """Have a variable made in the sandbox.
+
+    Raises:
+        NbagentError: It does not fit, or can't be read there.
+    """
+    if packed.path is not None:
+        await session.upload(packed.path, packed.path.name, to=FOLDER)
+        packed.path.unlink()
+    cell = await session.run(packed.code)
+    if not cell.success:
+        raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")
+
+
+async def take(session: Attached, name: str, folder: Path) -> Any:
+    """Fetch a variable of the sandbox, by a file in a folder of this process's.
+
+    Raises:
+        NbagentError: There is none, or it can't come back.
+    """
+    place = folder / f"{name}.back"
+    written = await session.pull(name, place)
+    found = await asyncio.to_thread(unpack, written.kind, place)
+    place.unlink(missing_ok=True)
+    return found
+
+
+def _question(request: Request, packed: list[Packed], note: str) -> str:
     """The question, with what the model is told of the variables that went over and of those that are wanted."""
     told = [f"{each.told}" for each in packed]
     parts = [request.question]
@@ -213,4 +230,4 @@ def _question(request: Request, packed: list[Packed]) -> str:
         parts.append("These variables are in the kernel now:\n" + "\n".join(f"- {each}" for each in told))
     if request.take:
         parts.append(f"Leave the result in the variable {' and '.join(request.take)}: it is taken from the kernel.")
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, [*parts, note]))

@@ -16,7 +16,7 @@ from nbagent.core.events import (
     Event,
     FileDownloaded,
     FileUploaded,
-    LateOutput,
+    LateOutputAdded,
     Output,
     OutputAdded,
     OutputsCleared,
@@ -148,7 +148,7 @@ class Block:
                     self._cells[number] = shown = Shown(number, code, self.now)
                     self.parts.append(shown)
                 shown.code, shown.outputs = code, []
-            case OutputAdded(cell=number, output=output) | LateOutput(cell=number, output=output):
+            case OutputAdded(cell=number, output=output) | LateOutputAdded(cell=number, output=output):
                 if number in self._cells:
                     self._cells[number].add(output)
             case OutputUpdated(cell=number) if number in self._cells:

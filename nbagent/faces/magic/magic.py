@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError as Cancelled
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.completer import SimpleCompletion, context_matcher
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import Code, DisplayHandle
 from traitlets import Bool, Float, Unicode
@@ -23,6 +24,7 @@ from nbagent.core.errors import NbagentError, UsageError
 from nbagent.faces.magic import words
 from nbagent.faces.magic.asking import MAX_MB, Asking
 from nbagent.faces.magic.block import Block, bundle
+from nbagent.faces.magic.completion import completions
 from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets
 from nbagent.faces.magic.notebook import Watcher, cells_to_insert
 from nbagent.faces.magic.portal import Portal
@@ -30,12 +32,34 @@ from nbagent.faces.magic.sessions import Sessions, own_name
 from nbagent.faces.magic.verbs import NOTHING, Verbs
 
 if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext, SimpleMatcherResult
     from IPython.core.interactiveshell import InteractiveShell
 
     from nbagent.core.events import Answer
 
+TAKEN_BACK = "[The person took your last answer back: go on as if it had not been given.]"
+_MISSING = object()
 _QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
 _CALL = re.compile(r"^((?:\w+\s*=\s*)?)get_ipython\(\)\.run_(line|cell)_magic\('agent', ")
+
+
+def _matcher(namespace: dict[str, Any]) -> Any:
+    """What IPython's Tab key offers behind `%agent`; instead of Python's own words, where there is something."""
+
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def match(context: CompletionContext) -> SimpleMatcherResult:
+        names, before = [name for name in namespace if not name.startswith("_")], context.text_until_cursor
+        found = [SimpleCompletion(text=each, type="%agent") for each in completions(before, names)]
+        word = before.split()[-1] if found and not before[-1].isspace() else ""
+        return {"completions": found, "matched_fragment": word, "suppress": bool(found)}
+
+    return match
+
+
+def _documented(method: Any) -> Any:
+    """Give the magic the help that `%agent?` shows."""
+    method.__doc__ += f"\n\n{words.usage()}"
+    return method
 
 
 class NbAgent(SingletonConfigurable):
@@ -91,18 +115,23 @@ class AgentMagics(Magics):
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
+        self._matcher = _matcher(shell.user_ns)
+        shell.Completer.custom_matchers.append(self._matcher)
         self._ip, self._namespace = shell, shell.user_ns
         self._watcher = Watcher(shell)
         self._portal = Portal("nbagent-agent")
         self._sessions = Sessions(own_name())
-        self._verbs = Verbs(self._sessions, self._portal)
+        self._verbs = Verbs(self._sessions)
         self._running: Asking | None = None
+        self._replaced: dict[str, Any] = {}
+        self._note = ""
         atexit.register(self.close)
 
     def close(self) -> None:
         """Detach from the sessions; they end by themselves when nobody comes back."""
         atexit.unregister(self.close)
         self._watcher.close()
+        self._ip.Completer.custom_matchers.remove(self._matcher)
         try:
             self._portal.begin(self._sessions.leave()).result(timeout=2)
         except Exception:  # at the end of the process nobody can be told
@@ -110,10 +139,11 @@ class AgentMagics(Magics):
         finally:
             self._portal.close()
 
+    @_documented
     @no_var_expand
     @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> Any:
-        """Ask the assistant. `%agent help` says what can be typed."""
+        """Ask the assistant, whose code runs in a sandbox."""
         steps = self._steps(line, cell)
         try:
             return _waited(steps, time.sleep)
@@ -151,9 +181,11 @@ class AgentMagics(Magics):
                     request.question = self._watcher.to_explain()
                     return (yield from self._question(request))
                 case "insert":
-                    return self._insert(request)
-                case "stop":
-                    return self._stop()
+                    return (yield from self._insert(request))
+                case "undo":
+                    return self._undo()
+                case "stop" if self._running is not None:
+                    return self._running.stop()
                 case _:
                     return (yield from self._verb(request))
         except NbagentError as error:
@@ -168,11 +200,17 @@ class AgentMagics(Magics):
         print(work.result())
         return None
 
-    def _stop(self) -> None:
-        if self._running is None:
-            print("Nothing runs.")
-        else:
-            self._running.stop()
+    def _undo(self) -> None:
+        """Give variables that the last answer replaced their old values back; those that were new go."""
+        if not self._replaced:
+            raise UsageError("The last answer replaced no variable.", mend="See: %agent history")
+        for name, value in self._replaced.items():
+            if value is _MISSING:
+                self._namespace.pop(name, None)
+            else:
+                self._namespace[name] = value
+        print(f"As before the last answer: {', '.join(self._replaced)}. The sandbox keeps its own variables.")
+        self._replaced, self._note = {}, TAKEN_BACK
 
     def _fix(self, request: words.Request) -> Generator[float, None, Any]:
         request.question = self._watcher.to_fix()
@@ -184,8 +222,11 @@ class AgentMagics(Magics):
                 self._ip.set_next_input(code)
         return reply
 
-    def _insert(self, request: words.Request) -> None:
-        session = self._sessions.current(request.session)
+    def _insert(self, request: words.Request) -> Generator[float, None, None]:
+        finding = self._portal.begin(self._sessions.find(request.session))
+        while not finding.done():
+            yield 0.02
+        session = finding.result()
         if session is None:
             raise UsageError(NOTHING)
         found = cells_to_insert(session, request.argument)
@@ -196,10 +237,10 @@ class AgentMagics(Magics):
     def _question(self, request: words.Request) -> Generator[float, None, Any]:
         if self._running is not None:
             raise UsageError("A question is running.", mend="Wait for it, or stop it by: %agent stop")
-        is_attended, has_stdin = False, _allows_stdin(self._ip)
         config = NbAgent.instance()
+        # A kernel of nbclient may have been started from a notebook, and so have the environment of one.
+        is_attended = _allows_stdin(self._ip) or config.widgets is True
         wants_widgets = has_widgets() if config.widgets is None else config.widgets
-        is_attended = has_stdin or wants_widgets
         handle = DisplayHandle()
 
         def controls(answer: Callable[..., None], stop: Callable[[], None]) -> Controls | None:
@@ -208,7 +249,6 @@ class AgentMagics(Magics):
             return Prompts(answer) if is_attended else None
 
         mentioned = words.mentioned(request.question)
-        options = config.options() | request.options
         if request.max_mb is None:
             request.max_mb = config.max_mb
         request.give = [each for each in request.give if each in self._namespace or each not in mentioned]
@@ -216,7 +256,8 @@ class AgentMagics(Magics):
             request,
             portal=self._portal,
             sessions=self._sessions,
-            options=options if self._sessions.current(request.session) is None else request.options,
+            defaults=config.options(),
+            note=self._note,
             attended=is_attended,
             draw=lambda block: _draw(handle, block),
             make_controls=controls,
@@ -230,6 +271,8 @@ class AgentMagics(Magics):
             self._running = None
             raise
         self._running = None
+        self._note = ""
+        self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
         self._namespace.update(asking.found)
         return Reply(asking.block.answer) if asking.block.answer is not None else None
 

@@ -11,11 +11,16 @@ from typing import Any
 
 from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.session import index
+from nbagent.core.options import declared
+from nbagent.session import lookup
 from nbagent.session.attach import Attached
+from nbagent.session.host import host
+from nbagent.session.protocol import settled
 
 NAMES = "names"
 """The folder, beside that of the sessions, that says which session a name means after a reset."""
+KEPT = frozenset(["model", "approvals", "trust"])
+"""Options that hold on after a reset."""
 ENDED = "Ended by %agent reset."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
 
@@ -30,57 +35,84 @@ class Sessions:
     def __init__(self, own: str) -> None:
         self._own = own
         self._attached: dict[str, Attached] = {}
+        self._given: dict[str, dict[str, Any]] = {}
 
     def current(self, name: str = "") -> Attached | None:
         """The session of that name, if this process is attached to it and it runs."""
         found = self._attached.get(name or self._own)
         return found if found is not None and found.is_running else None
 
-    async def get(self, name: str, options: dict[str, Any]) -> Attached:
+    async def find(self, name: str = "") -> Attached | None:
+        """The session of that name if it runs, attached to: after a restart of the kernel it may be running still."""
+        name = _checked(name or self._own)
+        if (found := self.current(name)) is not None:
+            return found
+        folder = _folder(name)
+        if not lookup.is_running(folder):
+            return None
+        found = self._attached[name] = await host(folder.name)
+        return found
+
+    async def get(self, name: str, options: dict[str, Any], defaults: dict[str, Any] | None = None) -> Attached:
         """The session of that name: attached to, resumed, or begun.
 
         Args:
             name: The person's name for it; empty for this process's own.
-            options: Options by their keywords, for a session that is begun.
+            options: Options by their keywords; of a session that is there, the model and the approvals can be changed.
+            defaults: Further options, for a session that isn't running.
 
         Raises:
-            UsageError: The name can't be one, an option is wrong, or options are given for a session that runs.
+            UsageError: The name can't be one, or an option is wrong or can't be changed any more.
             NbagentError: The session can't be started.
         """
-        from nbagent.session.host import host
-
         name = _checked(name or self._own)
-        if (found := self.current(name)) is not None:
-            return _as_it_is(found, options)
-        root = _root()
-        session = _meant(root, name)
-        folder = root / "sessions" / session
-        if not folder.is_dir():
-            found = await host(new=session, **options)
-        elif index.is_running(folder):
-            found = _as_it_is(await host(session), options)
+        if (found := await self.find(name)) is not None:
+            await self._change(name, found, options)
+            return found
+        folder, given = _folder(name), (defaults or {}) | self._given.get(name, {}) | options
+        if folder.is_dir():
+            given = {each: value for each, value in given.items() if each in options or declared(each).resumed}
+            found = await host(folder.name, **given)
         else:
-            found = await host(session, **options)
-        self._attached[name] = found
+            found = await host(new=folder.name, **given)
+        self._attached[name], self._given[name] = found, given
         return found
+
+    def prefer(self, name: str, **options: Any) -> None:
+        """Remember options for the session of that name, should it have to be begun or resumed."""
+        self._given.setdefault(_checked(name or self._own), {}).update(options)
+
+    async def _change(self, name: str, session: Attached, options: dict[str, Any]) -> None:
+        """Change what can be changed of a session that runs."""
+        given = self._given.setdefault(name, {}) | {"engine": session.engine, "trust": session.trust}
+        changed = {each: value for each, value in options.items() if given.get(each) != value}
+        if fixed := sorted(changed.keys() - {"model", "approvals"}):
+            raise UsageError(
+                f"The session {session.id} runs already, and takes no other {', '.join(fixed)}.",
+                mend="End it by %agent reset, or name another one: --session NAME.",
+            )
+        if "model" in changed:
+            await session.use_model(changed["model"])
+        if "approvals" in changed:
+            await settled(session.set_approvals(changed["approvals"]))
+        self._given[name] |= changed
 
     async def end(self, name: str = "") -> bool:
         """End the session of that name, so that the next question begins another; returns whether there was one."""
         name = _checked(name or self._own)
-        root = _root()
-        session = _meant(root, name)
-        if not (root / "sessions" / session).is_dir():
+        folder, session = _folder(name), await self.find(name)
+        if session is not None:
+            await session.stop(ENDED)
+            await session.detach()
+        self._attached.pop(name, None)
+        self._given[name] = {each: value for each, value in self._given.get(name, {}).items() if each in KEPT}
+        if not folder.is_dir():
             return False
-        found = self._attached.pop(name, None) or Attached(session, state_dir=root)
-        if index.is_running(found.folder):
-            if not found.is_running:
-                await found.start()
-            await found.stop(ENDED)
-        await found.detach()
-        stem, _, number = session.rpartition("--")
+        stem, _, number = folder.name.rpartition("--")
         following = f"{stem}--{int(number) + 1}" if stem == name and number.isdigit() else f"{name}--2"
-        (root / NAMES).mkdir(mode=0o700, exist_ok=True)
-        fileio.write(root / NAMES / name, following.encode())
+        names = _root() / NAMES
+        names.mkdir(mode=0o700, exist_ok=True)
+        fileio.write(names / name, following.encode())
         return True
 
     async def leave(self) -> None:
@@ -109,18 +141,9 @@ def _checked(name: str) -> str:
     return name
 
 
-def _meant(root: Path, name: str) -> str:
-    """The id of the session that a name means: the name itself, until a reset makes it another."""
-    try:
-        return (root / NAMES / name).read_text(encoding="utf-8").strip() or name
-    except OSError:
-        return name
-
-
-def _as_it_is(found: Attached, options: dict[str, Any]) -> Attached:
-    if options:
-        raise UsageError(
-            f"The session {found.id} runs already, and takes no other {', '.join(sorted(options))}.",
-            mend="End it by %agent reset, or name another one: --session NAME.",
-        )
-    return found
+def _folder(name: str) -> Path:
+    """The folder of the session that a name means: of that name itself, until a reset makes it another."""
+    root = _root()
+    with contextlib.suppress(OSError):
+        name = (root / NAMES / name).read_text(encoding="utf-8").strip() or name
+    return root / "sessions" / name

@@ -6,6 +6,7 @@ wrote (`kernel/inside/variables_inside.py`), and takes it for what it is: a file
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 from collections.abc import Callable
@@ -16,9 +17,9 @@ import msgspec
 
 from nbagent.core.errors import DataError
 from nbagent.core.text import cut, size_of, visible
+from nbagent.faces.magic.arrow_file import check_file
+from nbagent.kernel.variables import FOLDER
 
-FOLDER: Final = "/workspace/.variables"
-"""Where the files are in the sandbox."""
 MAX_COLUMNS: Final = 12
 """Columns of a table that are named."""
 MAX_LITERAL: Final = 4_000
@@ -228,7 +229,16 @@ def _write_polars(value: Any, path: Path) -> None:
 
 
 def _read_polars(path: Path) -> Any:
-    return _module("polars").read_ipc(path)
+    check_file(path)
+    read = _module("polars").read_ipc
+    # Older ones map a file into memory by default, and then believe whatever offsets it has.
+    more = {"memory_map": False} if "memory_map" in inspect.signature(read).parameters else {}
+    try:
+        return read(path, **more)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(str(error)) from error  # Rust's, which is no `Exception`
 
 
 def _write_arrow(table: Any, path: Path) -> None:
@@ -238,6 +248,7 @@ def _write_arrow(table: Any, path: Path) -> None:
 
 
 def _read_arrow(path: Path) -> Any:
+    check_file(path)
     with _module("pyarrow").OSFile(str(path)) as file:
         table = _module("pyarrow.ipc").open_file(file).read_all()
     table.validate(full=True)

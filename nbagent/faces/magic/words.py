@@ -11,17 +11,19 @@ import msgspec
 from nbagent.core.errors import UsageError
 
 VERBS: Final = {
-    "status": ("", "what session this is, what isolates it, and what it does"),
+    "status": ("", "what session this is, where its code runs, and what it was set to"),
     "stop": ("", "stop what runs"),
     "reset": ("", "end this session; the next question begins a new one"),
     "history": ("", "the questions so far, with their answers"),
     "usage": ("", "tokens and money so far"),
     "export": ("PATH", "write the session's notebook"),
+    "verify": ("", "run the session's notebook in a fresh sandbox, and say what differs"),
     "model": ("NAME", "which model is asked from now on"),
-    "trust": ("LEVEL", "the trust level; begins the sandbox anew"),
+    "trust": ("LEVEL", "ends the session; the next question begins a sandbox of that trust level"),
     "approve": ("MODE", "what you are asked about: ask, auto-edit, allow-list or never-ask"),
     "files": ("", "the files in the sandbox"),
     "install": ("PACKAGE", "install a package for the session"),
+    "undo": ("", "take the last answer back: variables that -o replaced are again what they were"),
     "insert": ("[all|N]", "put the cells of the last answer below, or all, or cell N"),
     "fix": ("", "have the error of your last cell explained, and a changed cell proposed"),
     "explain": ("", "have your last output explained"),
@@ -32,14 +34,15 @@ FLAGS: Final = {
     "-i": ("give", "NAME", "a variable that goes into the sandbox; `@name` in the question does the same"),
     "-o": ("take", "NAME", "a variable that comes back"),
     "--session": ("session", "NAME", "one of several sessions, by a name of yours"),
-    "--model": ("model", "NAME", "provider:model, for a new session"),
+    "--model": ("model", "NAME", "provider:model"),
     "--trust": ("trust", "LEVEL", "isolated, sandboxed, untrusted or trusted, for a new session"),
     "--engine": ("engine", "NAME", "the engine, for a new session"),
-    "--approve": ("approvals", "MODE", "what you are asked about, for a new session"),
+    "--approve": ("approvals", "MODE", "what you are asked about"),
     "--data": ("data", "PATH", "a file or folder that the code sees, for a new session"),
     "--max-mb": ("max_mb", "MB", "how large a variable may be that goes over unasked"),
 }
 """The options before a question: where each goes, its argument, what it does."""
+_NEEDED: Final = frozenset(["PATH", "PACKAGE"])
 _LISTS: Final = frozenset(["give", "take", "data"])
 _MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)\b(?!@)")
 _WORD = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
@@ -85,6 +88,8 @@ def parse(line: str, body: str | None = None) -> Request:
         if _is_verb(verb, argument.strip()):
             if found.pop("give", None) or found.pop("take", None):
                 raise UsageError(f"%agent {verb} takes no variables.", mend="Leave out -i and -o.")
+            if not argument and VERBS[verb][0] in _NEEDED:
+                raise UsageError(f"%agent {verb} needs a {VERBS[verb][0].lower()}.", mend="See: %agent help")
             return _request(found, verb=verb, argument=argument.strip().strip("\"'"))
         question = rest
     else:
@@ -112,12 +117,9 @@ def usage() -> str:
 
 def _is_verb(verb: str, argument: str) -> bool:
     """Whether this is a subcommand: its argument is one word, if it takes any. More words make a question."""
-    if verb not in VERBS:
-        return False
-    takes = VERBS[verb][0]
-    if not argument:
-        return not takes or takes.startswith("[") or verb in ("model", "trust", "approve")
-    return bool(takes) and (len(argument.split()) == 1 or argument[0] in "\"'")
+    if verb not in VERBS or not argument:
+        return verb in VERBS
+    return bool(VERBS[verb][0]) and (len(argument.split()) == 1 or argument[0] in "\"'")
 
 
 def _flags(line: str) -> tuple[dict[str, Any], str]:

@@ -41,9 +41,9 @@ from nbagent.faces.selfcheck.probe import (
     Host,
     Probe,
     ProbeVerdict,
-    excused,
+    excuse,
     judge,
-    said,
+    read_result,
     source,
 )
 from nbagent.kernel.kernel import Kernel
@@ -53,12 +53,13 @@ from nbagent.sandbox.contract import Engine, EngineReport
 from nbagent.sandbox.paths import DATA, HOME, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
 
-LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 20.0, "grace": 1.0}
-"""Low limits, so that exceeding them costs little: an engine enforces any value in the same way."""
+LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 60.0, "grace": 1.0}
+"""Low limits, so that exceeding them costs little: an engine enforces any value in the same way. The timeout is none of
+them: an attack that works takes a few seconds, and many more on a machine that is busy otherwise."""
 MODULES = (
     files_inside,
-    writing_inside,
     spying_inside,
+    writing_inside,
     privileges_inside,
     devices_inside,
     settings_inside,
@@ -75,7 +76,8 @@ MODULES = (
     machine_wide_inside,
     neighbours_inside,
 )
-"""In the order in which their attacks run. The neighbours come last: what they use up is missing for the others."""
+"""In the order in which the attacks run: without isolation, what is written to data, or used up by a neighbour, is
+missing for attacks that come later."""
 AFTERWARDS = (
     Probe(
         name="secret_in_what_is_kept",
@@ -140,7 +142,7 @@ async def check(
         engine: The engine.
         level: The trust level.
         notify: Called with each finding.
-        timeout: Seconds that an attack may take, on a machine where 20 are too few; fewer are not heeded.
+        timeout: Seconds that an attack may take, on a machine where 60 are too few; fewer are not heeded.
         start_timeout: Seconds that a sandbox may take to start.
 
     Raises:
@@ -152,7 +154,7 @@ async def check(
     findings: list[Finding] = []
 
     def tell(finding: Finding) -> None:
-        told = excused(finding, reasons)
+        told = excuse(finding, reasons)
         if not engine.isolates and told.verdict is ProbeVerdict.HELD:
             told = replace(told, reason=told.probe.held_anyway)
         findings.append(told)
@@ -189,7 +191,7 @@ def _reasons(engine: Engine, report: EngineReport) -> dict[str, str]:
 
 
 class _Run:
-    """One run: the sandbox under attack, a second one beside it, and what was recorded of the first."""
+    """One run: a sandbox under attack, a second one beside it, and the recording of the first."""
 
     def __init__(self, engine: Engine, trust: Trust, report: EngineReport, made: aims.Aims, state: Path) -> None:
         self._engine = engine
@@ -209,18 +211,18 @@ class _Run:
             kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(journal, event), spill=journal.spill)
             neighbour = Kernel(self._engine, replace(self._spec, data=()))
             async with _together(kernel, neighbour):
-                self._host = self._told(kernel)
+                self._host = self._host_facts(kernel)
                 with self._aims.add_later():
                     for probe in probes:
                         if probe.attack is not None:
                             yield await self._try(probe, kernel, neighbour)
-            export.export(recording, self._state / "notebook.ipynb", pins={})
+            export.export(recording, self._state / "notebook.ipynb")
         for probe in probes:
             if probe.attack is None:
                 yield self._look(probe, before)
 
-    def _told(self, kernel: Kernel) -> dict[str, Any]:
-        """What the attacks get as `host`, with paths as the sandbox sees them."""
+    def _host_facts(self, kernel: Kernel) -> dict[str, Any]:
+        """The values that attacks get as `host`, with paths as the sandbox sees them."""
         about = kernel.about
         outer, folder = (about.data_path(mount) for mount in self._aims.data[:2])
         limits = self._spec.trust.limits
@@ -238,7 +240,7 @@ class _Run:
             "scratch": scratch,
             "door": str(about.folder / "in" / "host.sock"),
             # Seconds that an attack may wait for what nbagent does meanwhile, on a machine that is busy otherwise.
-            "patience": limits.timeout / 4,
+            "patience": limits.timeout / 6,
             **{name: getattr(limits, name) for name in ("memory_mb", "tmp_mb", "pids", "cpus")},
         }
 
@@ -247,7 +249,7 @@ class _Run:
         if probe.neighbour is not None:
             left = await neighbour.run(source(probe.neighbour, host))
             with contextlib.suppress(ValueError, LookupError, TypeError):
-                host = {**host, "left": said(left)["got"]}
+                host = {**host, "left": read_result(left)["got"]}
             if "left" not in host:
                 return Finding(probe=probe, verdict=ProbeVerdict.UNCLEAR, seen=f"the other sandbox failed: {left.text}")
         finding = judge(probe, await kernel.run(probe.source(host)))
@@ -257,9 +259,9 @@ class _Run:
     def _look(self, probe: Probe, before: dict[str, str]) -> Finding:
         """Run a probe of the host itself, after the sandbox has ended."""
         seen = {
-            "secret_in_what_is_kept": lambda: list(_holding(self._state, self._aims.secret)),
-            "changed_files": lambda: _changed(before, self._aims.state()),
-            "heard_from_the_sandbox": lambda: _heard(self._aims.heard),
+            "secret_in_what_is_kept": lambda: list(_files_with(self._state, self._aims.secret)),
+            "changed_files": lambda: _differences(before, self._aims.state()),
+            "heard_from_the_sandbox": lambda: _calls(self._aims.heard),
         }[probe.name]()
         return Finding(
             probe=probe, verdict=ProbeVerdict.BROKEN if seen else ProbeVerdict.HELD, seen=", ".join(seen) or "nothing"
@@ -282,17 +284,17 @@ def _keep(journal: Journal, event: Event) -> None:
     journal.emit(event)
 
 
-def _holding(folder: Path, secret: str) -> Iterator[str]:
+def _files_with(folder: Path, secret: str) -> Iterator[str]:
     """The names of files that contain the secret, also if it is split over lines."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and secret in re.sub(r'[\s",\\]|\\n', "", path.read_text(errors="replace")):
             yield path.name
 
 
-def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
+def _differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def _heard(heard: aims.Heard) -> list[str]:
+def _calls(heard: aims.Heard) -> list[str]:
     found = {"connections": heard.connections, "datagrams": heard.datagrams}
     return [f"{count} {name}" for name, count in found.items() if count]

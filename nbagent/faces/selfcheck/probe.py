@@ -1,8 +1,8 @@
 """A probe: one attack, as data, and how its result is judged.
 
 The attacks are in the modules `*_inside.py`, by what they attack. Each is a function whose source runs in the sandbox,
-so it imports what it needs itself, from the standard library only. It gets what was prepared on the host (`aims.Aims`)
-and returns what it obtained; it has failed if it obtained nothing or Linux refused it. An attack that succeeds does no
+so it imports what it needs itself, from the standard library only. It gets facts about the host (`aims.Aims`) and
+returns what it obtained; it has failed if it obtained nothing or Linux refused it. An attack that succeeds does no
 harm: it reads a canary, writes to a folder made for it, exceeds a limit by little, and ends by itself.
 """
 
@@ -20,7 +20,7 @@ from nbagent.core.policy import TrustLevel
 from nbagent.sandbox.untrusted import parse
 
 Host = Mapping[str, Any]
-"""What was prepared on the host, by name, as values that JSON has."""
+"""Facts about what was prepared on the host, by name, as values that JSON has."""
 Attack = Callable[[Any], object]
 A = TypeVar("A", bound=Attack)
 
@@ -145,7 +145,7 @@ except BaseException as error:
 """
 
 
-def said(cell: Cell) -> dict[str, Any]:
+def read_result(cell: Cell) -> dict[str, Any]:
     """Read the last line that a cell printed to standard output, which other code in the kernel may have forged.
 
     Raises:
@@ -162,7 +162,7 @@ def judge(probe: Probe, cell: Cell) -> Finding:
         by_limit = probe.may_kill and any(each in cell.note for each in ("out of memory", "took of the machine"))
         return _finding(probe, ProbeVerdict.HELD if by_limit else ProbeVerdict.UNCLEAR, cell.note.partition(";")[0])
     try:
-        found = said(cell)
+        found = read_result(cell)
         if "error" in found:
             return _finding(probe, ProbeVerdict.HELD if found["refused"] else ProbeVerdict.UNCLEAR, str(found["error"]))
         got = found["got"]
@@ -173,7 +173,7 @@ def judge(probe: Probe, cell: Cell) -> Finding:
     )
 
 
-def excused(finding: Finding, reasons: Mapping[str, str]) -> Finding:
+def excuse(finding: Finding, reasons: Mapping[str, str]) -> Finding:
     """The finding, as a known failure if the attack succeeded and there is a reason for the probe."""
     reason = reasons.get(finding.probe.name, "")
     if finding.verdict is not ProbeVerdict.BROKEN or not reason:

@@ -67,7 +67,8 @@ def see_packages_of_the_host(host: Any) -> object:
     import os
     import sys
 
-    bases = {sys.base_prefix, "/opt/python", "/usr", "/usr/local"}
+    # The base Python of a bare machine has none; where nothing is isolated, the kernel's own are the host's.
+    bases = {sys.base_prefix, "/opt/python", "/usr", "/usr/local"} | ({sys.prefix} - {"/opt/kernel"})
     found = set()
     for base in bases:
         for at in glob.glob(base + "/lib/python3*/*-packages/*"):

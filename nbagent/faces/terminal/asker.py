@@ -19,7 +19,7 @@ from nbagent.faces.terminal.view import View
 from nbagent.safety.questions import LABELS, Answers, Choice, Question, answer
 
 WHOLE = "whole"
-"""What can be chosen besides: to be shown all of what is asked about."""
+"""The choice to be shown all of what is asked about; it isn't an answer."""
 _YES, _NO = ("approve",), ("reject", "deny")
 SYNONYMS = {"y": _YES, "yes": _YES, "n": _NO, "no": _NO}
 """What may be typed for a choice, beside its word and its first letter."""
@@ -30,7 +30,7 @@ class _Open:
     """A question that waits for an answer.
 
     Attributes:
-        over: Done when its answer is not waited for any more.
+        over: Is done when nobody waits for its answer any more.
         is_whole: Whether all of what it is about was shown.
     """
 
@@ -58,11 +58,11 @@ class Asker:
 
     @property
     def is_away(self) -> bool:
-        """Whether the person is in their editor, where Ctrl-C is none of nbagent's business."""
+        """Whether the person is in their editor, to which Ctrl-C belongs."""
         return self._person.is_away
 
     def hear(self, record: Record) -> None:
-        """Take an event of the session's: a question to be asked, or the end of one."""
+        """Take an event of the session: it may ask a question, or end one."""
         for each in list(self._open):
             if each.question.is_over(record.event):
                 self._end(each)
@@ -70,7 +70,7 @@ class Asker:
         if question is None or (question.kind == "host" and not self._person.is_there):
             return
         if question.deadline is not None and question.deadline <= time.time():
-            return  # of a log that is shown later
+            return  # an old log is shown
         self._open.append(_Open(question))
         if self._asking is None or self._asking.done():
             self._asking = asyncio.get_running_loop().create_task(self._ask_all())
@@ -109,7 +109,7 @@ class Asker:
         """Ask until it is answered.
 
         Raises:
-            Over: Its answer is not waited for any more.
+            Over: Nobody waits for its answer any more.
         """
         question, hint = asked.question, ""
         if question.kind != "host":
@@ -152,7 +152,7 @@ class Asker:
         return True
 
     async def _edited(self, asked: _Open) -> str:
-        """Other code, or nothing if it is as it was."""
+        """The code as the person edited it; empty if they changed nothing."""
         before = asked.question.code
         try:
             if words := editor.command():
@@ -177,7 +177,7 @@ class Asker:
         return "\n".join(lines)
 
     def _show(self, asked: _Open, *, whole: bool = False) -> None:
-        """What it is about: the title, the packages or the code, and what the session would allow."""
+        """Show the question's title, its packages or code, and what the choice for the session would allow."""
         question = asked.question
         with self._person.view.above() as console:
             console.print(f"── {question.title}", style="bold yellow", markup=False)
@@ -202,6 +202,6 @@ def _label(choice: str) -> str:
 
 
 def _chosen(said: str, choices: list[str]) -> str:
-    """The choice that was typed; empty if it is none."""
+    """The choice that was typed; empty if there is no such choice."""
     meant = SYNONYMS.get(said, ())
     return next((each for each in choices if said in (each, each[0]) or each in meant), "")

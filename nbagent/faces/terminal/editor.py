@@ -78,7 +78,7 @@ async def _run(words: list[str], *, over: asyncio.Future[None]) -> None:
 
 @contextlib.contextmanager
 def _kept_terminal() -> Iterator[None]:
-    """The terminal as it was, also behind an editor that was killed."""
+    """Restore the terminal's modes afterwards, also after an editor that was killed."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     try:

@@ -1,4 +1,4 @@
-"""What a person types at the terminal, for whoever waits for it on the event loop."""
+"""Reads lines from the terminal on the event loop."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 
 class Keyboard:
-    """Lines that are typed. Of several who wait for one, the latest gets it.
+    """Hands typed lines to whoever waits for one; of several, the latest gets the next line.
 
-    A thread that waits in `input()` couldn't be stopped by Ctrl-C, nor give way to a more urgent question.
+    A thread in `input()` could neither be stopped by Ctrl-C, nor give way to a more urgent question.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Keyboard:
         """Wait for the next line.
 
         Args:
-            fresh: Drop what was typed before now: it can't be the answer to a question that nobody had seen.
+            fresh: Drop what was typed before now: nobody had seen the question yet.
 
         Returns:
             The line without its end; None at the end of input, which is Ctrl-D.
@@ -42,7 +42,7 @@ class Keyboard:
             termios.tcflush(terminal, termios.TCIFLUSH)
         wanted: asyncio.Future[str | None] = loop.create_future()
         self._waiting.append(wanted)
-        # What is typed while nobody waits is left to who reads the terminal next.
+        # What is typed while nobody waits here is left to the next program that reads the terminal.
         loop.add_reader(terminal, self._read, terminal)
         try:
             return await wanted
@@ -53,7 +53,7 @@ class Keyboard:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """While another program reads the terminal; who waits for a line goes on waiting afterwards."""
+        """Let another program read the terminal; whoever waits for a line goes on waiting afterwards."""
         loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
         loop.remove_reader(terminal)
         try:
@@ -72,7 +72,7 @@ class Keyboard:
         except OSError:
             typed = b""  # it was closed
         self._begun += typed
-        # Ctrl-D after a few letters hands over these, and nothing where there are none.
+        # Ctrl-D hands over the letters that were typed before it; without any, it is the end of input.
         if typed and not typed.endswith(b"\n"):
             return
         line, self._begun = self._begun, b""
@@ -81,7 +81,7 @@ class Keyboard:
 
 def _in_foreground(terminal: int) -> bool:
     try:
-        # Who reads from the background is stopped by the system.
+        # Linux stops a process that reads the terminal from the background.
         return os.tcgetpgrp(terminal) == os.getpgrp()
     except OSError:
         return True  # a terminal that isn't the process's own has no such rule

@@ -1,6 +1,6 @@
-"""What a face that shows text says of a session: events in, lines out. Pure: no clock, no width, nothing is written.
+"""Turns a session's events into lines of text, for a terminal, a notebook or a page. Pure: reads and writes nothing.
 
-A terminal gives each style its colour, a notebook or a page its class. All text is safe to show as it is.
+A terminal gives each style a colour, a page a class. All text is safe to show as it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nbagent.core.events import (
     HostAsked,
     HostDecided,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     McpServerChanged,
     McpToolCalled,
     McpToolsChanged,
@@ -44,7 +44,7 @@ from nbagent.core.events import (
     StateLost,
     StateRestored,
     ToolRefused,
-    ToolStage,
+    ToolStageEntered,
     text_of,
 )
 from nbagent.core.text import safe, size_of
@@ -65,11 +65,11 @@ MUST_BE_KNOWN: Final = (
     ApprovalAsked,
     ApprovalGiven,
 )
-"""What even a quiet face shows."""
+"""Events that even a quiet face shows."""
 STOPPED: Final = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 
 
-class Line(msgspec.Struct, frozen=True):
+class StyledLine(msgspec.Struct, frozen=True):
     """Something to show.
 
     Attributes:
@@ -85,13 +85,13 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def waits_for(event: Event) -> str:
-    """What the session does after an event, for a face that shows that something takes its time; empty if nothing."""
+    """What a session does after an event, for the status line of a face; empty if it waits for nothing."""
     match event:
         case Asked() | CellFinished():
             return "thinking"
         case ModelReplied(tools=tools):
             return "working" if tools else "finishing"
-        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutput(cell=cell):
+        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutputAdded(cell=cell):
             return f"cell {cell} runs"
         case PackagesInstalled():
             return "running again"
@@ -101,7 +101,7 @@ def waits_for(event: Event) -> str:
             return "waiting for approval"
         case HostDecided() | ApprovalGiven():
             return "working"
-        case ToolStage(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
+        case ToolStageEntered(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
             return f"tool {safe(tool)}: {stage}"
     return ""
 
@@ -120,24 +120,24 @@ class Lines:
         self._code = code
         self._coloured = coloured
         self._wanted: dict[str, str] = {}
-        self._told = ""
+        self._notes = ""
         self._pictures = 0
 
-    def of(self, event: Event) -> list[Line] | None:
-        """The lines of the next event; None for one of which a quiet face shows nothing."""
+    def of(self, event: Event) -> list[StyledLine] | None:
+        """The lines of the next event; None for an event that a quiet face doesn't show."""
         if self._quiet and not isinstance(event, MUST_BE_KNOWN):
             return None
         match event:
             case CellStarted(cell=cell, code=code):
-                self._told = ""
-                return [Line("heading", f"── cell {cell}"), Line("code", safe(code))] if self._code else []
-            case OutputAdded(cell=cell, output=output) | LateOutput(cell=cell, output=output):
+                self._notes = ""
+                return [StyledLine("heading", f"── cell {cell}"), StyledLine("code", safe(code))] if self._code else []
+            case OutputAdded(cell=cell, output=output) | LateOutputAdded(cell=cell, output=output):
                 return list(self._output(cell, output))
             case CellFinished():
-                return [Line("end"), *self._finished(event)]
-            case StateLost(reason=reason) | StateRestored(told=reason):
-                self._told = f"{self._told} {reason}".strip()
-                return [Line("warning", safe(reason))]
+                return [StyledLine("end"), *self._finished(event)]
+            case StateLost(reason=reason) | StateRestored(text=reason):
+                self._notes = f"{self._notes} {reason}".strip()
+                return [StyledLine("warning", safe(reason))]
             case ApprovalAsked(id=name, kind=kind, what=what):
                 if kind not in ("install", "names"):  # which tell of their failure themselves
                     self._wanted[name] = what
@@ -145,10 +145,10 @@ class Lines:
             case ApprovalGiven():
                 return list(self._given(event))
         style, text = _of_model(event) or _of_tools(event) or _of_surroundings(event) or ("told", "")
-        return [Line(style, safe(text))] if text else []
+        return [StyledLine(style, safe(text))] if text else []
 
-    def _output(self, cell: int, output: Output) -> Iterator[Line]:
-        """A stream as it comes, a result as text, a picture as a file; an error only when it is final."""
+    def _output(self, cell: int, output: Output) -> Iterator[StyledLine]:
+        """A stream as it comes, a result as text, a picture as its file; an error is shown when the cell has ended."""
         kind = output["output_type"]
         if kind == "stream":
             yield self._kept("output", output["text"])
@@ -157,7 +157,7 @@ class Lines:
             if not any(mime in output["data"] for mime in PICTURES):
                 yield self._kept("output", text_of([output]) + "\n")
 
-    def _figures(self, cell: int, output: Output) -> Iterator[Line]:
+    def _figures(self, cell: int, output: Output) -> Iterator[StyledLine]:
         for mime, ending in PICTURES.items():
             if not isinstance(data := output["data"].get(mime), str):
                 continue
@@ -165,31 +165,31 @@ class Lines:
             try:
                 content = base64.b64decode(data)
             except (binascii.Error, ValueError):
-                return  # what code claims to be a picture may be anything
+                return  # code may call anything a picture
             if not content:
                 return
-            yield Line("picture", f"cell-{cell}-{self._pictures}.{ending}", content)
+            yield StyledLine("picture", f"cell-{cell}-{self._pictures}.{ending}", content)
 
-    def _finished(self, event: CellFinished) -> Iterator[Line]:
+    def _finished(self, event: CellFinished) -> Iterator[StyledLine]:
         for output in event.outputs:
-            if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._told):
+            if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._notes):
                 yield self._kept(
                     "traceback", "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
                 )
-        if event.note and event.note not in self._told:
-            yield Line("warning" if event.status != "ok" else "told", safe(event.note))
+        if event.note and event.note not in self._notes:
+            yield StyledLine("warning" if event.status != "ok" else "told", safe(event.note))
         if event.status in STOPPED:
-            yield Line("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
+            yield StyledLine("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
 
-    def _given(self, event: ApprovalGiven) -> Iterator[Line]:
-        """The line of a rejection; what was approved is seen when it runs."""
+    def _given(self, event: ApprovalGiven) -> Iterator[StyledLine]:
+        """The line of a rejection; an approved action is seen when it runs."""
         what = self._wanted.pop(event.id, "")
         if what and event.decision == "reject":
             text = safe(f"{what}. {event.reason}" if event.reason else what)
-            yield Line("warning", f"not approved: {' '.join(text.split())}")
+            yield StyledLine("warning", f"not approved: {' '.join(text.split())}")
 
-    def _kept(self, style: Style, text: str) -> Line:
-        return Line(style, safe(text, colours=style in self._coloured))
+    def _kept(self, style: Style, text: str) -> StyledLine:
+        return StyledLine(style, safe(text, colours=style in self._coloured))
 
 
 def _of_model(event: Event) -> tuple[Style, str] | None:
@@ -214,9 +214,9 @@ def _of_tools(event: Event) -> tuple[Style, str] | None:
             return "warning", f"MCP tools that say something else of themselves than before: {named}"
         case McpToolCalled(server=server, tool=tool, status=status):
             return "told", f"called {tool} of {server}: {status}"
-        case ToolStage(tool=tool, version=version, stage="active"):
+        case ToolStageEntered(tool=tool, version=version, stage="active"):
             return "good", f"tool {tool}, version {version}: active"
-        case ToolStage(stage="cleanup", reason=reason):
+        case ToolStageEntered(stage="cleanup", reason=reason):
             return "warning", f"tool put away: {reason}"
         case ToolRefused(reason=reason):
             return "warning", reason
@@ -224,7 +224,7 @@ def _of_tools(event: Event) -> tuple[Style, str] | None:
 
 
 def _of_surroundings(event: Event) -> tuple[Style, str] | None:
-    """Packages, hosts, files and the session itself."""
+    """The line of an event about packages, hosts, files or the session itself."""
     match event:
         case PackagesInstalled(packages=packages):
             return "good", "installed " + ", ".join(f"{each.name} {each.version}" for each in packages)

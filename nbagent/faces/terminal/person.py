@@ -1,4 +1,4 @@
-"""Who sits at the terminal: what they type, below what is shown meanwhile, and their editor."""
+"""The person at the terminal: the lines that they type below the session's output, and the time in their editor."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
 
 
-class Over(Exception):  # noqa: N818 - no error: the answer is not waited for any more
+class Over(Exception):  # noqa: N818 - an end, not an error
     """Nobody waits for the answer any more."""
 
 
 class Person:
-    """Who sits at the terminal.
+    """The person at the terminal.
 
     Args:
         view: Where the session is shown.
@@ -43,8 +43,8 @@ class Person:
 
         Args:
             prompt: What is asked, without anything that the terminal would obey.
-            over: Done when the answer is not waited for any more.
-            seconds: After which it isn't either.
+            over: Is done when nobody waits for the answer any more.
+            seconds: How long the answer is waited for; for ever by default.
             fresh: Drop what was typed before the prompt could be seen.
 
         Returns:
@@ -74,7 +74,7 @@ class Person:
 
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:
-        """While another program has the terminal."""
+        """Leave the terminal to another program meanwhile."""
         self.is_away = True
         try:
             with self.view.held(), self._keyboard.lent():

@@ -1,4 +1,4 @@
-"""Writes what a session's lines say to a terminal or a file, with a spinner, a question below, and pictures."""
+"""Writes a session's lines to a terminal or a file, with a spinner, a question below them, and pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Record
 from nbagent.core.text import safe
-from nbagent.faces.terminal.lines import Line, Lines, Style, waits_for
+from nbagent.faces.terminal.lines import Lines, Style, StyledLine, waits_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +35,7 @@ class View:
     Args:
         keep_figure: Writes a picture, given by a name and its bytes, into a file; returns None if it can't.
         quiet: Show no cells, only what must be known.
-        results: Where the cells' own output goes; where all else goes, by default, and that is standard error.
+        results: Where the cells' own output goes; to standard error by default, as all else.
         code: Show the cells' code.
     """
 
@@ -86,10 +86,10 @@ class View:
 
     @contextlib.contextmanager
     def prompt(self, text: str) -> Iterator[Callable[[], None]]:
-        """Show what a person is asked, and keep it below all else that is shown meanwhile.
+        """Show a question, and keep it below all else that is shown meanwhile.
 
         Yields:
-            To be called once it was answered: then the cursor is on a new line already.
+            A function to be called once it was answered: then the cursor is on a new line already.
         """
         outer, self._prompt = self._prompt, text
         self.idle()
@@ -114,7 +114,7 @@ class View:
 
     @contextlib.contextmanager
     def above(self) -> Iterator[Console]:
-        """The console, for what is to stand above a question."""
+        """Yield the console, to print above an open question."""
         self.idle()
         self._clear_line(self._prompt)
         self._end_line()
@@ -165,7 +165,7 @@ class View:
             self._end_line()
             self._write_prompt()
 
-    def _put(self, line: Line) -> None:
+    def _put(self, line: StyledLine) -> None:
         if line.style == "output":
             self._write(line.text)
             return
@@ -207,7 +207,7 @@ class View:
             self._results.flush()
             self._line_open = False
 
-    def _picture(self, line: Line) -> None:
+    def _picture(self, line: StyledLine) -> None:
         path = self._keep_figure(line.text, line.content)
         if path is None:
             return

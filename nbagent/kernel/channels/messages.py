@@ -1,8 +1,8 @@
 """A kernel's messages, from their parts to what the controller reads of them, within bounds. Pure.
 
-Most of a message is never parsed: of its header and its parent's there is a type and an id, of a reply what `Execution`
-and `inside_calls` look at, of its metadata nbagent's own report, and of what is published the kinds that make outputs
-and widgets.
+Most of a message is never parsed. Parsed are: the type and id in its header and its parent's; the fields of a reply
+that `ExecuteRequest` and `inside_calls` read; nbagent's own report in the metadata; and the content of what is
+published, if its kind makes outputs or widgets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nbagent.kernel import inside_calls
 from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
-ChannelName = Literal["iopub", "shell"]
+ReadChannel = Literal["iopub", "shell"]
 MAX_SIGNATURE: Final = 128
 MAX_HEADER: Final = 64 * 1024
 MAX_METADATA: Final = MIB
@@ -72,7 +72,7 @@ class _Metadata(msgspec.Struct):
     nbagent: str = ""
 
 
-def check(channel: ChannelName, parts: list[bytes]) -> None:
+def check(channel: ReadChannel, parts: list[bytes]) -> None:
     """Hold the parts of a message against their bounds, before any work is spent on them.
 
     Args:
@@ -90,8 +90,8 @@ def check(channel: ChannelName, parts: list[bytes]) -> None:
         raise ValueError("the message's content is too large")
 
 
-def parsed(channel: ChannelName, parts: list[bytes]) -> dict[str, Any]:
-    """A message as it is read: header, parent_header, content and buffers.
+def parse_message(channel: ReadChannel, parts: list[bytes]) -> dict[str, Any]:
+    """A message as the controller reads it: header, parent_header, content and buffers.
 
     Raises:
         ValueError: It has not the form of one.
@@ -101,12 +101,12 @@ def parsed(channel: ChannelName, parts: list[bytes]) -> dict[str, Any]:
     return {
         "header": {"msg_type": head.msg_type, "msg_id": head.msg_id},
         "parent_header": {"msg_id": parse(parent, _Parent, limit=MAX_HEADER).msg_id},
-        "content": _reply(content, metadata) if channel == "shell" else _published(head.msg_type, content),
+        "content": _reply(content, metadata) if channel == "shell" else _published_content(head.msg_type, content),
         "buffers": [memoryview(each) for each in buffers],
     }
 
 
-def _published(kind: str, content: bytes) -> dict[str, Any]:
+def _published_content(kind: str, content: bytes) -> dict[str, Any]:
     if kind not in _PARSED:
         return {}
     found = parse(content, limit=MAX_CONTENT, heft=MAX_WEIGHT, digits=MAX_DIGITS)

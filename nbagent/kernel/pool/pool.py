@@ -5,9 +5,9 @@
         cell = await pool.execute(kernel.id, "1 + 1")
         await pool.release(kernel.id)
 
-Where other systems have a container manager, this is it. A kernel is handed out in milliseconds if one of the wanted
-kind is there, else it is started while the caller waits. It is never used twice: what one task left in it is not for
-the next one to find. A sandbox that waits has no lease on life beyond this process's own: however that ends, it ends.
+A kernel of the wanted kind that waits is handed out in milliseconds; otherwise one is started while the caller waits.
+No kernel is used twice, so that no task finds what another one left. Sandboxes that wait end with this process,
+however that ends.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nbagent.core import options, settings
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import Cell
 from nbagent.core.policy import Trust, TrustLevel
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.pool.shelf import kind_of
+from nbagent.kernel.pool.shelf import key_for
 from nbagent.kernel.pool.stock import Stock
 from nbagent.kernel.router import Notify
 from nbagent.sandbox import registry
@@ -32,7 +33,6 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +46,9 @@ class KernelConfig:
     """What a kernel is wanted for.
 
     Attributes:
-        name: Of the task, for whoever looks at the pool.
-        security: What is permitted: a level, or a whole row of the table.
-        capabilities: What the task is said to need, for whoever looks at the pool; nothing is enforced by it.
+        name: The task's name, for whoever reads `KernelPool.lent`.
+        security: What is permitted: a trust level, or a `Trust`.
+        capabilities: What the task says it needs, for whoever reads `KernelPool.lent`; it permits nothing.
     """
 
     name: str = ""
@@ -58,16 +58,16 @@ class KernelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolFigures:
-    """What a pool has and has done.
+    """How many kernels a pool has, and has had.
 
     Attributes:
         wanted: Kernels that it is to keep warm.
-        waiting: Those that are there.
-        lent: Kernels that `get` gave out and that were not released.
-        warm_starts: Kernels that were there when they were wanted.
-        cold_starts: Those that were not.
-        dropped: Warm ones that were ended unused: too old, dead, or without an answer.
-        failures: Starts of warm ones that failed.
+        waiting: Warm kernels that wait.
+        lent: Kernels from `get` that were not released.
+        warm_starts: Starts that a warm kernel served.
+        cold_starts: Starts that none could serve.
+        dropped: Warm kernels that were ended unused: too old, dead, or without an answer.
+        failures: Warm kernels that could not be started.
     """
 
     wanted: int = 0
@@ -82,19 +82,18 @@ class PoolFigures:
 class KernelPool:
     """Warm kernels of one engine, by trust level.
 
-    Use it as an asynchronous context manager, or call `initialize` and `shutdown`. All of it belongs to the event loop
-    it was initialized on. What is None is taken from the person's settings.
+    Use it as an asynchronous context manager, or call `initialize` and `shutdown`. It belongs to the event loop it was
+    initialized on. Arguments that are None are taken from the person's settings.
 
     Args:
-        sizes: How many kernels to keep warm: for a trust level by name, or for whatever a spec describes; a number is
-            for the level in the settings.
+        sizes: How many kernels to keep warm, by trust level or by spec; a number is for the level in the settings.
         engine: The name of an engine that isolates; the best that works here by default.
-        ttl: Seconds after which a kernel that was not used is replaced.
+        ttl: Seconds after which an unused kernel is replaced.
         imports: Modules that a kernel has imported when it is handed out.
-        check: Seconds between two looks at the kernels that wait.
+        check: Seconds between two checks of the kernels that wait.
 
     Raises:
-        UsageError: Something of this is wrong.
+        UsageError: A level is unknown, or a size below zero.
     """
 
     def __init__(
@@ -142,15 +141,15 @@ class KernelPool:
                 mend="Use an engine that isolates, see `nbagent doctor`.",
             )
         self._engine = engine
-        sizes = {kind_of(engine, spec): size for spec, size in self._sizes.items()}
+        sizes = {key_for(engine, spec): size for spec, size in self._sizes.items()}
         self._stock = Stock(engine, sizes, ttl=self.ttl, imports=self.imports, check=self.check)
 
     async def wait_until_full(self) -> bool:
-        """Wait until every kernel is there, or can't be for now; returns whether all are."""
+        """Wait until every kernel waits, or can't be had for now; returns whether all wait."""
         return self._stock is not None and await self._stock.wait_until_full()
 
     async def shutdown(self) -> None:
-        """End every kernel, those that are lent too. May be called at any time."""
+        """End every kernel, also those that are lent. It may be called at any time."""
         stock, self._stock = self._stock, None
         if stock is not None:
             lent = [self.release(each) for each in list(self._lent)]
@@ -158,7 +157,7 @@ class KernelPool:
 
     @property
     def figures(self) -> PoolFigures:
-        """What it has and has done so far."""
+        """Its figures at this moment."""
         stock = self._stock
         return PoolFigures(
             wanted=stock.wanted if stock else 0,
@@ -172,13 +171,13 @@ class KernelPool:
 
     @property
     def lent(self) -> dict[str, KernelConfig | SandboxSpec]:
-        """The config with which each kernel was got that is not released yet, by id."""
+        """The config of each kernel from `get` that was not released, by the kernel's id."""
         return {name: config for name, (_, config) in self._lent.items()}
 
     # -- kernels that are lent ----------------------------------------------------------------------------------
 
     async def get(self, config: KernelConfig | SandboxSpec, *, notify: Notify = lambda _: None) -> Kernel:
-        """Get a running kernel, to be released by its `id`: a warm one, or, if none is there, one from cold.
+        """Get a running kernel, to be released by its `id`: a warm one if one waits, else a new one.
 
         Args:
             config: What it is wanted for, or what its sandbox is to be.
@@ -200,10 +199,10 @@ class KernelPool:
         return kernel
 
     async def execute(self, kernel_id: str, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109
-        """Run a cell in a kernel that was got.
+        """Run a cell in a kernel from `get`.
 
         Raises:
-            UsageError: There is none of that id, or the code can't be run at all.
+            UsageError: No kernel of that id is lent, or the code can't be run at all.
             SandboxError: The kernel died and could not be replaced.
         """
         if kernel_id not in self._lent:
@@ -211,16 +210,16 @@ class KernelPool:
         return await self._lent[kernel_id][0].run(code, timeout=timeout)
 
     async def release(self, kernel_id: str) -> None:
-        """End a kernel that was got; never is it used again. Nothing happens if it was released before."""
+        """End a kernel from `get`; it is never used again. A second call does nothing."""
         kernel, _ = self._lent.pop(kernel_id, (None, None))
         if kernel is not None:
             await kernel.stop()
 
     def engine_for(self, name: str | None, spec: SandboxSpec) -> Engine | None:
-        """The engine of a warm kernel that waits for such a session, which then need not be asked whether it works.
+        """The pool's engine, if a warm kernel waits for such a session: it need not be checked again then.
 
         Args:
-            name: The engine that the session names; None if it is to be chosen, which the pool has done then.
+            name: The engine that the session names; None if it leaves the choice.
             spec: What its sandbox is to be.
         """
         asked = name == self._engine_name or (self._engine is not None and name == self._engine.name)
@@ -229,13 +228,10 @@ class KernelPool:
     # -- starting kernels ---------------------------------------------------------------------------------------
 
     async def start(self, kernel: Kernel) -> bool:
-        """Start a kernel that the caller made, in place of its own `start`; it is the caller's to stop.
-
-        Args:
-            kernel: One that was not started.
+        """Start a kernel that the caller made and will stop, in place of its own `start`.
 
         Returns:
-            Whether it was there: a warm one whose sandbox is of the same kind, and can be given the data.
+            Whether a warm kernel served it: one of the same kind, into whose sandbox the data can be brought.
 
         Raises:
             SandboxError: It can't be started.

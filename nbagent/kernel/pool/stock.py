@@ -1,4 +1,4 @@
-"""The kernels that a pool has in stock: started one at a time in the background, looked after, replaced."""
+"""The warm kernels of a pool: started one at a time in the background, checked now and then, and replaced."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.pool.shelf import Kind, Shelf, Warm, kind_of
+from nbagent.kernel.pool.shelf import Shelf, ShelfKey, key_for
 from nbagent.kernel.pool.warm import EACH, memory_held, shortage, warm
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
@@ -18,34 +18,34 @@ from nbagent.sandbox.spec import SandboxSpec
 log = logging.getLogger(__name__)
 
 ANSWER = 1.0
-"""Seconds in which a kernel that is well answers an empty request."""
+"""Seconds in which a warm kernel must answer an empty request."""
 SETTLE = 0.5
-"""Seconds after a start that somebody waited for in which no kernel is warmed: their first cell comes first."""
+"""Seconds, after a start that somebody waited for, in which no kernel is warmed, since a first cell runs now."""
 
 
 class Stock:
-    """Warm kernels by kind, of one engine, on one event loop.
+    """The warm kernels of one engine, on one event loop.
 
     Args:
         engine: What isolates them.
         sizes: How many there are to be of each kind.
-        ttl: Seconds after which one that was not used is replaced.
-        imports: Modules that they have imported.
-        check: Seconds between two looks at those that wait.
+        ttl: Seconds after which an unused kernel is replaced.
+        imports: Modules that each kernel has imported.
+        check: Seconds between two checks of those that wait.
 
     Attributes:
-        loop: The event loop that all of it belongs to.
+        loop: The event loop that the kernels belong to.
         dropped: Kernels that were ended unused: too old, dead, or without an answer.
         failures: Starts that failed.
     """
 
     def __init__(
-        self, engine: Engine, sizes: Mapping[Kind, int], *, ttl: float, imports: Sequence[str], check: float
+        self, engine: Engine, sizes: Mapping[ShelfKey, int], *, ttl: float, imports: Sequence[str], check: float
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.dropped = self.failures = 0
         self._engine = engine
-        self._shelves = {kind: Shelf(kind, size) for kind, size in sizes.items()}
+        self._shelves = {key: Shelf(key[1], size) for key, size in sizes.items()}
         self._ttl, self._imports, self._check = ttl, imports, check
         self._each = EACH
         self._is_short = False
@@ -58,45 +58,45 @@ class Stock:
 
     @property
     def waiting(self) -> int:
-        """Kernels that are there."""
+        """How many kernels wait."""
         return sum(len(shelf.kernels) for shelf in self._shelves.values())
 
     @property
     def wanted(self) -> int:
-        """Kernels that there are to be."""
+        """How many kernels there are to be."""
         return sum(shelf.size for shelf in self._shelves.values())
 
     def has(self, kernel: Kernel) -> bool:
-        """Whether kernels of this one's kind are kept at all."""
-        return kind_of(kernel.engine, kernel.spec) in self._shelves
+        """Whether kernels of this one's kind are kept warm."""
+        return key_for(kernel.engine, kernel.spec) in self._shelves
 
     def waits(self, spec: SandboxSpec) -> bool:
-        """Whether a kernel is there now for such a sandbox."""
-        shelf = self._shelves.get(kind_of(self._engine, spec))
+        """Whether a warm kernel waits for such a sandbox."""
+        shelf = self._shelves.get(key_for(self._engine, spec))
         return shelf is not None and shelf.has_fresh(ttl=self._ttl)
 
     async def give(self, kernel: Kernel) -> bool:
-        """Move a warm sandbox into a kernel that was not started; returns False if no warm one fits.
+        """Hand a warm sandbox over to a kernel that was not started; returns False if there is none.
 
         Raises:
             DataError: The data can't be copied into it.
         """
-        shelf = self._shelves[kind_of(kernel.engine, kernel.spec)]
+        shelf = self._shelves[key_for(kernel.engine, kernel.spec)]
         while (found := shelf.take(ttl=self._ttl)) is not None:
             try:
-                await kernel.adopt(found.kernel, patience=ANSWER)
+                await kernel.start_from(found, patience=ANSWER)
                 return True
             except SandboxError as error:
                 log.warning("A warm kernel is dropped: %s", error)
                 self.dropped += 1
             finally:
-                # Of one that was adopted there is nothing left to end.
-                self._end(found.kernel)
+                # After a hand-over it has nothing left to end.
+                self._end(found)
         return False
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """While somebody waits for a kernel, none is started ahead."""
+        """Start no kernel ahead while somebody waits for one."""
         self._callers += 1
         try:
             yield
@@ -106,18 +106,18 @@ class Stock:
             self._wake.set()
 
     def _end(self, kernel: Kernel) -> None:
-        """End a kernel without making anybody wait."""
+        """End a kernel in the background."""
         task = asyncio.create_task(kernel.stop())
         self._ending.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._after_end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _after_end(self, task: asyncio.Task[None]) -> None:
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("A warm kernel could not be ended: %s", error)
 
     async def wait_until_full(self) -> bool:
-        """Wait until every kernel is there, or can't be for now; returns whether all are."""
+        """Wait until every kernel waits, or can't be had for now; returns whether all wait."""
         while not self._tender.done():
             missing = [shelf for shelf in self._shelves.values() if not shelf.is_full]
             if not missing or all(shelf.not_before > time.monotonic() for shelf in missing):
@@ -127,23 +127,24 @@ class Stock:
         return False
 
     async def close(self) -> None:
-        """End all of it, and what is still ending."""
+        """End all kernels, and wait for those that are ending already."""
         self._tender.cancel()
         await asyncio.wait([self._tender])
         self._tried.set()
         for shelf in self._shelves.values():
-            while shelf.kernels:
-                self._end(shelf.kernels.popleft().kernel)
+            for kernel in shelf.kernels:
+                self._end(kernel)
+            shelf.kernels.clear()
         if self._ending:
             await asyncio.wait(self._ending)
 
     # -- in the background --------------------------------------------------------------------------------------
 
     async def _tend(self) -> None:
-        """Replace what is too old or not well, and fill up, one kernel at a time."""
+        """Drop kernels that are too old or don't answer, and start others, one at a time."""
         while True:
             self._wake.clear()
-            await self._look()
+            await self._drop_bad()
             if (shelf := self._emptiest()) is not None:
                 await self._fill(shelf)
                 self._tried.set()
@@ -152,25 +153,25 @@ class Stock:
                     async with asyncio.timeout(self._pause()):
                         await self._wake.wait()
 
-    async def _look(self) -> None:
-        """Drop what is too old; now and then, ask each kernel whether it is well."""
+    async def _drop_bad(self) -> None:
+        """Drop kernels that are too old and, every `check` seconds, those that don't answer."""
         due = time.monotonic() >= self._checked + self._check
         for shelf in self._shelves.values():
             bad = dict.fromkeys(shelf.expired(ttl=self._ttl), "it is too old")
             for each in list(shelf.kernels) if due else ():
-                if each not in bad and not await each.kernel.answers(seconds=ANSWER):
+                if each not in bad and not await each.answers(seconds=ANSWER):
                     bad[each] = "it does not answer"
             for each, why in bad.items():
                 # It may have been taken meanwhile.
-                if shelf.drop(each):
+                if shelf.kernels.pop(each, None) is not None:
                     log.info("A warm kernel is replaced: %s.", why)
                     self.dropped += 1
-                    self._end(each.kernel)
+                    self._end(each)
         if due:
             self._checked = time.monotonic()
 
     def _emptiest(self) -> Shelf | None:
-        """The shelf that may get a kernel now and lacks most."""
+        """The emptiest shelf among those that may get a kernel now."""
         now = time.monotonic()
         if self._callers or now < self._served + SETTLE:
             return None
@@ -178,33 +179,32 @@ class Stock:
         return min(ready, key=lambda shelf: len(shelf.kernels) / shelf.size, default=None)
 
     def _pause(self) -> float:
-        """Seconds until there may be something to do."""
+        """Seconds until the next check, start or expiry."""
         moments = [self._checked + self._check]
         for shelf in self._shelves.values():
             if not shelf.is_full and not self._callers:
                 moments.append(max(shelf.not_before, self._served + SETTLE))
             if shelf.kernels:
-                moments.append(shelf.kernels[0].since + self._ttl)
+                moments.append(next(iter(shelf.kernels.values())) + self._ttl)
         return max(0.01, min(moments) - time.monotonic())
 
     async def _fill(self, shelf: Shelf) -> None:
-        """Start one kernel; if that fails, say so and wait before the next."""
+        """Start one kernel; a failure is logged and postpones the next."""
         if not self._has_room():
             shelf.not_before = time.monotonic() + self._check
             return
-        spec = shelf.kind[1]
-        kernel = Kernel(self._engine, spec)
+        kernel = Kernel(self._engine, shelf.spec)
         try:
             await kernel.start()
             await warm(kernel, self._imports)
             self._each = memory_held(kernel)
-            shelf.add(Warm(kernel))
+            shelf.add(kernel)
         except Exception as error:
             self._end(kernel)
             self.failures += 1
             known = isinstance(error, NbagentError)
             message = "No kernel at the level %s could be warmed; the next try is in %g s. %s"
-            log.warning(message, spec.trust.level, shelf.failed(), error if known else "", exc_info=not known)
+            log.warning(message, shelf.spec.trust.level, shelf.postpone(), error if known else "", exc_info=not known)
         except BaseException:
             await kernel.stop()
             raise

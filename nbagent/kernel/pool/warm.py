@@ -14,29 +14,29 @@ from nbagent.kernel.kernel import Kernel
 log = logging.getLogger(__name__)
 
 EACH = 160 * MIB
-"""Bytes that a warm kernel is taken to hold where it can't be measured; with Polars and Matplotlib, 100 MB."""
+"""Bytes that a warm kernel is estimated at where they can't be measured; with Polars and Matplotlib, it has 100 MB."""
 FILES = 25
-"""Files, sockets and pipes of this process's for each kernel that waits."""
+"""Files, sockets and pipes that this process has open for each kernel that waits."""
 MOST_FILES = 0.8
-"""Part of those that this process may open from which no kernel is warmed."""
+"""The part of this process's limit of open files beyond which no kernel is warmed."""
 IMPORTS_FROM = 512
-"""MiB of a sandbox's memory from which its imports are done ahead: below, they would be most of what code may use."""
+"""MiB: in a sandbox with less memory nothing is imported ahead, since that would take most of it."""
 SECONDS = 60.0
-"""For all imports."""
+"""Seconds for all imports."""
 _PROBE = Path(__file__).parents[1] / "inside" / "warm_inside.py"
 
 
 async def warm(kernel: Kernel, imports: Sequence[str]) -> None:
     """Import modules in a kernel, and use them once, without a trace that a cell could see.
 
-    What a library reads of its environment when it is imported, such as `POLARS_MAX_THREADS`, it has read by then.
+    Cells come too late to set variables that a library reads when it is imported, such as `POLARS_MAX_THREADS`.
 
     Args:
         kernel: A running kernel in which nothing has run.
-        imports: Modules by name; one that isn't there is said, and no error.
+        imports: Names of modules; one that can't be imported is logged.
 
     Raises:
-        SandboxError: The kernel did not live through it.
+        SandboxError: The kernel did not survive it.
     """
     if not imports or kernel.spec.trust.limits.memory_mb < IMPORTS_FROM:
         return
@@ -48,16 +48,16 @@ async def warm(kernel: Kernel, imports: Sequence[str]) -> None:
 
 
 def memory_held(kernel: Kernel) -> int:
-    """Bytes that a kernel has used at most so far, or a guess where the engine can't tell."""
+    """The most bytes that a kernel has used so far, or the estimate where the engine can't tell."""
     return kernel.memory_peak() or EACH
 
 
 def shortage(kernels: int, *, each: int) -> str:
-    """Why one more kernel would be too many, as a clause; empty if it would not.
+    """Why there is no room for one more kernel, as a clause; empty if there is.
 
     Args:
-        kernels: Those that are warm now.
-        each: Bytes that each one holds.
+        kernels: How many are warm now.
+        each: Bytes that each of them holds.
     """
     free = free_memory() + kernels * each
     if (kernels + 1) * each > free / 2:
@@ -69,7 +69,7 @@ def shortage(kernels: int, *, each: int) -> str:
 
 
 def free_memory() -> int:
-    """Bytes of this machine's memory that can be had without swapping."""
+    """Bytes of memory that this machine can give without swapping."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024

@@ -1,7 +1,7 @@
-"""Brings the files that cells left to the host, over the kernel's own connection, and says what did not come.
+"""Brings the results of cells to the host, over the kernel's own connection, and says which did not come, and why.
 
-What a cell leaves in /tmp/output or in its working folder is a result. Nothing on the host follows a name, a link or a
-size that the sandbox claims: names are cleaned, sizes bounded, and what is written is a plain file (`results.py`).
+A file that a cell leaves in /tmp/output or in its working folder is a result. The host trusts no name, link or size
+that the sandbox claims: names are cleaned, sizes bounded, and only plain files written (`results.py`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.core.text import size_of
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.paths import Place, shown
+from nbagent.kernel.transfer.file_watch import FileWatch, FolderChanges
 from nbagent.kernel.transfer.results import Landed, Results, inert_name, safe_name
+from nbagent.kernel.transfer.sandbox_paths import SandboxPath, display
 from nbagent.kernel.transfer.transfer import Transfer
-from nbagent.kernel.transfer.watch import Fresh, Watch
 
 SECONDS = 60.0
-"""For one file, and a second more for each of its `PACE` bytes."""
+"""Seconds for one file, and one second more for each `PACE` bytes of it."""
 PACE = 4 * MIB
-ENTRY = 4096
-"""Bytes of the host's disk for a name, of a file or of a folder above it, whatever is in it."""
+NAME_BYTES = 4096
+"""What the name of a file, and of each new folder above it, counts against the quota, in bytes."""
 NAMED = 3
-"""Changed files that the note names."""
+"""Files that a sentence of the note names."""
 ROUNDS = 50
-"""How often files that wait are collected at the end, `Limits.result_files` at a time."""
+"""How many times waiting files are collected at the session's end, `Limits.result_files` each time."""
 LOST = "it is lost with the sandbox"
 OUTPUT, WORK = "/tmp/output", "/workspace"  # noqa: S108 - paths inside, as people know them
 
@@ -41,10 +41,10 @@ class Saved:
 
     Attributes:
         name: Its path in the host's folder of results.
-        path: Where it is.
+        path: Its whole path on the host.
         size: Bytes.
-        sha256: Of its contents, in hexadecimal.
-        source: Where code has it.
+        sha256: The hash of its contents, in hexadecimal.
+        source: Its path in the sandbox.
     """
 
     name: str
@@ -56,16 +56,16 @@ class Saved:
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """What came of one run's files.
+    """What became of one cell's files.
 
     Attributes:
-        saved: What reached the host.
-        left: What did not, and why.
-        note: Sentences about files that wait, and about files that changed elsewhere.
-        total: Files that there are in /tmp/output in all.
-        changed: Files that are new or changed elsewhere, as many as are named.
-        more: How many more of these there are.
-        waiting: Files that are to be collected the next time.
+        saved: The files that reached the host.
+        left: Those that did not, and why.
+        note: Sentences about files that wait, files that changed elsewhere, and files that were renamed.
+        total: How many files there are in /tmp/output.
+        changed: New or changed files elsewhere, as many as are named.
+        more: How many more there are of these.
+        waiting: How many files wait for the next collection.
     """
 
     saved: list[Saved] = field(default_factory=list)
@@ -81,16 +81,16 @@ class Collector:
     """Collects one session's results, each when it is new or has changed.
 
     Args:
-        kernel: The session's.
-        folder: Where they go on the host.
-        source: The output folder as the sandbox sees it.
-        work: The working folder as the sandbox sees it; None if nothing is collected from it.
-        others: Folders in which changes are only noticed, by the name that people know them by.
-        quota: What may be kept.
-        past: What the session put there before.
+        kernel: The session's kernel.
+        folder: Where the results go on the host.
+        source: The output folder, by its path inside.
+        work: The working folder, by its path inside; None if nothing is collected from it.
+        others: Folders whose changed files are only named: the paths inside, by the names for people.
+        quota: Counts the bytes that are kept on the host.
+        past: What the session put into the folder before, for one that was resumed.
 
     Attributes:
-        left: What did not reach the host so far and is still to be had, by its path: why.
+        left: Why each result that has not reached the host did not, by its path.
     """
 
     def __init__(
@@ -113,44 +113,43 @@ class Collector:
         self._digests = {each.source: each.sha256 for each in past}
         self._waits = 0
         self.left: dict[str, str] = {}
-        self.watch = Watch(kernel, source, bound=limits.result_files, work=work, others=others)
+        self.watch = FileWatch(kernel, source, bound=limits.result_files, work=work, others=others)
 
     async def collect(self, *, after: float = 0.0, report: str = "") -> Collected:
-        """Fetch what is new, and notice what changed elsewhere.
+        """Fetch new results, and notice files that changed elsewhere.
 
         Args:
             after: Seconds that the cell took.
-            report: What the reply to the cell told of its files.
+            report: The report on files in the reply to the cell.
 
         Raises:
             OSError: The host's folder can't be written.
         """
-        fresh, work, changed, more = await self.watch.look(after=after, report=report)
+        output, work, changed, more = await self.watch.look(after=after, report=report)
         saved: list[Saved] = []
         left: list[FileLeft] = []
-        for named, base, found in ((OUTPUT, self._source, fresh), (WORK, self._work or "", work)):
+        for named, base, found in ((OUTPUT, self._source, output), (WORK, self._work or "", work)):
             for name, size, _ in found.files[: self._limits.result_files]:
-                why = await self._collect_one(Place(f"{named}/{name}", base, tuple(name.split("/"))), size, saved)
-                left += [FileLeft(shown(f"{named}/{name}"), why)] if why else []
-            left += [FileLeft(shown(f"{named}/{name}"), _ODD[kind]) for name, kind in found.odd]
+                why = await self._collect_one(SandboxPath(f"{named}/{name}", base, tuple(name.split("/"))), size, saved)
+                left += [FileLeft(display(f"{named}/{name}"), why)] if why else []
+            left += [FileLeft(display(f"{named}/{name}"), _ODD[kind]) for name, kind in found.odd]
         self.left |= {each.path: each.why for each in left}
-        self._waits = sum(max(0, each.fresh - self._limits.result_files) for each in (fresh, work))
-        notes = [self._waiting(named, found) for named, found in ((OUTPUT, fresh), (WORK, work))]
+        self._waits = sum(max(0, each.fresh - self._limits.result_files) for each in (output, work))
+        notes = [self._waiting_note(named, found) for named, found in ((OUTPUT, output), (WORK, work))]
         if changed:
-            notes.append(_named(changed, more))
-        notes.append(_renamed(saved))
+            notes.append(_changed_note(changed, more))
+        notes.append(_renamed_note(saved))
         return Collected(
             saved=saved,
             left=left,
             note=" ".join(filter(None, notes)),
-            total=fresh.total,
+            total=output.total,
             changed=changed,
             more=more,
             waiting=self._waits,
         )
 
-    def _waiting(self, named: str, found: Fresh) -> str:
-        """A sentence about files that wait."""
+    def _waiting_note(self, named: str, found: FolderChanges) -> str:
         bound = self._limits.result_files
         if found.fresh <= bound:
             return ""
@@ -158,8 +157,8 @@ class Collector:
         of = f" of {least}{found.total:,}" if found.total > found.fresh else ""
         return f"{found.fresh:,}{of} files are new in {named}; {bound} were collected, others come after the next run."
 
-    async def _collect_one(self, place: Place, size: int, saved: list[Saved]) -> str:
-        """Fetch a file; returns why it can't be had, or nothing."""
+    async def _collect_one(self, place: SandboxPath, size: int, saved: list[Saved]) -> str:
+        """Fetch a file; returns why that failed, or an empty text."""
         kept = size + self._names_of(place)
         if why := self._too_much(size, kept):
             return why
@@ -167,19 +166,19 @@ class Collector:
             one = await self._fetch(place, size)
         except TransferError:
             return self._too_much(size, kept) or "it could not be fetched, as it changed or went meanwhile"
-        self.left.pop(shown(place.path), None)
-        # A cell that is run again writes its files again; those that are the same are nothing new.
+        self.left.pop(display(place.path), None)
+        # A cell that is run again writes the same files again, which are nothing new.
         if self._digests.get(place.path) != one.sha256:
             saved.append(one)
         self._digests[place.path] = one.sha256
         return ""
 
-    def _names_of(self, place: Place) -> int:
-        """Bytes on the host's disk for a file's name and those of its folders, if it isn't there yet."""
-        return 0 if self._results.where(place.path) else ENTRY * len(place.parts)
+    def _names_of(self, place: SandboxPath) -> int:
+        """What the names of a new file and of its folders count against the quota, in bytes."""
+        return 0 if self._results.where(place.path) else NAME_BYTES * len(place.parts)
 
     def _too_much(self, size: int, kept: int) -> str:
-        """Why a file of this size, which takes so much of the host's disk, isn't kept, or nothing."""
+        """Why a file isn't kept that has `size` bytes and counts `kept` against the quota; empty if it is kept."""
         if size > self._limits.result_mb * MIB:
             return (
                 f"it has {size_of(size)}, and a result at most {self._limits.result_mb:,} MB (limit result_mb; raise "
@@ -193,7 +192,7 @@ class Collector:
         return ""
 
     def lose(self) -> list[FileLeft]:
-        """The sandbox was replaced: tell what it still held for the person, which is gone for good."""
+        """Return the results that were lost with a sandbox that was replaced."""
         lost = [path for path, why in self.left.items() if why != LOST]
         lost += [f"{self._waits:,} more files"] if self._waits else []
         self._waits = 0
@@ -201,7 +200,7 @@ class Collector:
         return [FileLeft(path, LOST) for path in lost]
 
     async def rest(self) -> list[Collected]:
-        """At the end, collect what waits; afterwards `left` has what nobody will get."""
+        """At the session's end, collect the files that wait; afterwards `left` has what nobody will get."""
         found = []
         for _ in range(ROUNDS):
             found.append(await self.collect())
@@ -213,26 +212,26 @@ class Collector:
         return found
 
     async def _forget_gone(self) -> None:
-        """Forget the files that a cell has deleted itself: nobody waits for them."""
+        """Drop from `left` the files that cells have deleted."""
         there: set[str] = set()
         for named, base in ((OUTPUT, self._source), (WORK, self._work or "")):
             if base and self.left:
-                entries, total, whole = await self._transfer.entries(Place(named, base, ()), bound=20_000)
-                there |= {shown(each.path) for each in entries}
+                entries, total, whole = await self._transfer.entries(SandboxPath(named, base, ()), bound=20_000)
+                there |= {display(each.path) for each in entries}
                 if not whole or total > len(entries):
                     return
         known = self.left.items()
         self.left = {path: why for path, why in known if path in there or why == LOST or not path.startswith("/")}
 
     def host_path(self, source: str, *, size: int) -> Path | None:
-        """Where a file of the sandbox is on the host, if it was collected with this size."""
+        """Where on the host a file of the sandbox is, if it was collected with this size."""
         path = self._results.where(source)
         return path if path is not None and path.is_file() and path.stat().st_size == size else None
 
-    async def _fetch(self, place: Place, size: int) -> Saved:
-        """One file, written beside its place and moved there when it is whole."""
+    async def _fetch(self, place: SandboxPath, size: int) -> Saved:
+        """Fetch one file into a temporary one, and move it to its place when it is whole."""
         if not set(place.parts).isdisjoint(("", ".", "..")):
-            raise TransferError(f"{shown(place.path)} is no name.")
+            raise TransferError(f"{display(place.path)} can't be a file's path.")
         bound = min(self._limits.result_mb * MIB, self._quota.left)
         with self._results.staged() as (file, staged):
             seconds = SECONDS + size / PACE
@@ -242,7 +241,7 @@ class Collector:
                 raise TransferError("There is no room for it.")
             landed: Landed = await asyncio.to_thread(self._results.put, staged, place.path, place.parts, carried.sha256)
         self._quota.add(-landed.freed)
-        return Saved(landed.name, landed.path, carried.size, carried.sha256, shown(place.path))
+        return Saved(landed.name, landed.path, carried.size, carried.sha256, display(place.path))
 
 
 _ODD = {
@@ -252,16 +251,14 @@ _ODD = {
 }
 
 
-def _named(changed: list[FileSeen], more: int) -> str:
-    """A short sentence about changed files, for the model and the person."""
+def _changed_note(changed: list[FileSeen], more: int) -> str:
     named = ", ".join(f"{each.path} ({size_of(each.size)})" for each in changed[:NAMED])
-    left = len(changed) - NAMED + more
-    others = f" and {left:,} more" if left > 0 else ""
+    unnamed = len(changed) - NAMED + more
+    others = f" and {unnamed:,} more" if unnamed > 0 else ""
     return f"Changed: {named}{others}; fetch with session.download(path), or save to /tmp/output."
 
 
-def _renamed(saved: list[Saved]) -> str:
-    """A sentence about files that did not keep their names, for what other programs would make of these."""
+def _renamed_note(saved: list[Saved]) -> str:
     new = [each.name for each in saved if inert_name(name := safe_name(each.source.rpartition("/")[2])) != name]
     more = f" and {len(new) - NAMED:,} more" if len(new) > NAMED else ""
     return f"Renamed, as other programs run files of such names: {', '.join(new[:NAMED])}{more}." if new else ""

@@ -1,8 +1,8 @@
-"""Where on the host the files land that cells left: in a folder of the person's, and never over what is theirs.
+"""Puts the results of cells into a folder of the person's on the host, and never over the person's own files.
 
-Names are a sandbox's claims, and the folder may hold anything, links of a cloned repository too. So each part of a path
-is cleaned, folders are opened one below the other and never through a link, and a file takes a name that nobody has; it
-replaces only what this session put there for the same file, and what nobody has changed since.
+Code chooses the names, and the folder may hold anything, such as the links of a cloned repository. So each part of a
+path is cleaned, folders are opened one below the other and never through a link, and a file takes a name that is free.
+It replaces only the file that this session put there for the same path, and only if nobody has changed that since.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from nbagent.core.events import FileSaved
 from nbagent.packages import modules
 
 DEPTH = 16
-"""Folders below one another; the names of deeper ones become part of the file's."""
+"""Levels of folders; the names of deeper folders become part of the file's name."""
 TRIES = 10_000
-"""Names that may be taken already."""
+"""Names like the wanted one that are tried while they are taken."""
 RUN_UNASKED = (
     *("head", "conftest.py", "test*.py", "*_test.py", "test*.txt", "*_test.go"),
     *(f"*.{kind}.{ending}" for kind in ("test", "spec", "config") for ending in ("[jt]s", "[jt]sx", "[cm][jt]s")),
     *("__init__.*", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs"),
+    *("*.gradle", "*.gradle.kts", "build.sbt", "mix.exs", "package.swift", "*.[cfv][sb]proj", "directory.build.*"),
     *("desktop.ini", "autorun.inf", "*.desktop", "*.lnk", "*.url", "*.scf", "*.library-ms"),
 )
-"""Names that a person's own programs run, or act on, where they find them, though nobody asked for that file.
+"""Names of files that a person's own programs run, or act on, without being asked to.
 
-`HEAD` makes any folder a repository, whose settings have Git run programs: a shell's prompt that shows the branch is
-enough. What runs tests collects its files by their names below a project; editors build what looks like a project;
-Python, Jupyter and desktops read others of a folder that they are started or opened in.
+`HEAD` makes its folder a Git repository, and Git runs programs that a repository's settings name, for example when a
+shell's prompt shows the branch. Test runners collect files by their names, editors build what looks like a project, and
+Python, Jupyter and desktops read the other ones in the folder where they are started or which they open.
 """
 MODULES = frozenset(
     name.casefold().replace("-", "_")
@@ -47,22 +48,22 @@ MODULES = frozenset(
         *(each.partition(".")[0] for each in modules.DISTRIBUTIONS),
     )
 )
-"""Names by which Python's own modules and many people's packages are imported: Python takes a file of such a name from
-the folder that it is started in. A folder is a package that comes before another one only with an `__init__` in it."""
+"""Names of Python's own modules and of popular packages: Python prefers a file of such a name in the folder where it is
+started. A folder of such a name is preferred only with an `__init__` file in it, which `RUN_UNASKED` has."""
 MODULE_ENDINGS = ("py", "pyc", "pyw", "so", "pyd")
 INERT = "saved"
-"""What is put before such a name, or behind it."""
+"""The word that is put before such a name, or behind it."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
 class Landed:
-    """Where a file is.
+    """Where a result was put.
 
     Attributes:
-        path: On the host, absolute.
-        name: The same, seen from the folder of results.
-        freed: Bytes of what it replaced.
+        path: Its absolute path on the host.
+        name: Its path in the folder of results.
+        freed: Bytes of the file that it replaced.
     """
 
     path: Path
@@ -71,11 +72,11 @@ class Landed:
 
 
 class Results:
-    """One session's part of a folder of results.
+    """One session's files in a folder of results.
 
     Args:
-        folder: Made when the first file comes.
-        past: What the session put there before, for one that goes on.
+        folder: The folder; made when the first file comes.
+        past: What the session put there before, for one that was resumed.
     """
 
     def __init__(self, folder: Path, *, past: Iterable[FileSaved] = ()) -> None:
@@ -89,13 +90,13 @@ class Results:
                 self._remember(each.source, path.relative_to(self.folder).parts, each.sha256)
 
     def where(self, source: str) -> Path | None:
-        """Where a file of the sandbox is, if it is here."""
+        """Where the result is that a file of the sandbox became, if there is one."""
         known = self._files.get(source)
         return self.folder.joinpath(*known[0]) if known else None
 
     @contextlib.contextmanager
     def staged(self) -> Iterator[tuple[IO[bytes], Path]]:
-        """A file that is written before it gets its name; it goes if it gets none.
+        """A temporary file for a result, and its path; it is removed unless `put` gives it its name.
 
         Raises:
             OSError: The folder can't be made or written.
@@ -105,13 +106,13 @@ class Results:
             yield found
 
     def put(self, staged: Path, source: str, parts: tuple[str, ...], sha256: str) -> Landed:
-        """Give a staged file its name; may take long, as one that is to be replaced is read.
+        """Give a staged file its name. This may take long, since a file that is to be replaced is read first.
 
         Args:
-            staged: As `staged` gave it, written and closed.
-            source: Where code has it.
-            parts: Its path below the folder that it was collected from, as the sandbox has it.
-            sha256: Of its contents.
+            staged: The path from `staged`, after the file was written and closed.
+            source: The file's path in the sandbox.
+            parts: The same path, from the folder that was collected.
+            sha256: The hash of its contents, in hexadecimal.
 
         Raises:
             OSError: The folder can't be written.
@@ -123,17 +124,17 @@ class Results:
             self._remember(source, place, sha256)
         else:
             place, is_new = self._put_new(staged, source, parts, sha256)
-            # What was there with the same contents is not ours to replace later.
+            # A file that was there with the same contents is the person's: it isn't replaced later.
             self._remember(source, place, sha256 if is_new else "")
             freed = 0 if is_new else staged.stat().st_size
         return Landed(self.folder.joinpath(*place), "/".join(place), freed)
 
     def _remember(self, source: str, place: tuple[str, ...], sha256: str) -> None:
         self._files[source] = place, sha256
-        self._taken[_folded(place)] = source
+        self._taken[_casefold(place)] = source
 
     def _replace(self, staged: Path, place: tuple[str, ...], sha256: str) -> int | None:
-        """Replace what this session put at a place; None if it is there no more, or was changed since."""
+        """Replace this session's own file; returns its bytes, or None if it is gone or was changed since."""
         if not sha256:
             return None
         try:
@@ -152,13 +153,13 @@ class Results:
         return size
 
     def _put_new(self, staged: Path, source: str, parts: tuple[str, ...], sha256: str) -> tuple[tuple[str, ...], bool]:
-        """Take the first name that is free, or whose file has the same contents; returns whether it was free."""
+        """Take the first name that is free, or whose file has the same contents; returns it and whether it was free."""
         *above, last = parts[: DEPTH - 1] + (("/".join(parts[DEPTH - 1 :]),) if len(parts) >= DEPTH else ())
         where = self._make(tuple(above))
         folder = self._open(where)
         try:
             for name in _names(last):
-                if self._taken.get(_folded((*where, name)), source) != source:
+                if self._taken.get(_casefold((*where, name)), source) != source:
                     continue
                 if (is_new := _link(staged, name, folder)) or _hash(name, folder) == sha256:
                     return (*where, name), is_new
@@ -167,7 +168,7 @@ class Results:
         raise FileExistsError(17, "too many files of that name", str(self.folder.joinpath(*where, last)))
 
     def _make(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """The folder here of a folder there, made if it isn't here yet."""
+        """The folder of results for a folder of the sandbox; made if it isn't there yet."""
         if parts in self._folders:
             return self._folders[parts]
         above = self._make(parts[:-1])
@@ -175,15 +176,15 @@ class Results:
         try:
             for name in _names(parts[-1], dotted=False):
                 place = (*above, name)
-                if self._taken.get(_folded(place)) is None and _make_folder(name, at):
-                    self._folders[parts], self._taken[_folded(place)] = place, "/"
+                if self._taken.get(_casefold(place)) is None and _make_folder(name, at):
+                    self._folders[parts], self._taken[_casefold(place)] = place, "/"
                     return place
         finally:
             os.close(at)
         raise FileExistsError(17, "too many folders of that name", str(self.folder.joinpath(*above, parts[-1])))
 
     def _open(self, place: tuple[str, ...]) -> int:
-        """A descriptor of a folder here, opened part by part."""
+        """A descriptor of a folder of results, opened part by part and not through links."""
         at = os.open(self.folder, FOLDER & ~os.O_NOFOLLOW)
         for part in place:
             try:
@@ -194,13 +195,13 @@ class Results:
         return at
 
 
-def _folded(place: tuple[str, ...]) -> tuple[str, ...]:
-    """A place as a file system has it that doesn't tell capitals."""
+def _casefold(place: tuple[str, ...]) -> tuple[str, ...]:
+    """A place as a file system compares it that ignores case."""
     return tuple(part.casefold() for part in place)
 
 
 def _names(wanted: str, *, dotted: bool = True) -> Iterator[str]:
-    """A name, made safe, then others like it."""
+    """A name made safe, then others like it."""
     name = inert_name(safe_name(wanted))
     yield name
     stem, ending = (PurePath(name).stem, PurePath(name).suffix) if dotted else (name, "")
@@ -209,14 +210,14 @@ def _names(wanted: str, *, dotted: bool = True) -> Iterator[str]:
 
 
 def _make_folder(name: str, at: int) -> bool:
-    """Make a folder, or take one that is there; False if there is anything else, a link too."""
+    """Make a folder, or take the one that is there; False if a link or anything else is there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=at)
     return stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
 
 
 def _link(staged: Path, name: str, folder: int) -> bool:
-    """Give a file its name if nothing has it; not every file system has a second name for a file."""
+    """Give a file its name if that is free, also on file systems without hard links; returns whether it was free."""
     try:
         os.link(staged, name, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -231,7 +232,7 @@ def _link(staged: Path, name: str, folder: int) -> bool:
 
 
 def _hash(name: str, folder: int) -> str:
-    """The hash of a plain file, as `Results.put` is given it; empty for anything else, or what can't be read."""
+    """The SHA-256 of a plain file; empty for anything else, and for a file that can't be read."""
     try:
         if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return ""
@@ -243,7 +244,7 @@ def _hash(name: str, folder: int) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A file's name without what file systems, shells, terminals and readers stumble over; never empty or hidden.
+    """A file's name without characters that trouble file systems, shells, terminals or readers; never empty or hidden.
 
     A path becomes one name: `plots/a.png` is `plots_a.png`.
     """
@@ -256,11 +257,11 @@ def safe_name(name: str) -> str:
 
 
 def inert_name(name: str) -> str:
-    """A safe name that nothing on the host takes as an order; capitals don't count, as on some file systems."""
-    return next(each for each in (name, f"{INERT}-{name}", f"{name}.{INERT}") if not _is_order(each))
+    """A safe name that no program of the person's runs unasked; case is ignored, as on some file systems."""
+    return next(each for each in (name, f"{INERT}-{name}", f"{name}.{INERT}") if not _is_run_unasked(each))
 
 
-def _is_order(name: str) -> bool:
+def _is_run_unasked(name: str) -> bool:
     first, *_, ending = name.casefold().split(".") if "." in name else (name.casefold(), "")
     is_module = ending in MODULE_ENDINGS and first in MODULES
     return is_module or any(fnmatch.fnmatchcase(name.casefold(), each) for each in RUN_UNASKED)

@@ -1,39 +1,42 @@
 """Carries files into a sandbox and out of it, over the kernel's own connection, piece by piece.
 
-It works in every engine and at every trust level: inside it takes neither a program nor a socket, and on the host no
-name, link or size that the sandbox claims is followed. What the controller holds of a file at any time is one piece.
-An archive is unpacked inside, since the host opens nothing that may be hostile: there, a parser that is misled, or
-memory that runs out, costs the sandbox and nothing else.
+This works in every engine and at every trust level, since it needs neither a program nor a socket inside. On this
+machine a large file goes over a Unix socket instead (`sandbox/channels/byte_stream.py`), several times as fast.
+
+The host follows no name, link or size that the sandbox claims, and holds one piece of a file in memory at a time. An
+archive is unpacked inside: if it is hostile, it can harm the sandbox only.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.paths import MAX_SIZE, Place, shown, within
+from nbagent.kernel.transfer.sandbox_paths import MAX_SIZE, SandboxPath, clamp_time, display
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.channels.byte_stream import ByteStream
 
 PIECE = 4 * MIB
-"""Bytes that travel with one request, in either direction."""
+"""Bytes that travel with one request, in either direction; a larger file goes over a socket where there can be one."""
 SECONDS = 30.0
-"""For one request."""
+"""Seconds for one request."""
 UNPACK_FILES = 10_000
 """Members of an archive."""
 UNPACK_RATIO = 200
-"""How many times its own size an archive may unpack to; 64 MB it may always."""
+"""How many times its own size an archive may unpack to; 64 MB are always allowed."""
 UNPACK_SECONDS = 60.0
 ENOSPC, ENOENT, EROFS = 28, 2, 30
-
-Take = Callable[[bytes], object]
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,9 @@ class Carried:
 
     Attributes:
         size: Bytes.
-        sha256: Of its contents, in hexadecimal, as the host saw them.
-        files: How many files it was unpacked to; 0 if it was not.
-        changed: When it was there, by the sandbox's own clock, in nanoseconds.
+        sha256: The hash of its contents as the host saw them, in hexadecimal.
+        files: How many files it was unpacked to; 0 if it was not unpacked.
+        changed: When an upload was complete, by the sandbox's clock, in nanoseconds.
     """
 
     size: int
@@ -56,10 +59,10 @@ class Carried:
 class Transfer:
     """Carries files between the host and one kernel's sandbox.
 
-    The caller sees to it that no cell runs in between: a piece is a request like a cell's.
+    Each piece is a request like a cell's; the caller sees to it that no cell runs in between.
 
     Args:
-        kernel: The session's.
+        kernel: The kernel of the sandbox.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -67,18 +70,18 @@ class Transfer:
 
     @property
     def bound(self) -> int:
-        """Bytes of the largest file: no larger one fits into the sandbox's folders."""
+        """Bytes of the largest file that fits into the sandbox's folders."""
         return self._kernel.spec.trust.limits.tmp_mb * MIB
 
     async def upload(
-        self, pieces: AsyncIterator[bytes], place: Place, *, size: int | None = None, unpack: bool = False
+        self, pieces: AsyncIterator[bytes], place: SandboxPath, *, size: int | None = None, unpack: bool = False
     ) -> Carried:
         """Write a file inside; it is there whole or not at all.
 
         Args:
             pieces: Its contents, in pieces of any size.
-            place: Where to; with `unpack` a folder that isn't there yet.
-            size: Its size as far as it is known, to complain early.
+            place: Where to; with `unpack`, a folder that isn't there yet.
+            size: Its size if it is known; one that is too large is refused before it is sent.
             unpack: Unpack it as an archive instead.
 
         Raises:
@@ -90,13 +93,23 @@ class Transfer:
         begun = await self._do(place, "begin", token, place.base, list(place.parts))
         self._check_room(size or 0, begun, place)
         digest, sent = hashlib.sha256(), 0
-        try:
+
+        async def parts() -> AsyncIterator[bytes]:
+            nonlocal sent
             async for piece in pieces:
                 for start in range(0, len(piece), PIECE):
                     part = piece[start : start + PIECE]
                     sent += len(part)
                     self._check_size(sent, place)
                     digest.update(part)
+                    yield part
+
+        try:
+            if (stream := self._stream(size or 0)) is not None:
+                filling = self._do(place, "fill", token, stream.address, seconds=_patience(size or self.bound))
+                await _beside(stream, filling, _send(stream, parts()))
+            else:
+                async for part in parts():
                     await self._do(place, "put", token, buffers=[part])
             sha256 = digest.hexdigest()
             if unpack:
@@ -111,15 +124,20 @@ class Transfer:
         return Carried(sent, sha256, _count(found.get("files")), _count(found.get("changed")))
 
     async def download(
-        self, place: Place, take: Take, *, bound: int | None = None, seconds: float = float("inf")
+        self,
+        place: SandboxPath,
+        take: Callable[[bytes], object],
+        *,
+        bound: int | None = None,
+        seconds: float = float("inf"),
     ) -> Carried:
         """Read a file inside, and give its contents to `take` piece by piece.
 
         Args:
             place: Where it is.
             take: Gets the pieces.
-            bound: Bytes it may have; what the sandbox's folders can hold by default.
-            seconds: For all of it.
+            bound: The most bytes that it may have; by default, as many as the sandbox's folders hold.
+            seconds: How long all of it may take.
 
         Raises:
             TransferLimit: It is larger than that, or no plain file.
@@ -130,31 +148,39 @@ class Transfer:
         found = await self._do(place, "look", place.base, list(place.parts))
         size, known = found.get("size"), found.get("identity")
         if type(size) is not int or not 0 <= size <= MAX_SIZE or not isinstance(known, list):
-            raise TransferError(f"The sandbox gave no sense about {shown(place.path)}.")
+            raise TransferError(f"The sandbox's answer about {display(place.path)} makes no sense.")
         self._check_size(size, place, bound=bound)
         digest, received = hashlib.sha256(), 0
 
         def took(chunk: bytes) -> None:
             nonlocal received
-            # More than what was asked for is not of the file.
+            # Bytes beyond those that were asked for are not the file's.
             chunk = chunk[: size - received]
             received += len(chunk)
             digest.update(chunk)
             take(chunk)
 
+        if (stream := self._stream(size)) is not None:
+            left = min(_patience(size), end - time.monotonic())
+            pouring = self._do(place, "pour", place.base, list(place.parts), known, stream.address, seconds=left)
+            await _beside(stream, pouring, _receive(stream, size, took))
+            if received != size:
+                raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
         while received < size:
             before, left = received, min(SECONDS, end - time.monotonic())
             if left <= 0:
-                raise TransferError(f"{shown(place.path)} did not come in time.")
+                raise TransferError(f"{display(place.path)} did not come in time.")
             part = min(PIECE, size - received)
             arguments = (place.base, list(place.parts), received, part, known)
             await self._do(place, "send", *arguments, chunks=took, seconds=left)
             if received - before != part:
-                raise TransferError(f"{shown(place.path)} did not come whole.", mend="Download it again.")
+                raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
         return Carried(size, digest.hexdigest())
 
-    async def entries(self, place: Place, *, bound: int, seconds: float = 5.0) -> tuple[list[Entry], int, bool]:
-        """What there is below a folder: the entries, how many there are, and whether these have all been counted.
+    async def entries(
+        self, place: SandboxPath, *, bound: int, seconds: float = 5.0
+    ) -> tuple[list[FolderEntry], int, bool]:
+        """The entries below a folder, at most `bound`; how many there are; and whether all have been counted.
 
         Raises:
             TransferError: There is no such folder.
@@ -163,20 +189,28 @@ class Transfer:
         listed = [each for row in _list(found.get("entries"))[:bound] if (each := _entry(place, row)) is not None]
         return listed, max(_count(found.get("total")), len(listed)), found.get("whole") is True
 
-    async def _unpack(self, place: Place, token: str, size: int, sha256: str) -> dict[str, Any]:
+    def _stream(self, size: int) -> ByteStream | None:
+        """A socket for a file that is worth one, where there can be one."""
+        if size <= PIECE:
+            return None
+        with contextlib.suppress(OSError):
+            return self._kernel.byte_stream()
+        return None
+
+    async def _unpack(self, place: SandboxPath, token: str, size: int, sha256: str) -> dict[str, Any]:
         opened = await self._do(place, "archive", token, size, sha256)
         bounds = {"files": UNPACK_FILES, "bytes": self.bound, "ratio": UNPACK_RATIO, "seconds": UNPACK_SECONDS}
         arguments = [opened.get("file"), opened.get("folder"), place.parts[-1], bounds]
         source = inside_calls.source_of("unpack_inside.py")
         found = await self._kernel.evaluate(source, arguments, seconds=2 * UNPACK_SECONDS)
-        answer = self._checked(found, place)
+        answer = self._answer(found, place)
         if answer.get("limit"):
-            raise TransferLimit(f"The archive was not unpacked: {_sentence(answer)}.")
+            raise TransferLimit(f"The archive was not unpacked: {_error_text(answer)}.")
         if "error" in answer:
             raise self._error(answer, place)
         return answer
 
-    async def _do(self, place: Place, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
+    async def _do(self, place: SandboxPath, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
         """One request; returns its answer.
 
         Raises:
@@ -184,27 +218,28 @@ class Transfer:
         """
         source = inside_calls.source_of("transfer_inside.py")
         found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": SECONDS, **more})
-        answer = self._checked(found, place)
+        answer = self._answer(found, place)
         if "error" in answer:
             raise self._error(answer, place)
         return answer
 
     @staticmethod
-    def _checked(found: Any, place: Place) -> dict[str, Any]:
+    def _answer(found: Any, place: SandboxPath) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise TransferError(
-                f"The sandbox did not answer about {shown(place.path)}.", mend="Run a cell to see whether it is alive."
+                f"The sandbox did not answer about {display(place.path)}.",
+                mend="Run a cell to see whether it is alive.",
             )
         return found
 
-    def _error(self, answer: dict[str, Any], place: Place) -> TransferError:
-        path, number = shown(place.path), answer.get("errno")
+    def _error(self, answer: dict[str, Any], place: SandboxPath) -> TransferError:
+        path, number = display(place.path), answer.get("errno")
         if number == ENOSPC:
             return self._too_large(path)
         if number == ENOENT:
             return TransferError(f"There is no {path} in the sandbox.", mend="See what there is with session.files().")
         kind = TransferLimit if not number or number == EROFS else TransferError
-        return kind(f"{path} was not carried: {_sentence(answer)}.")
+        return kind(f"{path} was not carried: {_error_text(answer)}.")
 
     def _too_large(self, path: str) -> TransferLimit:
         limit = self._kernel.spec.trust.limits.tmp_mb
@@ -213,36 +248,36 @@ class Transfer:
             mend="Delete files in there, or raise it: Limits(tmp_mb=…).",
         )
 
-    def _check_size(self, size: int, place: Place, *, bound: int | None = None) -> None:
+    def _check_size(self, size: int, place: SandboxPath, *, bound: int | None = None) -> None:
         if bound is not None and bound < self.bound and size > bound:
             raise TransferLimit(
-                f"{shown(place.path)} has {size:,} bytes, and {bound:,} is the limit here.",
+                f"{display(place.path)} has {size:,} bytes, and {bound:,} is the limit here.",
                 mend="Name a file for it: to=PATH.",
             )
         if size > self.bound:
-            raise self._too_large(shown(place.path))
+            raise self._too_large(display(place.path))
 
-    def _check_room(self, size: int, begun: dict[str, Any], place: Place) -> None:
+    def _check_room(self, size: int, begun: dict[str, Any], place: SandboxPath) -> None:
         free = begun.get("free")
         if type(free) is int and size > free:
-            raise self._too_large(shown(place.path))
+            raise self._too_large(display(place.path))
 
     async def _drop(self) -> None:
-        """Forget an upload inside; whoever gave it up may have ended the kernel too."""
+        """Have the sandbox drop what it holds of an upload, if its kernel still runs."""
         if self._kernel.is_alive:
             with contextlib.suppress(NbagentError):
                 await self._kernel.evaluate(inside_calls.source_of("transfer_inside.py"), ["drop"], seconds=5)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Something in a folder of the sandbox.
+class FolderEntry:
+    """An entry of a folder in the sandbox.
 
     Attributes:
         path: Its path, as people name it.
         kind: `file`, `folder`, `link` or `special file`.
         size: Bytes of a file.
-        modified: When it was written to last, in nanoseconds since the epoch.
+        modified: When it was last written to, in nanoseconds since the epoch.
     """
 
     path: str
@@ -251,12 +286,63 @@ class Entry:
     modified: int
 
 
-def _entry(place: Place, row: Any) -> Entry | None:
+def _patience(size: int) -> float:
+    """Seconds in which a file must have gone over its socket."""
+    return SECONDS * (1 + size // PIECE)
+
+
+async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
+    async for part in parts:
+        async with asyncio.timeout(SECONDS):
+            await stream.send(part)
+    await stream.end()
+
+
+async def _receive(stream: ByteStream, size: int, take: Callable[[bytes], object]) -> None:
+    while size:
+        async with asyncio.timeout(SECONDS):
+            data = await stream.receive(size)
+        if not data:
+            return
+        size -= len(data)
+        take(data)
+
+
+async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], moving: Coroutine[Any, Any, None]) -> None:
+    """Move bytes over a socket while the request runs that has code inside do its part; close the socket at the end.
+
+    It ends without an error when code inside has closed the socket early: the caller sees that bytes are missing.
+
+    Raises:
+        TransferError: The request raised it, or nothing moved for `SECONDS`.
+        Exception: Who gives or takes the bytes raised it.
+    """
+    asking, mover = asyncio.ensure_future(request), asyncio.ensure_future(moving)
+    try:
+        await asyncio.wait([asking, mover], return_when=asyncio.FIRST_COMPLETED)
+        if not (mover.done() and mover.exception()):
+            await asking
+            await asyncio.wait([mover], timeout=SECONDS)  # the last bytes are on their way
+        stream.close()
+        await asyncio.wait([asking], timeout=SECONDS)
+        if not mover.done() or isinstance(mover.exception(), TimeoutError):
+            raise TransferError("The sandbox neither takes nor gives what it should.", mend="Try again.")
+        if not isinstance(mover.exception(), ConnectionError):
+            mover.result()
+        await asking
+    finally:
+        stream.close()
+        for each in (asking, mover):
+            each.cancel()
+        await asyncio.gather(asking, mover, return_exceptions=True)
+
+
+def _entry(place: SandboxPath, row: Any) -> FolderEntry | None:
     match row:
         case [str(name), "file" | "folder" | "link" | "special file" as kind, int(size), int(modified)] if (
             0 <= size <= MAX_SIZE
         ):
-            return Entry(f"{place.path}/{name}", kind, size, within(modified))
+            return FolderEntry(f"{place.path}/{name}", kind, size, clamp_time(modified))
     return None
 
 
@@ -268,5 +354,5 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _sentence(answer: dict[str, Any]) -> str:
-    return shown(str(answer.get("error", ""))).rstrip(".")
+def _error_text(answer: dict[str, Any]) -> str:
+    return display(str(answer.get("error", ""))).rstrip(".")

@@ -29,7 +29,7 @@ from nbagent.core.events import (
     Event,
     FileSaved,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     ModelReplied,
     OutputAdded,
     OutputsCleared,
@@ -40,13 +40,14 @@ from nbagent.core.events import (
     Renamed,
     SessionResumed,
     SessionStarted,
-    WidgetState,
+    ToolStageEntered,
+    WidgetsChanged,
 )
 
 AuditEntry = dict[str, Any]
 """One line of the audit log, without its hashes."""
 
-LEFT_OUT = (OutputAdded, OutputsCleared, WidgetState, ModelReplied, Renamed)
+LEFT_OUT = (OutputAdded, OutputsCleared, WidgetsChanged, ModelReplied, Renamed)
 """Events without entries: outputs (a cell's entry has their hash), the model's words, and the session's title."""
 
 
@@ -73,14 +74,14 @@ class Entries:
 
     def on_event(self, record: Record) -> Iterator[AuditEntry]:
         """The entries of the next event."""
-        for entry in self._of(record):
+        for entry in self._entries(record):
             yield {**entry, "time": rfc3339(record.at), "log": record.seq}
 
-    def _of(self, record: Record) -> Iterator[AuditEntry]:
+    def _entries(self, record: Record) -> Iterator[AuditEntry]:
         event = record.event
         if isinstance(event, LEFT_OUT):
             return
-        if isinstance(event, LateOutput | OutputUpdated):
+        if isinstance(event, LateOutputAdded | OutputUpdated):
             yield from self._late_output(event)
             return
         if isinstance(event, SessionStarted | SessionResumed | CellStarted) and self._open is not None:
@@ -88,26 +89,26 @@ class Entries:
         match event:
             case SessionStarted():
                 self._environment = event.environment
-                yield _plain("session_start", event)
+                yield _whole_event("session_start", event)
             case SessionResumed():
                 self._environment = event.environment or self._environment
-                yield _plain("session_resumed", event)
+                yield _whole_event("session_resumed", event)
             case Asked():
                 self._questions[event.turn] = event.question
-                yield _plain("question", event)
+                yield _whole_event("question", event)
             case CellStarted():
                 yield self._begin(event, record.at)
             case CellFinished():
                 yield self._end(event)
             case _:
                 self._note(event)
-                yield _plain(_NAMES.get(type(event), _snake(type(event).__name__)), event)
+                yield _whole_event(_NAMES.get(type(event), _snake(type(event).__name__)), event)
 
-    def _late_output(self, event: LateOutput | OutputUpdated) -> Iterator[AuditEntry]:
+    def _late_output(self, event: LateOutputAdded | OutputUpdated) -> Iterator[AuditEntry]:
         """The entry for output that was added to, or changed in, a cell that had ended."""
         if event.during is None:
             return  # an older version wrote the event
-        if isinstance(event, LateOutput):
+        if isinstance(event, LateOutputAdded):
             how, cells, shown = "added", [event.cell], event.output
         else:
             how, cells, shown = "changed", event.changed, event.data
@@ -135,9 +136,9 @@ class Entries:
     def _begin(self, event: CellStarted, at: float) -> AuditEntry:
         self._open, self._begun = event, at
         self._packages, self._refused, self._hosts, self._commands = [], [], [], 0
-        return {"type": "cell_begun", **self._who(event), "code_sha256": _sha256(event.code.encode())}
+        return {"type": "cell_begun", **self._about(event), "code_sha256": _sha256(event.code.encode())}
 
-    def _who(self, event: CellStarted) -> AuditEntry:
+    def _about(self, event: CellStarted) -> AuditEntry:
         return {
             "cell": event.cell,
             "turn": event.turn,
@@ -146,9 +147,9 @@ class Entries:
             "environment": self._environment,
         }
 
-    def _what(self, event: CellStarted) -> AuditEntry:
+    def _cell(self, event: CellStarted) -> AuditEntry:
         return {
-            **self._who(event),
+            **self._about(event),
             "prompt": self._questions.get(event.turn, ""),
             "code": event.code,
             "code_sha256": _sha256(event.code.encode()),
@@ -165,7 +166,7 @@ class Entries:
         self._open = None
         return {
             "type": "cell",
-            **self._what(begun),
+            **self._cell(begun),
             "exit": _exit(event),
             "duration": round(event.duration, 6),
             "memory_peak": event.memory_peak,
@@ -181,7 +182,7 @@ class Entries:
         ended = {"status": "unknown", "code": None, "signal": None, "error": None}
         return {
             "type": "cell",
-            **self._what(event),
+            **self._cell(event),
             "exit": ended,
             "duration": None,
             "memory_peak": None,
@@ -196,11 +197,12 @@ _NAMES: dict[type[Any], str] = {
     CommandRun: "command",
     FileSaved: "file",
     PackagesInstalled: "install",
+    ToolStageEntered: "tool_stage",
 }
 """The types of entries whose names differ from those of their events."""
 
 
-def _plain(kind: str, event: Event) -> AuditEntry:
+def _whole_event(kind: str, event: Event) -> AuditEntry:
     """An entry with all fields of an event, so that new kinds of events are logged, too."""
     fields: AuditEntry = msgspec.to_builtins(event)
     del fields["type"]

@@ -79,7 +79,7 @@ def locate(named: str, root: Path) -> Path:
     """The path of an audit log, named by a session's id, its folder, or the file.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such log.
     """
     for path in (root / "sessions" / named / FILE, Path(named) / FILE, Path(named)):
         # A person may type something that is no valid path.
@@ -123,7 +123,7 @@ def _verify(path: Path, key: bytes | None) -> Verification:
     lines = raw[:-1] if raw and not raw[-1].endswith(b"\n") else raw
     result.lines = len(lines)
     try:
-        found = list(_chained(lines, result, key))
+        found = list(_check_chain(lines, result, key))
         if at_home and result.session != path.parent.name:
             raise _BrokenError(1, f"the log of the session {result.session!r} lies in the folder of another one")
         if at_home and (why := not_as_headed(lines, head, later)):
@@ -161,7 +161,7 @@ def _from_events(folder: Path) -> list[AuditEntry] | str:
         return str(error)
 
 
-def _chained(lines: list[bytes], result: Verification, key: bytes | None) -> Iterator[AuditEntry]:
+def _check_chain(lines: list[bytes], result: Verification, key: bytes | None) -> Iterator[AuditEntry]:
     """The entries of the lines, each with its hashes checked.
 
     Raises:
@@ -171,9 +171,9 @@ def _chained(lines: list[bytes], result: Verification, key: bytes | None) -> Ite
         raise _BrokenError(1, "there is no whole line in it")
     previous = FIRST
     for number, line in enumerate(lines, start=1):
-        entry, body, hash_ = _parsed(number, line)
+        entry, body, hash_ = _parse(number, line)
         if number == 1:
-            _first(entry, result, key)
+            _check_first(entry, result, key)
         if entry.get("seq") != number:
             raise _BrokenError(number, f"the line with number {entry.get('seq')} stands where number {number} belongs")
         if entry.get("prev") != previous:
@@ -190,7 +190,7 @@ def _chained(lines: list[bytes], result: Verification, key: bytes | None) -> Ite
         yield entry
 
 
-def _parsed(number: int, line: bytes) -> tuple[AuditEntry, bytes, str]:
+def _parse(number: int, line: bytes) -> tuple[AuditEntry, bytes, str]:
     found = _LINE.fullmatch(line)
     body = found[1] + b"}" if found else b""
     try:
@@ -203,7 +203,7 @@ def _parsed(number: int, line: bytes) -> tuple[AuditEntry, bytes, str]:
     return entry, body, found[2].decode()
 
 
-def _first(entry: AuditEntry, result: Verification, key: bytes | None) -> None:
+def _check_first(entry: AuditEntry, result: Verification, key: bytes | None) -> None:
     """Read the first line: session, format and key."""
     if entry.get("type") != START or not isinstance(entry.get("session"), str):
         raise _BrokenError(1, "the first line, which binds the session, is missing")

@@ -4,12 +4,11 @@ It costs nothing unless it is used: structlog is imported if a log level was set
 program has configured its SDK; nbagent never configures it. Telemetry has no code and no outputs. The log has the
 beginning of a question, without known forms of secrets.
 
-    logs.py          events as structlog's entries
+    logs.py          events as structlog's entries, without secrets
     spans.py         events as OpenTelemetry's spans
     measure.py       events as measurements, pure; each kind is in its table `INSTRUMENTS`
     metrics.py       adds measurements up in this process, without any SDK
     otel.py          gives measurements to the instruments of an SDK, if there is one
-    redact.py        makes text fit for a log
 """
 
 from __future__ import annotations

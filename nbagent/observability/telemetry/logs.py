@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -40,15 +41,22 @@ from nbagent.core.events import (
     SessionStarted,
     StateLost,
     ToolRefused,
-    ToolStage,
+    ToolStageEntered,
 )
 from nbagent.core.policy import MIB
+from nbagent.core.text import cut
 from nbagent.observability.telemetry.measure import error_kind
-from nbagent.observability.telemetry.redact import brief
+from nbagent.safety.redaction import Redactor
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LogEntry = tuple[str, str, dict[str, Any]]
 """Level, message and fields."""
+_LABEL = re.compile(r"\[redacted: [^\]]*\]")
+_NAMED = re.compile(
+    r"""(?i)\b((?:[\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization))["']?\s*[:=]\s*)"""
+    r"""((?:(?:bearer|basic)\s+)?(?:"[^"]*"|'[^']*'|[^\s"',;]+))"""
+)
+HIDDEN = "[redacted]"
 
 
 class Log:
@@ -95,7 +103,7 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
     """
     match record.event:
         case SessionStarted() as event:
-            yield "info", "Sandbox created", _created(event)
+            yield "info", "Sandbox created", _creation(event)
         case SessionResumed() as event:
             yield "info", "Session resumed", {"container_id": event.sandbox, "variables_kept": event.kept}
         case Asked() as event:
@@ -105,7 +113,7 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
             tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
             yield "debug", "Model replied", {"tools": tools, **tokens}
         case CodeGenerated() as event:
-            yield "warning" if event.confidence < UNSURE else "info", "Code proposed", _proposed(event)
+            yield "warning" if event.confidence < UNSURE else "info", "Code proposed", _proposal(event)
         case CellStarted() as event:
             if event.turn:
                 yield "info", "Code generated", {"code_lines": len(event.code.splitlines()), "tool": event.tool}
@@ -113,10 +121,10 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
         case CommandRun() as event:
             yield "debug", "Program executed", {"program": brief(event.argv[0] if event.argv else ""), "pid": event.pid}
         case CellFinished() as event:
-            yield _SEVERITY[event.status], "Execution complete", _finished(event)
+            yield _SEVERITY[event.status], "Execution complete", _cell_end(event)
         case PackagesInstalled() as event:
             pins = [f"{each.name}=={each.version}" for each in event.packages if each.requested]
-            more = {"with_dependencies": len(event.packages), "duration_ms": _ms(event.seconds)}
+            more = {"with_dependencies": len(event.packages), "duration_ms": _milliseconds(event.seconds)}
             yield "info", "Packages installed", {"packages": pins, **more}
         case IndexAsked() as event:
             names = [brief(each) for each in event.names[:10]]
@@ -130,10 +138,10 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
         case ApprovalGiven() as event:
             level = "warning" if event.decision == "reject" else "info"
             yield level, "Approval given", {"decision": event.decision, "by": event.by, "id": event.id}
-        case ToolStage() as event:
+        case ToolStageEntered() as event:
             where = {"tool": event.tool, "version": event.version, "stage": event.stage}
             why = {"reason": brief(event.reason, limit=200)} if event.reason else {}
-            yield "info", "Tool stage", {**where, "duration_ms": _ms(event.seconds), **why}
+            yield "info", "Tool stage", {**where, "duration_ms": _milliseconds(event.seconds), **why}
         case ToolRefused(tool=tool, reason=reason):
             yield "warning", "Tool refused", {"tool": tool, "reason": brief(reason, limit=200)}
         case StateLost(reason=reason):
@@ -141,7 +149,7 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
         case FileSaved() as event:
             yield "info", "File saved", {"name": brief(PurePath(event.path).name), "bytes": event.size}
         case Answered() as event:
-            yield "info" if event.success else "warning", "Agent workflow completed", _answered(event)
+            yield "info" if event.success else "warning", "Agent workflow completed", _answer(event)
         case SessionEnded(reason=reason):
             yield "info", "Session ended", {"reason": brief(reason)} if reason else {}
 
@@ -150,25 +158,25 @@ _SEVERITY = {"ok": "info", "error": "info", "interrupted": "warning", "timeout":
 """The log levels of a cell's status: an exception is common in an agent's work, a stopped or killed cell is not."""
 
 
-def _created(event: SessionStarted) -> dict[str, Any]:
+def _creation(event: SessionStarted) -> dict[str, Any]:
     return {
         "engine": event.engine,
         "trust": event.trust,
         "container_id": event.sandbox,
         "memory_mb": event.limits.get("memory_mb"),
         "data": len(event.data),
-        "duration_ms": _ms(event.seconds),
+        "duration_ms": _milliseconds(event.seconds),
     }
 
 
-def _proposed(event: CodeGenerated) -> dict[str, Any]:
+def _proposal(event: CodeGenerated) -> dict[str, Any]:
     wanted = [brief(each) for each in event.dependencies[:10]]
     return {"code_lines": len(event.code.splitlines()), "dependencies": wanted, "confidence": event.confidence}
 
 
-def _finished(event: CellFinished) -> dict[str, Any]:
+def _cell_end(event: CellFinished) -> dict[str, Any]:
     code = event.exit_code if event.exit_code is not None else int(event.status != "ok")
-    found: dict[str, Any] = {"exit_code": code, "duration_ms": _ms(event.duration), "cell": event.cell}
+    found: dict[str, Any] = {"exit_code": code, "duration_ms": _milliseconds(event.duration), "cell": event.cell}
     if event.status != "ok":
         found |= {"status": event.status, "error": error_kind(event)}
     if event.memory_peak is not None:
@@ -176,18 +184,29 @@ def _finished(event: CellFinished) -> dict[str, Any]:
     return found
 
 
-def _answered(event: Answered) -> dict[str, Any]:
+def _answer(event: Answered) -> dict[str, Any]:
     tokens = event.usage.input_tokens + event.usage.output_tokens
     told = {"success": event.success, "attempts": event.attempts, "turn": event.turn}
-    return {**told, "duration_ms": _ms(event.seconds), **({"tokens": tokens} if tokens else {})}
+    return {**told, "duration_ms": _milliseconds(event.seconds), **({"tokens": tokens} if tokens else {})}
 
 
-def _ms(seconds: float) -> int:
+def _milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
 
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def redact(text: str) -> str:
+    """Hide secrets as models' redaction does, and whatever else stands behind a secret's name."""
+    return _NAMED.sub(rf"\1{HIDDEN}", _LABEL.sub(HIDDEN, Redactor()(text).text))
+
+
+def brief(text: str, *, limit: int = 100) -> str:
+    """The beginning of a text, on one line of `limit` characters at most, without secrets."""
+    # Cut at the end: half a secret can't be recognised.
+    return cut(" ".join(redact(text[: 100 * limit]).split()), limit)
 
 
 # -- a logger of our own ------------------------------------------------------------------------------------------

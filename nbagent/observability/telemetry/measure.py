@@ -19,7 +19,7 @@ from nbagent.core.events import (
     CommandRun,
     FileSaved,
     InstallFailed,
-    LateOutput,
+    LateOutputAdded,
     ModelReplied,
     OutputUpdated,
     PackagesInstalled,
@@ -110,8 +110,8 @@ class ModelClock:
         self.since = 0.0
 
     def on_event(self, record: Record) -> None:
-        """Take an event; those that may come at any time are none that the model waits for."""
-        if not isinstance(record.event, LateOutput | OutputUpdated | CommandRun):
+        """Take an event. The model never waits for those that may come at any time."""
+        if not isinstance(record.event, LateOutputAdded | OutputUpdated | CommandRun):
             self.since = record.at
 
 

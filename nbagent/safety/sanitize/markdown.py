@@ -50,7 +50,7 @@ def clean_markdown(text: str) -> str:
     # Once more for the whole text, also where two parts meet: the guarantee doesn't depend on what was taken for code.
     written = _MARKUP.sub(f"<{JOINER}", written)
     written = re.sub(r"!\[(?!\]\(data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+\))", f"!{JOINER}[", written)
-    return written + _where(parts)
+    return written + _addresses(parts)
 
 
 def clean_latex(text: str) -> str:
@@ -83,7 +83,7 @@ def _fence(found: re.Match[str]) -> str:
     return found[1] if found[2].lower() in _LANGUAGES else f"{found[1]}{JOINER}"
 
 
-def _where(parts: list[str]) -> str:
+def _addresses(parts: list[str]) -> str:
     """The list of links' addresses, without those that the text shows already."""
     found: dict[str, None] = {}
     for part in parts[::2]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import threading
 from collections.abc import Iterator
 
 import nh3
@@ -77,7 +78,7 @@ _LOADING = frozenset(
 )
 
 _TAG = re.compile(
-    r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]{0,40})(?P<rest>(?:[\s/](?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)?)>"""
+    r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]{0,40})(?P<rest>(?:[\s/](?>(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*))?)>"""
     r"|<!--.*?(?:--!?>|\Z)|<[!?][^<>]*+>",
     re.DOTALL,
 )
@@ -134,12 +135,12 @@ def clean_svg(markup: str, left_out: LeftOut) -> str:
     root = {"xmlns": "http://www.w3.org/2000/svg"} | {name: given[name] for name in _SIZING if name in given}
     root["style"] = "contain: paint; overflow: hidden"
     group = {name: value for name, value in given.items() if name not in (*_SIZING, "xmlns", "x", "y", "overflow")}
-    written = f"<svg{_spelled(root)}><g{_spelled(group)}>{style}{inside}</g></svg>"
+    written = f"<svg{_attribute_text(root)}><g{_attribute_text(group)}>{style}{inside}</g></svg>"
     # Outside of HTML, &nbsp; isn't defined.
     return written.replace("&nbsp;", "&#160;")
 
 
-def _spelled(attributes: dict[str, str]) -> str:
+def _attribute_text(attributes: dict[str, str]) -> str:
     return "".join(f' {name}="{value}"' for name, value in attributes.items())
 
 
@@ -157,19 +158,11 @@ def _clean(markup: str, left_out: LeftOut) -> str:
     if len(markup) > SIZE:
         left_out.add(f"HTML of {len(markup):,} characters")
         return ""
-    judge = _Judge(left_out)
-    read = "".join(_Reader(left_out).read(_HIDDEN.sub("", markup)))
-    written = nh3.clean(
-        read,
-        tags=set(_TAGS),
-        attributes=_ATTRIBUTES,
-        attribute_filter=judge.attribute,
-        link_rel="noopener noreferrer nofollow",
-        url_schemes={"http", "https", "mailto", "data"},
-    )
+    _JUDGING.judge = judge = _Judge(left_out)
+    written = _CLEANER.clean("".join(_Reader(left_out).read(_HIDDEN.sub("", markup))))
     judge.check()
     # `<wbr>` could divide a TeX command, which MathJax would join again.
-    return break_commands(_say_links(written).replace("<wbr>", "\u200b"))
+    return break_commands(_show_addresses(written).replace("<wbr>", "\u200b"))
 
 
 def _sheet(markup: str, left_out: LeftOut) -> str:
@@ -294,6 +287,18 @@ class _Judge:
         return None
 
 
+_JUDGING = threading.local()
+"""The judge of the markup that a thread cleans now."""
+_CLEANER = nh3.Cleaner(
+    tags=set(_TAGS),
+    attributes=_ATTRIBUTES,
+    attribute_filter=lambda tag, name, value: _JUDGING.judge.attribute(tag, name, value),
+    link_rel="noopener noreferrer nofollow",
+    url_schemes={"http", "https", "mailto", "data"},
+)
+"""Shared, since making it takes twenty times as long as cleaning an output, of which a session has thousands."""
+
+
 def clean_classes(value: str) -> str:
     """Names of classes without those of programs that show notebooks."""
     return " ".join(each for each in value.split() if not _OF_PROGRAMS.fullmatch(each))
@@ -321,7 +326,7 @@ def _end_of(name: str, markup: str, at: int) -> int:
 _WRITTEN = re.compile(r'<a href="([^"]*)" rel="[^"]*">|<a\b[^<>]*>|</a>|<img(?![^<>]* src=)[^<>]*>')
 
 
-def _say_links(written: str) -> str:
+def _show_addresses(written: str) -> str:
     """Cleaned markup, with each link's address behind it, and a word in place of each removed picture."""
     parts: list[str] = []
     at = start = 0

@@ -36,42 +36,42 @@ def clean_output(output: Output, *, widgets: Container[str] = ()) -> Output:
     text = "[Left out: an output that can't be read. The log of the session has it whole.]"
     kept = {**output, "data": {"text/plain": text}, "metadata": {}}
     with contained("An output is left out of the notebook"):
-        kept = _cleaned(output, widgets=widgets)
+        kept = _clean_bundle(output, widgets=widgets)
     return kept
 
 
-def _cleaned(output: Output, *, widgets: Container[str]) -> Output:
+def _clean_bundle(output: Output, *, widgets: Container[str]) -> Output:
     given: dict[str, Any] = output["data"]
     left_out = LeftOut()
     data: dict[str, Any] = {}
     for mime, value in given.items():
-        kept = _clean(mime, value, left_out, widgets=widgets)
+        kept = _clean_form(mime, value, left_out, widgets=widgets)
         if kept is not None:
             data[mime] = kept
     if SVG in given and not IMAGES & data.keys():
-        if drawing := clean_svg(_text(given[SVG]), left_out):
+        if drawing := clean_svg(_join(given[SVG]), left_out):
             data[SVG] = drawing
         else:
             left_out.add("an SVG picture")
     metadata = _metadata(output.get("metadata", {}), data)
     if left_out:
         metadata["nbagent"] = {"left_out": left_out.sentence()}
-        _say(data, left_out.sentence())
+        _add_note(data, left_out.sentence())
     return {**output, "data": data, "metadata": metadata}
 
 
-def _clean(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str]) -> Any:
+def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str]) -> Any:
     """Clean one representation; None removes it."""
     if mime == "text/plain":
-        return _text(value)
+        return _join(value)
     if mime == "text/html":
-        return clean_html(_text(value))
+        return clean_html(_join(value))
     if mime == "text/markdown":
-        return clean_markdown(_text(value))
+        return clean_markdown(_join(value))
     if mime == "text/latex":
-        return clean_latex(_text(value))
+        return clean_latex(_join(value))
     if mime in IMAGES:
-        encoded = _text(value)
+        encoded = _join(value)
         if _BASE64.fullmatch(encoded):
             return encoded
     elif mime == "application/json":
@@ -84,13 +84,13 @@ def _clean(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str])
         if isinstance(model, str) and model in widgets:
             return {"model_id": model, "version_major": 2, "version_minor": 0}
     elif mime == SVG:
-        return None  # `_cleaned` keeps it if there is no other picture
+        return None  # `_clean_bundle` keeps it if there is no other picture
     name = re.sub(r"[^\w.+/-]", "", mime)[:80]
     left_out.add(f"interactive output of type {name}")
     return None
 
 
-def _say(data: dict[str, Any], sentence: str) -> None:
+def _add_note(data: dict[str, Any], sentence: str) -> None:
     """Add the note to each representation that can have one."""
     if "text/html" in data:
         data["text/html"] += f"\n<p><em>{html.escape(sentence)}</em></p>"
@@ -104,14 +104,14 @@ def _metadata(given: Any, data: dict[str, Any]) -> dict[str, Any]:
     """Clean the metadata for renderers: sizes and backgrounds stay; not `isolated`, a frame in which scripts run."""
     if not isinstance(given, dict):
         return {}
-    kept: dict[str, Any] = _shown(given)
+    kept: dict[str, Any] = _display_options(given)
     for mime in data:
-        if isinstance(of_it := given.get(mime), dict) and (shown := _shown(of_it)):
+        if isinstance(of_it := given.get(mime), dict) and (shown := _display_options(of_it)):
             kept[mime] = shown
     return kept
 
 
-def _shown(given: dict[str, Any]) -> dict[str, Any]:
+def _display_options(given: dict[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name in ("width", "height"):
         size = given.get(name)
@@ -125,5 +125,5 @@ def _shown(given: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _text(value: Any) -> str:
+def _join(value: Any) -> str:
     return "".join(map(str, value)) if isinstance(value, list) else str(value)

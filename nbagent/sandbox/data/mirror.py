@@ -1,9 +1,9 @@
 """The folder that a sandbox sees at /tmp/data: a private one on the host that mirrors what a person gave, filtered.
 
-A file stands in it as a hard link, so nothing is copied, whatever its size, and what is written to the file is seen.
-Where that can't be (another file system, somebody else's file), a small file is copied and a large one mounted over an
-empty one. A file that only root may read is copied for a sandbox that runs as another user. All of it is mounted
-read-only; what is brought into the mirror later, the sandbox sees.
+Each file is a hard link in it: nothing is copied, whatever its size, and the sandbox sees what is written to the file.
+Where a link is impossible (another file system, somebody else's file), a small file is copied and a large one mounted
+over an empty file. A file that only root may read is copied for a sandbox that runs as another user. The mirror is
+mounted read-only, and the sandbox sees what is added to it later.
 
 Mounting the person's folder itself would show what is added to it later, `.env` and sockets too; mounting its files one
 by one would show nothing of what is added, and is slow for many.
@@ -30,32 +30,32 @@ from nbagent.sandbox.paths import DATA
 
 MAX_MOUNTS = 2000
 MAX_COPIED = 256 * MIB
-"""Bytes of copies that are made of all data while a sandbox runs: some tenths of a second."""
+"""Bytes of all copies that are made while a sandbox runs, which take some tenths of a second."""
 TOO_MUCH = f"more than {MAX_COPIED // MIB} MB of it would have to be copied"
 COPIED_FIRST = 64 * MIB
-"""Of these so many rather than mounted: of a copy it is seen when the file is replaced."""
+"""Bytes of all files that are rather copied than mounted: a copy can be replaced when the file is."""
 SMALL = 4 * MIB
-"""Bytes of one of them."""
+"""Bytes of one such file."""
 CHUNK = 8 * MIB
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Somebody else may put a link or a pipe in a file's place at any time: neither is followed or waited for."""
+"""Neither follows a link nor waits for a pipe, which somebody may put in place of a file at any time."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Mirror:
     """A mirror of files and folders.
 
-    It knows nothing that can't be seen from it, so another process can go on with one.
+    Its whole state is on disk, so that another process can go on with it.
 
     Args:
-        folder: It; nobody else's, made if it isn't there.
-        mounts: What the sandbox is to see.
+        folder: The mirror's own folder, made if it isn't there.
+        mounts: What the sandbox shall see.
         uid: The user that the sandbox runs as, on the host.
 
     Attributes:
-        mounts: As given.
-        left_out: What is not shown, by the reason, since the last `fill` or `update`.
-        folders: The folders on the host that were looked into then.
+        mounts: What the sandbox shall see.
+        left_out: What the last `fill` or `update` did not show, by the reason.
+        folders: The folders on the host that it read.
     """
 
     def __init__(self, folder: Path, mounts: Sequence[Mount], *, uid: int) -> None:
@@ -66,18 +66,18 @@ class Mirror:
         self._opening = uid != os.getuid()
         self._staged = folder.with_name(f"{folder.name}-new")
         self._empty = folder.with_name(f"{folder.name}-mounted")
-        """An empty file, of which those that are mounted over are links."""
+        """An empty file; its links are what other files are mounted over."""
         self._known: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
 
     def fill(self, *, mounting: bool = True) -> list[Mount]:
-        """Make the mirror for a sandbox that is to be started; blocking.
+        """Fill the mirror before a sandbox is started or assigned; blocking.
 
         Args:
-            mounting: Whether single files can be mounted over it; otherwise it sees the mirror already.
+            mounting: Whether single files can be mounted over it; not if the sandbox runs already.
 
         Returns:
-            What to mount: the mirror, and what can't be in it.
+            What to mount: the mirror, and the files that can't be in it.
 
         Raises:
             DataError: Something isn't there any more, or there is no room, or what would have to be mounted can't be.
@@ -102,7 +102,7 @@ class Mirror:
             return [Mount(self._folder, DATA), *placing.mounted]
 
     def update(self) -> None:
-        """Bring in what has changed on the host, by the same rules; blocking.
+        """Bring in what has changed on the host since; blocking.
 
         Raises:
             OSError: There is no room.
@@ -119,16 +119,16 @@ class Mirror:
 
 
 def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
-    """Why data can't be shown to a sandbox that runs already: a clause; empty if it can, it seems; blocking.
+    """Why data can't be shown to a sandbox that runs already, as a clause; empty if it probably can. Blocking.
 
     Args:
-        mounts: What it is to see.
-        scratch: A folder of the file system on which its mirror lies.
+        mounts: What the sandbox shall see.
+        scratch: A folder on the file system of its mirror.
     """
     found = tree.read(mounts, opening=os.getuid() == 0)
     if found.missing:
         return f"{found.missing[0]} isn't there any more"
-    device, size = _linkable(_nearest(scratch)), 0
+    device, size = _link_device(_existing_folder(scratch)), 0
     for entry in found.entries.values():
         if entry.kind == "file" and entry.status is not None:
             linked = entry.status.st_dev == device and not _is_private(entry)
@@ -145,7 +145,7 @@ def known_failures(scratch: Path) -> dict[str, str]:
     known = {
         "lock_data": "what is shown is the file itself, so its locks are shared; give a copy of what a program locks"
     }
-    if _linkable(_nearest(scratch)) != Path(tempfile.gettempdir()).stat().st_dev:
+    if _link_device(_existing_folder(scratch)) != Path(tempfile.gettempdir()).stat().st_dev:
         known["see_paths_in_mounts"] = (
             "large files of another file system than the cache's are mounted, and Linux tells from which folder"
         )
@@ -153,7 +153,7 @@ def known_failures(scratch: Path) -> dict[str, str]:
 
 
 class _Placing:
-    """One pass over the mirror: what is no longer shown goes, what is comes."""
+    """One pass over the mirror: removes what is not shown any more, and adds what is."""
 
     def __init__(self, mirror: Mirror, found: DataTree, *, mounting: bool) -> None:
         self.mounted: list[Mount] = []
@@ -161,7 +161,7 @@ class _Placing:
         self._tree = found
         self._mounting = mounting
         self._top = mirror._folder
-        self._device = _linkable(mirror._folder)
+        self._device = _link_device(mirror._folder)
         self._empty = mirror._empty.stat().st_ino
         self._copied = 0
 
@@ -174,14 +174,14 @@ class _Placing:
                 try:
                     self._place(path, entry)
                 except FileNotFoundError:
-                    continue  # gone since it was read, or something else is in its place; the next pass sees it
+                    continue  # it changed since it was read; the next pass sees that
                 except OSError as error:
                     if error.errno in FULL:
                         raise
                     self._tree.leave_out(Why.UNREADABLE, path)
 
     def _remove_others(self, folder: Path, below: str) -> None:
-        """Remove what isn't shown any more, or is of another kind now; nothing is followed."""
+        """Remove what isn't shown any more, or is of another kind now; no link is followed."""
         with os.scandir(folder) as found:
             names = list(found)
         for each in names:
@@ -216,7 +216,7 @@ class _Placing:
         if there is not None and (there.st_dev, there.st_ino) == wanted and not private:
             return
         over = there is not None and there.st_ino == self._empty and not self._mounting
-        # What is another file now can only come as a copy, in whose favour Linux undoes the mount.
+        # A file that was replaced can only be copied; with that, Linux undoes the mount.
         if over and self._mirror._known.setdefault(path, wanted) == wanted:
             return
         if entry.status.st_dev == self._device and not private and self._link(at, entry.source, there):
@@ -230,7 +230,7 @@ class _Placing:
             if error.errno != errno.EFBIG:
                 raise
             self._tree.leave_out(Why.LARGE, path)
-            at.unlink(missing_ok=True)  # what it was before would be taken for what it is
+            at.unlink(missing_ok=True)  # its old content would be taken for the new one
 
     def _bring(self, path: str, at: Path, entry: DataEntry) -> None:
         """Copy a file that can't be linked, or have it mounted."""
@@ -247,7 +247,7 @@ class _Placing:
             self._copied += self._copy(at, entry, MAX_COPIED - self._copied)
 
     def _link(self, at: Path, source: Path, there: os.stat_result | None) -> bool:
-        """Make a hard link of the very name, which is not followed; returns whether it could be made."""
+        """Make a hard link to a file, without following a symbolic one; returns whether it could be made."""
         folder = self._open(source.parent)
 
         def link(to: Path) -> None:
@@ -264,11 +264,15 @@ class _Placing:
         except OSError as error:
             if error.errno in FULL:
                 raise
-            return False  # somebody else's, or one that may have no links
+            return False  # it is somebody else's file, or one that may have no links
         return True
 
     def _copy(self, at: Path, entry: DataEntry, most: int) -> int:
-        """Copy a file of at most `most` bytes; returns how many it has. The target is unchanged if it has more."""
+        """Copy a file of at most `most` bytes; returns its size. If it has more, the target stays as it is.
+
+        Raises:
+            OSError: EFBIG if it has more.
+        """
         assert entry.source is not None  # noqa: S101 - files are somebody's
         source = os.open(entry.source.name, READ, dir_fd=self._open(entry.source.parent))
         copied = 0
@@ -293,7 +297,7 @@ class _Placing:
         return copied
 
     def _open(self, folder: Path) -> int:
-        """A folder of the person's, kept open for the files in it that follow."""
+        """Open a folder of the person's; it stays open for further files in it."""
         if self._source is None or self._source[0] != folder:
             self._folders.close()
             self._source = None
@@ -301,7 +305,7 @@ class _Placing:
         return self._source[1]
 
     def _put(self, at: Path, make: Callable[[Path], None]) -> None:
-        """Make something beside the mirror and move it to its place, so that it is there whole or not at all."""
+        """Make a file or link beside the mirror and move it to its place, so that it is there whole or not at all."""
         staged = self._mirror._staged
         staged.unlink(missing_ok=True)
         try:
@@ -319,26 +323,26 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _is_private(entry: DataEntry) -> bool:
-    """Whether it has to be copied to be readable."""
+    """Whether the sandbox's user can read the file only as a copy."""
     return entry.opened and entry.status is not None and not entry.status.st_mode & stat.S_IROTH
 
 
 def _is_copy(there: os.stat_result, entry: DataEntry) -> bool:
-    """Whether what is there is a copy of a file as it is now."""
+    """Whether a file in the mirror is a copy of the person's file as it is now."""
     assert entry.status is not None  # noqa: S101 - files are somebody's
     known = (there.st_size, there.st_mtime_ns, stat.S_IMODE(there.st_mode))
     return known == (entry.status.st_size, entry.status.st_mtime_ns, entry.mode)
 
 
-def _nearest(folder: Path) -> Path:
-    """The folder, or the nearest above it that is there."""
+def _existing_folder(folder: Path) -> Path:
+    """The folder, or the nearest folder above it that exists."""
     return next(each for each in (folder, *folder.parents) if each.is_dir())
 
 
-def _linkable(folder: Path) -> int:
-    """The device whose files can be linked into a folder; -1 if none can.
+def _link_device(folder: Path) -> int:
+    """The device whose files can be linked into a folder; -1 if there is none.
 
-    On an overlay, as in a container, a link makes Linux copy the whole file first.
+    On an overlay, as in a container, Linux would copy the whole file first.
     """
     device = folder.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"

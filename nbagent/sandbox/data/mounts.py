@@ -1,4 +1,4 @@
-"""What of the host's files a sandbox sees, always read-only."""
+"""Which files and folders of the host a sandbox sees; always read-only."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from nbagent.core import folders
 from nbagent.core.errors import DataError
-from nbagent.sandbox.data import needs
+from nbagent.sandbox.data.locate import packaged_for
 from nbagent.sandbox.paths import DATA
 
 log = logging.getLogger(__name__)
 
 PRIVATE = tuple(map(Path, ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")))
-"""Folders of the system's own, in which no notebook lies."""
+"""Folders of the system, in which nobody keeps notebooks."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """Something of the host's that the sandbox sees read-only.
+    """A file or folder of the host that the sandbox sees read-only.
 
     Attributes:
         source: A file or folder on the host, absolute, links resolved.
@@ -31,17 +31,17 @@ class Mount:
 
 
 def for_client(folder: Path) -> list[Mount]:
-    """What a kernel sees that another client starts for a folder.
+    """What a kernel sees that another client, such as JupyterLab, starts for a folder.
 
-    That is the folder, filtered as all data is (`tree.py`), and the data that notebooks need which nbagent exported
-    to it. Of a folder that is private altogether (the home folder and those above it, hidden folders below it, the
-    system's own) it sees only that data.
+    It sees the folder, filtered as all data is (`tree.py`), and the data of notebooks that nbagent exported to the
+    folder. If the folder is private (the home folder and those above it, hidden folders below it, the system's), it
+    sees only that data.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings
 
     known = folders.recall_exports(folders.state_root(settings.load().state_dir), folder)
-    known = {path: str(source) for path, source in needs.packaged_for(folder).items()} | known
+    known = {path: str(source) for path, source in packaged_for(folder).items()} | known
     exported = [Mount(Path(source), path) for path, source in known.items() if _is_still_there(Path(source))]
     if _is_private(folder):
         return exported
@@ -49,7 +49,7 @@ def for_client(folder: Path) -> list[Mount]:
 
 
 def _is_still_there(source: Path) -> bool:
-    """Whether data that was exported lies where it lay, and no link has come into its place or above it since."""
+    """Whether the data of an exported notebook is still where it was, and no link came into its path since."""
     if not source.exists():
         return False
     if source.resolve() != source:
@@ -59,9 +59,10 @@ def _is_still_there(source: Path) -> bool:
 
 
 def named(given: str | Path) -> Path:
-    """The file or folder that a person named, links resolved; a link must not lead out of its own folder.
+    """The file or folder that a person named, with links resolved; a link must not lead out of its own folder.
 
-    A glob over somebody else's folder names its links too. Links in the folders above it are the person's own affair.
+    A person who names all of a folder by a glob names its links too, which somebody else may have made. Links in the
+    folders above are the person's own.
 
     Raises:
         DataError: It is a link that leads elsewhere, or to something hidden.
@@ -79,7 +80,7 @@ def named(given: str | Path) -> Path:
 
 
 def _place(folder: Path, path: str) -> Path:
-    """Where a file lies on the host, if the sandbox sees it as part of the folder."""
+    """The place on the host of a file that the sandbox sees as part of the folder."""
     return folder / path.removeprefix(DATA).lstrip("/")
 
 

@@ -1,31 +1,27 @@
-"""Which data a notebook of nbagent's needs to run again, and where it is found: beside it, where it was, or in here.
+"""What a notebook of nbagent's says about its data: the name, size and hash of each file, written and read here.
 
-A notebook may come from anybody. What it says of its data is a name and a hash; where that is looked for is decided
-here, and by what this machine remembers of its own exports, never by a path in the notebook.
+A notebook may come from anybody, so it is read within bounds, and names files in /tmp/data only.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nbagent.core import folders
 from nbagent.core.events import DataSeen
 from nbagent.sandbox.paths import DATA
 
-DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
 HASHED = 1024 * 1024 * 1024
-"""Bytes of a file up to which it is known by its hash; a larger one by its name and size."""
+"""Bytes of the largest file that is identified by its hash; larger ones by name and size."""
 MAX_SIZE = 64 * 1024 * 1024
-"""Bytes of a notebook that is read for what it needs."""
-MAX_NOTEBOOKS = 100
+"""Bytes of the largest notebook that is read."""
+MAX_FILES = 10_000
+"""Files of a folder that is identified by its hash."""
 MAX_NEEDED = 200
 
 
@@ -33,10 +29,10 @@ class Needed(msgspec.Struct, frozen=True):
     """A file or folder that a notebook needs.
 
     Attributes:
-        path: Where its code looks for it.
+        path: The path at which its code reads it.
         size: Bytes.
-        sha256: In hexadecimal; empty for a folder, and for what is too large.
-        name: What it is called in the data's folder, if the path doesn't say so.
+        sha256: In hexadecimal; empty for what is too large.
+        name: The name of an upload, if its path has another one.
     """
 
     path: str
@@ -59,35 +55,41 @@ class _Notebook(msgspec.Struct):
     metadata: _Metadata
 
 
-@dataclass
-class Found:
-    """Where a notebook's data is.
-
-    Attributes:
-        places: Where it lies on the host, by the path that code looks for.
-        changed: Names of what is there, but has other contents than when the notebook was made.
-        missing: Names of what isn't there as it was.
-    """
-
-    places: dict[str, Path] = field(default_factory=dict)
-    changed: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-
-
 def described(seen: DataSeen) -> dict[str, Any]:
-    """What a notebook says of its data."""
+    """What a notebook says about a file or folder of its data."""
     return {"path": seen.path, "size": seen.size, "sha256": digest(Path(seen.source))}
 
 
 def digest(path: Path) -> str:
-    """A file's SHA-256 in hexadecimal; empty for a folder, and for what can't be read or is too large."""
+    """The SHA-256 of a file, or of a folder's files and names, in hexadecimal.
+
+    It is empty for what can't be read or is too large.
+    """
     try:
+        if path.is_dir():
+            return _digest_of_all(path)
         status = path.stat()
         if not path.is_file() or status.st_size > HASHED:
             return ""
         return _digest(path, status.st_size, status.st_mtime_ns, status.st_ino)
     except OSError:
         return ""
+
+
+def _digest_of_all(folder: Path) -> str:
+    """The SHA-256 of what a sandbox may see of a folder: its plain files without hidden ones and links."""
+    whole, size, count = hashlib.sha256(), 0, 0
+    for parent, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            path = Path(parent, name)
+            if path.is_symlink() or not path.is_file():
+                continue
+            size, count = size + path.stat().st_size, count + 1
+            if size > HASHED or count > MAX_FILES:
+                return ""
+            whole.update(f"{path.relative_to(folder)}\0{digest(path)}\n".encode(errors="surrogateescape"))
+    return whole.hexdigest()
 
 
 @functools.lru_cache(maxsize=256)
@@ -97,7 +99,7 @@ def _digest(path: Path, _size: int, _changed: int, _inode: int) -> str:
 
 
 def needed(notebook: Path) -> list[Needed]:
-    """What a notebook needs by name, each below `/tmp/data`; nothing if it isn't nbagent's or can't be read."""
+    """What a notebook needs, each directly in /tmp/data; empty if it isn't nbagent's or can't be read."""
     try:
         if not notebook.is_file() or notebook.stat().st_size > MAX_SIZE:
             return []
@@ -109,7 +111,7 @@ def needed(notebook: Path) -> list[Needed]:
 
 
 def _as_data(upload: Needed) -> Needed:
-    """An upload as a re-run looks for it: by its own name among the data."""
+    """An upload as data: a second run looks for it in /tmp/data, by its own name."""
     name = upload.name or upload.path.rpartition("/")[2]
     return Needed(f"{DATA}/{name}", upload.size, upload.sha256)
 
@@ -117,53 +119,3 @@ def _as_data(upload: Needed) -> Needed:
 def _is_plain(path: str) -> bool:
     name = path.removeprefix(f"{DATA}/")
     return path == f"{DATA}/{name}" and name != "" and not name.startswith(".") and set(name).isdisjoint("/\0")
-
-
-def find(notebook: Path, root: Path) -> Found:
-    """Where the data of a notebook is.
-
-    Args:
-        notebook: Where it lies.
-        root: The person's state, which remembers what was exported where.
-    """
-    found = Found()
-    remembered = folders.recall_exports(root, notebook.parent)
-    for each in needed(notebook):
-        name = each.path.removeprefix(f"{DATA}/")
-        beside, known = notebook.parent / name, Path(remembered.get(each.path, "/dev/null"))
-        if _is_same(beside, each):
-            found.places[each.path] = beside
-        elif (place := packaged(name, each.sha256)) is not None:
-            found.places[each.path] = place
-        elif known.is_dir() or known.is_file():
-            found.places[each.path] = known
-            found.changed += [] if known.is_dir() or _is_same(known, each) else [name]
-        else:
-            found.missing.append(name)
-    return found
-
-
-def _is_same(place: Path, wanted: Needed) -> bool:
-    """Whether a plain file is what a notebook names; of another one, or of a folder, its word is not enough."""
-    if place.is_symlink() or not place.is_file():
-        return False
-    return digest(place) == wanted.sha256 if wanted.sha256 else place.stat().st_size == wanted.size > HASHED
-
-
-def packaged(name: str, sha256: str) -> Path | None:
-    """A file of nbagent's own demo, if it is called so and has these contents."""
-    place = DEMO / name
-    return place if sha256 and place.is_file() and digest(place) == sha256 else None
-
-
-def packaged_for(folder: Path) -> dict[str, Path]:
-    """What the notebooks in a folder need of nbagent's own demo, by the path that code looks for, if it isn't there."""
-    return dict(_packaged_for(folder))
-
-
-def _packaged_for(folder: Path) -> Iterator[tuple[str, Path]]:
-    for notebook in itertools.islice(folder.glob("*.ipynb"), MAX_NOTEBOOKS):
-        for each in needed(notebook) if not notebook.is_symlink() else ():
-            name = each.path.removeprefix(f"{DATA}/")
-            if not (folder / name).exists() and (place := packaged(name, each.sha256)) is not None:
-                yield each.path, place

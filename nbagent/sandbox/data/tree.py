@@ -1,8 +1,8 @@
 """Reads which files, folders and links of a person's data a sandbox may see, without following a single link.
 
-What a person gives may be somebody else's: a cloned repository. So every name is looked up in a folder that was opened
-component by component, links never followed. A link is shown if it leads to something in the same given folder that is
-shown itself; that is worked out from names alone. Names that begin with a dot, sockets, pipes and devices are hidden.
+The data may come from somebody else, such as a cloned repository. So every name is looked up in a folder that was
+opened component by component, without following links. A link is shown if it leads to something in the same folder that
+is shown too, which is decided by the names alone. Names that begin with a dot, sockets, pipes and devices are hidden.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
 
 MAX_ENTRIES = 20_000
-"""Files, folders and links of all data that are shown: a second or two of work before a start."""
+"""Files, folders and links that are shown of all data; so many delay a start by a second or two."""
 MAX_LOOKED = 100_000
-"""Names that are looked at, shown or not."""
+"""Names that are read, shown or not."""
 MAX_DEPTH = 50
 NAMED = 10
-"""Paths of each reason that are named."""
+"""Paths that a person is told for each reason."""
 MAX_HOPS = 40
 """Links on the way to a link's target, as many as Linux follows."""
 MAX_STEPS = 500_000
-"""Names on the way of all links of a folder that was given: about half a second. Each may have thousands."""
+"""Names on the ways of all links of a folder, which take about half a second; one link may have thousands."""
 PATH_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -49,11 +49,11 @@ class Why(enum.StrEnum):
 
 
 LeftOut = dict[Why, list[str]]
-"""What is not shown, by paths below /tmp/data."""
+"""Paths below /tmp/data that are not shown, by the reason."""
 
 
 def facts(left_out: LeftOut) -> list[DataLeftOut]:
-    """What is not shown as events, one a reason; names are made safe to be read."""
+    """What is not shown, as one event for each reason, with names that are safe to print."""
     found = []
     for why, paths in left_out.items():
         first = [cut(printable(each), 100) for each in paths[:NAMED]]
@@ -65,14 +65,14 @@ def facts(left_out: LeftOut) -> list[DataLeftOut]:
 
 @dataclass(frozen=True)
 class DataEntry:
-    """Something that is shown.
+    """A file, folder or link that is shown.
 
     Attributes:
-        kind: What it is.
-        source: Where it lies on the host, absolute, without links on the way; None for a folder of nobody's.
-        status: What the host says of it; None with `source`.
-        opened: Whether it is readable inside although its mode would forbid it to the sandbox's own user.
-        target: Of a link: where it leads, relative to its folder.
+        kind: Which of these it is.
+        source: Its absolute path on the host, without links; None for a folder that exists in the mirror only.
+        status: The status of `source`, if there is one.
+        opened: Whether the sandbox's own user may read it although its mode forbids that.
+        target: Where a link leads, relative to its folder.
     """
 
     kind: Literal["file", "folder", "link"]
@@ -83,25 +83,25 @@ class DataEntry:
 
     @property
     def mode(self) -> int:
-        """The mode that a copy of the file, or a folder in the mirror, has."""
+        """The mode of the file's copy, or of the folder in the mirror."""
         if self.status is None:
             return 0o755
         mode = stat.S_IMODE(self.status.st_mode) & 0o777
         if self.kind == "folder":
-            # The owner, who is not always the one inside, has to fill it, and to remove it.
+            # The owner, who may be another user than the sandbox's, has to fill the folder, and to remove it.
             return mode | (0o755 if self.opened else 0o700)
         return mode | ((0o755 if mode & 0o100 else 0o644) if self.opened else 0)
 
 
 @dataclass
 class DataTree:
-    """What is shown of all data.
+    """All that is shown of a person's data, and what is left out.
 
     Attributes:
-        entries: By the path below /tmp/data; each folder comes before what is in it.
+        entries: What is shown, by the path below /tmp/data; each folder comes before what is in it.
         left_out: What is not shown, by the reason.
-        folders: Those on the host that were looked into.
-        missing: What was given and isn't there any more, or leads through a link now.
+        folders: The folders on the host that were read.
+        missing: Files and folders of the person that are gone, or whose path has a link in it now.
     """
 
     entries: dict[str, DataEntry] = field(default_factory=dict)
@@ -110,16 +110,16 @@ class DataTree:
     missing: list[Path] = field(default_factory=list)
 
     def leave_out(self, why: Why, path: str) -> None:
-        """Note down something that is not shown."""
+        """Note that something is not shown."""
         self.left_out.setdefault(why, []).append(path)
 
 
 @contextlib.contextmanager
 def opened_folder(path: Path, *, flags: int = PATH_FLAGS) -> Iterator[int]:
-    """A folder's descriptor; no component of its path is a link.
+    """Open a folder whose path has no link in it; yields its descriptor.
 
     Raises:
-        OSError: There is none, or one is.
+        OSError: It isn't there, or a component of its path is a link.
     """
     here = os.open("/", PATH_FLAGS)
     try:
@@ -137,12 +137,12 @@ def opened_folder(path: Path, *, flags: int = PATH_FLAGS) -> Iterator[int]:
 
 
 def read(mounts: Iterable[Mount], *, opening: bool) -> DataTree:
-    """What is shown of files and folders, as it is now; blocking.
+    """Read what is shown of files and folders; blocking.
 
     Args:
-        mounts: Each below /tmp/data, or there. What has the longer path stands in place of what was there.
-        opening: Whether the sandbox's user is not the person's own, and gets what a person named, or all of a folder
-            that is closed as a whole, opened. What is private in an open folder stays so.
+        mounts: The files and folders, each at /tmp/data or below; the one with the longer path wins.
+        opening: Whether the sandbox runs as another user than the person. Then files that the person named are opened
+            to it, and all of a folder that is closed to others; what is private in an open folder stays closed.
     """
     tree = DataTree()
     reader = _Reader(tree, opening)
@@ -181,7 +181,7 @@ class _Reader:
             self._tree.missing.append(mount.source)
 
     def _make_way(self, path: str) -> None:
-        """Drop what another mount has where this one is to be seen, and have folders above it."""
+        """Remove what another mount has at a path, and make sure that there are folders above it."""
         entries = self._tree.entries
         for name in [each for each in entries if f"{each}/".startswith(f"{path}/")]:
             del entries[name]
@@ -191,7 +191,7 @@ class _Reader:
                 entries[above] = DataEntry("folder")
 
     def _add_folder(self, source: Path, path: str, closed: bool) -> None:
-        """All that is shown below a folder, level by level, so that what is beyond the bound is the deepest."""
+        """Add all that is shown below a folder, level by level, so that the bound leaves out what is deepest."""
         links: dict[str, str] = {}
         waiting = deque([(source, path, closed, 1)])
         while waiting:
@@ -217,7 +217,7 @@ class _Reader:
         self._add_links(source, path, links)
 
     def _names(self, folder: int, below: str) -> Iterator[tuple[str, os.stat_result, str | None]]:
-        """What may be shown of an open folder: names, what they are, and where links lead."""
+        """The names in an open folder that may be shown, each with its status, and where it leads if it is a link."""
         with os.scandir(folder) as found:
             names = sorted(each.name for each in itertools.islice(found, MAX_LOOKED - self._looked + 1))
         self._looked += len(names)
@@ -241,7 +241,7 @@ class _Reader:
                 self._kept += 1
 
     def _add_links(self, source: Path, path: str, links: dict[str, str]) -> None:
-        """Those of a folder's links that lead to what is shown of it."""
+        """Add the links of a folder that lead to something shown of it."""
         ways = _Ways(source, path, links, self._tree.entries)
         for at in sorted(links):
             if (to := ways.end(at)) is None:
@@ -255,7 +255,7 @@ class _Ways:
     """Follows symbolic links by the names that were read, without looking at the disk again.
 
     Attributes:
-        steps: Names that may still be looked up, of all links together.
+        steps: How many names may still be looked up, for all links together.
     """
 
     def __init__(self, source: Path, path: str, links: dict[str, str], entries: dict[str, DataEntry]) -> None:
@@ -266,7 +266,7 @@ class _Ways:
         self.steps = MAX_STEPS
 
     def end(self, link: str) -> str | None:
-        """The path of the file or folder that a link leads to in the end; None if it leads out, or to nothing."""
+        """The path of the file or folder that a link leads to in the end; None if that is outside, or nothing."""
         self._hops = MAX_HOPS
         return self._follow(link)
 
@@ -303,5 +303,5 @@ class _Ways:
 
 
 def _is_open(status: os.stat_result) -> bool:
-    """Whether anybody may list a folder and reach what is in it."""
+    """Whether everybody may list a folder and enter it."""
     return bool(status.st_mode & stat.S_IROTH and status.st_mode & stat.S_IXOTH)

@@ -1,4 +1,4 @@
-"""Keeps a mirror of data as the data is: a thread that looks again when something changes on the host."""
+"""Keeps a mirror of data up to date: a thread that updates it when something changes on the host."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from nbagent.sandbox.data.tree import LeftOut, Why
 log = logging.getLogger(__name__)
 
 FIRST = 0.3
-"""Seconds after a start: by then what it costs delays nobody's kernel."""
+"""Seconds after a start until the watching begins, so that it doesn't delay the kernel."""
 STEP = 0.1
-"""Seconds without a further change after which is looked."""
+"""Seconds without a further change after which the mirror is updated."""
 LATEST = 0.4
-"""Seconds after the first change, however many follow."""
+"""Seconds after the first change until then, however many changes follow."""
 LOOK = 5.0
-"""Seconds between two looks without a change: another machine's changes to a file system aren't told."""
+"""Seconds between two updates without a change: Linux tells of none that another machine makes on a shared disk."""
 POLL = 0.5
-"""The same where Linux can't tell of changes, because too many folders are watched already."""
+"""Seconds between two updates if Linux can't tell of changes at all, since too many folders are watched already."""
 EASE = 20
-"""How many times as long as a look took there is none."""
+"""The pause between two such updates, as a multiple of the time that one takes."""
 
 
 class Watcher:
     """Watches the folders of a mirror's data until it is stopped.
 
     Args:
-        mirror: It; filled.
-        told: What has been told already of what is not shown.
-        tell: Gets links that are not shown and came later, on the watcher's thread.
+        mirror: The mirror, which is filled.
+        told: What the person was told already is not shown.
+        tell: Gets what else is not shown, on the watcher's thread.
     """
 
     def __init__(self, mirror: Mirror, *, told: LeftOut, tell: Callable[[LeftOut], None]) -> None:
@@ -49,11 +49,11 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more; it takes a moment."""
+        """Have the thread end, which takes a moment."""
         self._over.set()
 
     def join(self) -> None:
-        """Wait until nothing is changed in the mirror any more."""
+        """Wait for the end of the thread."""
         self._thread.join()
 
     def _work(self) -> None:
@@ -68,13 +68,13 @@ class Watcher:
             try:
                 self._watch()
             except Exception as error:
-                # Too many folders are watched, or one is gone by now: what has changed is found all the same.
+                # Too many folders are watched, or one is gone by now: changes are found all the same.
                 log.debug("Data is looked at in turns: %s", error)
                 self._look()
                 self._over.wait(max(POLL, EASE * self._took))
 
     def _watch(self) -> None:
-        """Look whenever something changes, until other folders are to be watched."""
+        """Update the mirror on changes, until other folders have to be watched."""
         # Only now: no start waits for it.
         from watchfiles import watch
 
@@ -121,7 +121,7 @@ class Watcher:
 
 
 def _names(folders: Iterable[Path]) -> list[str]:
-    """The folders by names that are text, which the watching library wants."""
+    """The names of the folders, without those that aren't text, which the watching library can't take."""
     return sorted({str(each) for each in folders if _is_text(str(each))})
 
 
@@ -138,7 +138,7 @@ _ALIVE: set[Watcher] = set()
 
 @atexit.register
 def _end_at_exit() -> None:
-    """A thread that is in the watching library when Python is taken down would take the process down by a signal."""
+    """End all threads: one that is in the watching library at the end of Python would end the process by a signal."""
     alive = list(_ALIVE)
     for each in alive:
         each.stop()

@@ -1,7 +1,7 @@
-"""The engine `bubblewrap`: a sandbox of all namespaces, a system call filter and control groups, without a daemon.
+"""The engine `bubblewrap`: namespaces, a system call filter and control groups, without a daemon.
 
-If root starts the sandbox, it has no user namespace, and `inside.py` changes from root to an unused user id. If anybody
-else starts it, it has a user namespace, and runs under that person's user id without seeing their files.
+If root starts the sandbox, it has no user namespace, and `inside.py` changes from root to a user id reserved for it. If
+anybody else starts it, it has a user namespace, and runs under that person's user id without seeing their files.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError, SandboxError, UsageError
 from nbagent.core.policy import MIB, Network
-from nbagent.packages import installer
+from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks, Stray
 from nbagent.sandbox.data.mirror import known_failures
@@ -35,14 +36,13 @@ from nbagent.sandbox.machine.instance import ONE_USER, Instance, InstancePlan, P
 from nbagent.sandbox.machine.sandbox import MachineSandbox
 from nbagent.sandbox.machine.userland import HOSTS, START, accounts
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread, to_the_end
 
 BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
 """Core dumps, and open files of a process, as `docker.ULIMITS` has them."""
 LEASE_VARIABLE = "NBAGENT_LEASE"
-"""What a bwrap of ours has in its own environment: the folder of its lease."""
+"""The variable in bwrap's own environment that names the folder of the lease."""
 YOUNG = 60.0
-"""Seconds in which an empty control group may be about to be filled."""
+"""Seconds for which an empty control group may still be about to get its sandbox."""
 MEND = "Install it, for example with: apt-get install bubblewrap"
 
 
@@ -63,7 +63,7 @@ class Bubblewrap(Engine):
         return known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
 
     def check(self, *, image: str | None = None) -> EngineReport:  # noqa: ARG002 - an engine without images
-        """Whether a sandbox can be started: by starting an empty one."""
+        """Whether a sandbox can be started, which is found out by starting an empty one."""
         program = shutil.which("bwrap")
         if program is None:
             return EngineReport(available=False, reason="the program bwrap isn't on the PATH.", mend=MEND)
@@ -72,7 +72,7 @@ class Bubblewrap(Engine):
             found = environment.find()
         except NbagentError as error:
             return EngineReport(available=False, reason=error.message, mend=error.mend)
-        if (refusal := _try(program)) is not None:
+        if (refusal := _try_sandbox(program)) is not None:
             return EngineReport(available=False, reason=refusal.message, mend=refusal.mend)
         return EngineReport(available=True, controls=_controls(), environment=found.digest if found else "")
 
@@ -101,26 +101,26 @@ class Bubblewrap(Engine):
             group.remove()
 
     def strays(self) -> list[Stray]:
-        """Control groups of sandboxes that are gone."""
+        """Control groups whose sandbox is gone."""
         groups = cgroup.find()
         if groups is None:
             return []
         known = {folder.name for folder in all_folders()}
         found = []
-        for name, made in groups.made().items():
+        for name, made in groups.existing().items():
             if name in known or not name.startswith((PREFIX, cgroup.PROBE)):
                 continue
             group = groups.take(Path(name))
             running = group.processes()
             gone = _lease_is_gone(running) if groups.transient else not running
-            # What another runtime folder knows of may be about to be filled.
+            # A young one may belong to a lease in another runtime folder, and be about to get its sandbox.
             if gone and time.time() - made > YOUNG:
                 found.append(Stray("control group", name, made, group.remove))
         return found
 
     @property
     def lasting(self) -> bool:
-        """Whether the control groups last, too."""
+        """Whether the folder of leases and the control groups last."""
         groups = cgroup.find()
         return super().lasting and (groups is None or groups.lasting)
 
@@ -129,25 +129,25 @@ ENGINE = Bubblewrap()
 
 
 def _lease_is_gone(running: Iterable[int]) -> bool:
-    """Whether processes belong to a sandbox whose lease is nowhere, as its bwrap's environment names it."""
+    """Whether processes belong to a sandbox whose lease, which bwrap's environment names, is gone."""
     leases = set()
     for pid in running:
         with contextlib.suppress(OSError):
             for each in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 name, _, folder = each.partition(b"=")
                 if name == LEASE_VARIABLE.encode():
-                    # As that process sees it: it may be in another mount namespace.
+                    # As that process sees the folder: it may be in another mount namespace.
                     leases.add(Path(f"/proc/{pid}/root{os.fsdecode(folder)}"))
     return bool(leases) and not any(each.exists() for each in leases)
 
 
-def _closing(stack: contextlib.ExitStack, descriptor: int) -> int:
+def _close_later(stack: contextlib.ExitStack, descriptor: int) -> int:
     stack.callback(os.close, descriptor)
     return descriptor
 
 
 @functools.cache
-def _try(program: str) -> EngineUnavailable | None:
+def _try_sandbox(program: str) -> EngineUnavailable | None:
     """Start an empty sandbox once; None if that works, else why it doesn't."""
     command = [program, *namespaces(network=False), "--ro-bind", "/", "/", "--", "/bin/true"]
     try:
@@ -190,7 +190,7 @@ class Processes(Instance):
     _folder = Path()
 
     async def start(self, plan: InstancePlan) -> None:
-        """Start bwrap, and bind it by a control group."""
+        """Start bwrap in a control group."""
         made = environment.find()
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
@@ -200,16 +200,24 @@ class Processes(Instance):
         trust = plan.spec.trust
         with contextlib.ExitStack() as stack:
 
-            def kept(name: str, content: bytes) -> int:
-                return _closing(stack, in_memory(name, content))
+            def in_file(name: str, content: bytes) -> int:
+                return _close_later(stack, in_memory(name, content))
 
-            filter_ = kept("seccomp", seccomp.outer_program())
-            files = {name: kept(name, text.encode()) for name, text in _etc(plan).items()}
-            words = arguments(trust, made, site=plan.site, shared=plan.shared, data=plan.mounts, files=files)
-            # Not on the command line, where everybody on this machine could read what data there is.
-            listed = kept("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
-            status = _closing(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
-            output = _closing(stack, open_output(self._folder))
+            filter_ = in_file("seccomp", seccomp.outer_program())
+            files = {name: in_file(name, text.encode()) for name, text in _etc(plan).items()}
+            words = arguments(
+                trust,
+                made,
+                site=plan.site,
+                shared=plan.shared,
+                data=plan.mounts,
+                files=files,
+                variables=plan.spec.variables,
+            )
+            # Not on the command line, where everybody on this machine could read the names of the data.
+            listed = in_file("arguments", b"".join(os.fsencode(each) + b"\0" for each in words))
+            status = _close_later(stack, os.open(self._folder / STATUS, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+            output = _close_later(stack, open_output(self._folder))
             descriptors = ["--args", str(listed), "--seccomp", str(filter_), "--json-status-fd", str(status)]
             try:
                 self._process = subprocess.Popen(
@@ -219,7 +227,7 @@ class Processes(Instance):
                     stderr=output,
                     pass_fds=(listed, filter_, status, *files.values()),
                     start_new_session=True,
-                    # The lease is for who looks for what runs here; the sandbox's environment is another.
+                    # The lease is for the reaper. The sandbox has another environment.
                     env={
                         "PATH": os.environ.get("PATH", os.defpath),
                         LEASE_VARIABLE: str(self._folder),
@@ -234,7 +242,7 @@ class Processes(Instance):
             await to_the_end(group.settle, self._process)
 
     async def take_over(self, plan: InstancePlan) -> None:
-        """Go on with the bwrap that the lease names."""
+        """Take over the bwrap that the lease names."""
         self._folder, parts = plan.lease.folder, plan.lease.terms.parts
         self._process = Monitor(self._folder, parts.get("monitor", 0), parts.get("started", 0))
         groups = cgroup.find()
@@ -242,46 +250,46 @@ class Processes(Instance):
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
         """What is enforced here."""
-        if (program := shutil.which("bwrap")) and (refusal := _try(program)) is not None:
+        if (program := shutil.which("bwrap")) and (refusal := _try_sandbox(program)) is not None:
             raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
         return _controls()
 
     def inside(self, plan: InstancePlan) -> dict[str, Any]:
-        """The bounds that no control group sets here."""
+        """Resource limits in place of those that no control group sets here."""
         limits = plan.spec.trust.limits
         bounds = dict(BOUNDS)
         groups = cgroup.find()
         if groups is None:
-            # Bytes of data a process, which is no bound on the whole.
+            # For each process, which is no bound on the whole.
             bounds["RLIMIT_DATA"] = limits.memory_mb * MIB
         if groups is None or "pids" not in groups.bounded:
-            # Processes of this user: set inside, in the sandbox's user namespace, where those outside don't count.
+            # Set inside, in the sandbox's user namespace, where the user's processes outside don't count.
             bounds["RLIMIT_NPROC"] = limits.pids
         return {"bounds": bounds}
 
     def poll(self) -> ProcessEnd | None:
-        """As bwrap tells: a signal the way a shell does; and it is itself ended by one if we kill it."""
+        """By the status of bwrap, which tells of signals as a shell does; negative if bwrap itself was killed."""
         code = self._process.poll() if self._process is not None else None
         return None if code is None else ProcessEnd(code)
 
     def usage(self) -> cgroup.Usage | None:
-        """By its own control group, where there is one."""
+        """What its control group counts, if it has one."""
         return self._group.usage if self._group else None
 
     async def signal(self, signum: int) -> None:  # noqa: ARG002 - the interface's
-        """End it: any signal means that."""
+        """Kill it, whatever the signal."""
         if self._process is not None:
             await in_thread(end_with, self._process, self._folder, self._group)
 
     def forget(self) -> None:
-        """Leave bwrap to others."""
+        """Let go of bwrap, which goes on running."""
         if isinstance(self._process, subprocess.Popen):
-            # Still a child of ours, which somebody must collect when it ends.
+            # It is still a child of this process, which must collect it when it ends.
             threading.Thread(target=self._process.wait, name="nbagent-bwrap-left", daemon=True).start()
         self._process = self._group = None
 
     async def clean(self) -> None:
-        """End what runs, and remove the control group."""
+        """Kill all that runs, and remove the control group."""
         if self._process is not None:
             await in_thread(end_with, self._process, self._folder, self._group)
             self._process.wait()
@@ -290,8 +298,8 @@ class Processes(Instance):
             await in_thread(self._group.remove)
             self._group = None
 
-    def target(self) -> installer.Target:
-        """The environment's own Python."""
+    def target(self) -> Target:
+        """The Python of the kernel environment."""
         return environment.describe().target
 
     @property
@@ -301,6 +309,6 @@ class Processes(Instance):
 
 
 def _etc(plan: InstancePlan) -> dict[str, str]:
-    """The files of /etc that are none of the host's, by name."""
+    """The files of /etc that are made for the sandbox, by name."""
     files = accounts(plan.uid, plan.gid)
     return files if plan.spec.trust.network is Network.FULL else files | {"hosts": HOSTS}

@@ -1,4 +1,4 @@
-"""What a bubblewrap sandbox is made of, as the arguments that bwrap takes: namespaces, and mounts in their order."""
+"""The arguments of bwrap: namespaces, and mounts in their order."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ HIDDEN = (
         "timer_list",
     ),
 )
-"""What of /proc is the machine's and not the sandbox's, as Docker hides it: `keys` names those of the person's uid.
-Anybody may write to `pressure`, to have Linux watch the machine."""
+"""What /proc tells of the machine, hidden as Docker hides it: `keys`, for example, lists the keys of the person's user.
+`pressure` is hidden too: everybody may write to it, to have Linux watch the machine."""
 MAX_ARGUMENTS = 8900
-"""bwrap takes 9000."""
+"""bwrap takes 9000 at most."""
 
 
 def arguments(
@@ -45,31 +45,34 @@ def arguments(
     shared: Path,
     data: Iterable[Mount],
     files: Mapping[str, int],
+    variables: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """All of a sandbox.
+    """All arguments for a sandbox.
 
     Args:
         trust: What is permitted.
         made: The kernel environment.
         site: The folder of installed packages.
         shared: The folder of the hand-over.
-        data: What is seen read-only besides.
-        files: File descriptors of files of /etc that are none of the host's, by name.
+        data: The data.
+        files: File descriptors of files of /etc that are made for the sandbox, by name.
+        variables: Environment variables that shall be different in this sandbox.
 
     Raises:
-        DataError: It is more than bwrap takes.
+        DataError: They are more than bwrap takes.
     """
     full = trust.network is Network.FULL
     found = [*namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
-    for name, value in environment_variables(shared_library=made.shared_library, trust=trust).items():
+    all_of = environment_variables(shared_library=made.shared_library, trust=trust, variables=variables)
+    for name, value in all_of.items():
         found += ["--setenv", name, value]
-    # A folder that bwrap makes on the way to a mount is for its owner only, and that is no longer who runs there.
+    # Folders that bwrap makes on the way to a mount are closed to all but their owner, who isn't the sandbox's user.
     for folder in ("/etc", "/opt", "/run", "/home"):
         found += ["--perms", "0755", "--dir", folder]
-    # In a user namespace, the settings of the sandbox's own message queues could be written.
+    # In a user namespace, code could change the settings of the sandbox's message queues.
     found += [*_system(network=full), "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
     if not trust.allow_shell:
-        # Terminals are as many as the whole machine has, and without a shell nothing needs one.
+        # The whole machine has one supply of terminals, and without a shell nothing needs one.
         found += ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
     for path in (Path("/proc", name) for name in HIDDEN):
         if path.is_dir():
@@ -99,7 +102,7 @@ def arguments(
 
 
 def namespaces(*, network: bool) -> list[str]:
-    """Every namespace but the network's if that is granted, and no capabilities."""
+    """Every namespace, except for the network's if the network is granted; and no capabilities."""
     found = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
     if not network:
         found.append("--unshare-net")
@@ -121,7 +124,7 @@ def _system(*, network: bool) -> list[str]:
             found += ["--symlink", str(folder.readlink()), str(folder)]
         elif folder.is_dir():
             found += ["--ro-bind", str(folder), str(folder)]
-    # What an administrator put on this one machine is nobody's business inside.
+    # What an administrator installed on this machine alone is not for the sandbox.
     found += ["--tmpfs", "/usr/local", "--remount-ro", "/usr/local"]
     for folder in sorted(Path("/usr/lib").glob("python3*/dist-packages")):
         found += ["--tmpfs", str(folder), "--remount-ro", str(folder)]
@@ -131,10 +134,10 @@ def _system(*, network: bool) -> list[str]:
 
 
 def _no_shells() -> list[str]:
-    """Something that can't be executed in the place of each shell that the host has."""
+    """Mounts of a file that can't be executed over each shell that the host has."""
     folders = ("/usr/bin", "/usr/sbin", *(each for each in HOST_FOLDERS[:2] if not Path(each).is_symlink()))
     there = [Path(folder, name) for folder in folders for name in SHELLS]
-    # A link leads to a shell of another name, to which the same happens.
+    # A link leads to a shell of another name, over which the same is mounted.
     shells = sorted({str(each.resolve()) for each in there if each.exists()})
     return [word for each in shells for word in ("--ro-bind", "/dev/null", each)]
 

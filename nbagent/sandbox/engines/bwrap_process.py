@@ -1,8 +1,8 @@
-"""The processes of a bubblewrap sandbox, as they are known from outside, also to a process that did not start them.
+"""Finds and kills the processes of a bubblewrap sandbox from outside, also from a process that did not start them.
 
-bwrap itself stays outside as the *monitor*: it writes down the number of the sandbox's process 1 before that does
-anything, and at the end how it ended. A number may by then belong to another process, so each is held against
-something that the other one can't have: the monitor's time of start, the process 1's namespace.
+bwrap itself stays outside as the *monitor*. It writes down the number of the sandbox's process 1 before that does
+anything, and at the end its exit code. A number may belong to another process later. So each is checked against a fact
+that no other process has: the monitor's against its time of start, that of process 1 against its namespace.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.untrusted import parse
 
 STATUS = "status.json"
-"""Where bwrap writes down its child and its end."""
+"""The file in the lease's folder to which bwrap writes its child and its end."""
 MAX_STATUS = 64 * 1024
-"""Bytes of that which are read; bwrap writes three short lines."""
+"""Bytes of it that are read; bwrap writes three short lines."""
 PATIENCE = 5.0
-"""Seconds for what was killed to be gone."""
+"""Seconds to wait until a killed process is gone."""
 
 
 class Outer(Protocol):
-    """What is asked of a monitor: a `subprocess.Popen`, or a `Monitor` if another process started it."""
+    """A monitor: a `subprocess.Popen`, or a `Monitor` if another process started it."""
 
     def poll(self) -> int | None:
         """The exit code, or None while it runs."""
@@ -38,12 +38,12 @@ class Outer(Protocol):
 
 
 class Monitor:
-    """The monitor of a sandbox that another process started, as far as `subprocess.Popen` would show it.
+    """The monitor of a sandbox that another process started, with some methods of `subprocess.Popen`.
 
     Args:
         folder: The sandbox's private folder.
-        pid: The monitor's.
-        started: When it was started, as `start_time` told then.
+        pid: The monitor's number.
+        started: When it was started, by `start_time`.
     """
 
     def __init__(self, folder: Path, pid: int, started: int) -> None:
@@ -60,7 +60,7 @@ class Monitor:
             ended, _, _ = select.select([self._descriptor], [], [], 0)
             if not ended:
                 return None
-        # A monitor that was killed has written nothing down.
+        # A monitor that was killed has written no exit code.
         return int(read_status(self._folder).get("exit-code", -signal.SIGKILL))
 
     def kill(self) -> None:
@@ -70,7 +70,7 @@ class Monitor:
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def wait(self) -> None:
-        """Let go of it."""
+        """Close the handle of the process."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -98,8 +98,8 @@ def read_status(folder: Path) -> dict[str, Any]:
 def end(folder: Path, group: cgroup.Group | None) -> None:
     """Kill all that runs in a sandbox, and wait for that.
 
-    Process 1 of the sandbox takes all others with it. It is known once bwrap has written it down; before that, nothing
-    of the person's runs, and with nobody to hand over to it, the start fails by itself.
+    All other processes end with process 1 of the sandbox, which is known once bwrap has written its number. Before that
+    no code of the person's runs, and without a controller to hand over to it, the start fails by itself.
     """
     if group is not None:
         group.kill()
@@ -110,10 +110,10 @@ def end(folder: Path, group: cgroup.Group | None) -> None:
 
 
 def end_with(monitor: Outer, folder: Path, group: cgroup.Group | None) -> None:
-    """Kill the sandbox until its monitor has ended too: while it still starts, there may be nothing else to kill."""
+    """Kill the sandbox until its monitor has ended: while it starts, there may be nothing to kill yet."""
     impatient = time.monotonic() + PATIENCE
     while True:
-        # At least once, whatever the monitor says: it may have been killed alone.
+        # At least once, even if the monitor has ended: it may have been killed alone.
         end(folder, group)
         if monitor.poll() is not None or time.monotonic() > impatient + PATIENCE:
             return
@@ -148,5 +148,5 @@ def _is_first(pid: int, namespace: int | None) -> bool:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("NSpid:") and line.split()[2:] != ["1"]:
             return False
-    # An older bwrap doesn't tell. A process that has ended, and was not collected yet, is in none.
+    # An older bwrap doesn't write the namespace. A process that has ended and was not collected has none.
     return namespace is None or Path(f"/proc/{pid}/ns/pid").stat().st_ino == namespace

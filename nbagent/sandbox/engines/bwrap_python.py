@@ -1,6 +1,6 @@
-"""What a sandbox sees of the host's Python: the interpreter, its standard library and what these link, nothing else.
+"""Mounts of the host's Python for bwrap: the interpreter, its standard library and the libraries that these need.
 
-The host's prefix has more in it: programs and packages of the person's, their configuration, all of /usr.
+The host's prefix has more in it, which a sandbox must not see: the person's programs, packages and configuration.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from nbagent.sandbox.paths import PYTHON
 
 LIBRARIES = ("lib", "lib64")
 HIDDEN = ("site-packages", "dist-packages", "test")
-"""What lies in the standard library's folder and is none of it, or of no use to anybody who computes."""
+"""Folders in the standard library that don't belong to it, or that are of no use for data analysis."""
 CONDA = ("ssl", "share/zoneinfo")
-"""What a Python of conda's has in its prefix, and others take from the system, beside shared libraries."""
+"""What conda's Python has in its prefix, and others take from the system; beside shared libraries."""
 
 
 def arguments(base: Path, python: str) -> list[str]:
-    """The mounts of /opt/python, as bwrap takes them.
+    """The mounts of /opt/python, as arguments of bwrap.
 
     Args:
         base: The prefix of the host's Python.

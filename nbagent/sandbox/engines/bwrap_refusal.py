@@ -1,7 +1,7 @@
-"""Why bwrap can't make a sandbox on this machine, and what mends it.
+"""Finds out why bwrap can't make a sandbox on this machine, and what mends that.
 
 An ordinary user's sandbox needs a user namespace of its own. Distributions forbid those in three ways, each of which
-Linux tells by a file; bwrap itself only says that it wasn't permitted.
+shows in a file of /proc/sys; bwrap itself only says that it wasn't permitted.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ SWITCHES = (
         "AppArmor on this machine, as on Ubuntu, forbids user namespaces to programs that it has no rule for",
     ),
 )
-"""Settings of Linux's below /proc/sys, each with what forbids, what allows, and what that is."""
+"""Settings below /proc/sys: the value that forbids user namespaces, the one that allows them, and what that means."""
 
 
 def why(said: str, *, settings: Path = Path("/proc/sys")) -> EngineUnavailable:
     """The error for a bwrap that can't make a sandbox.
 
     Args:
-        said: bwrap's own reason.
-        settings: Where Linux's settings are.
+        said: bwrap's own message.
+        settings: The folder of Linux's settings.
     """
     for name, forbids, allows, cause in SWITCHES if os.getuid() else ():
         if _read(settings / name) == forbids:

@@ -1,4 +1,4 @@
-"""The sandbox of the engine `docker`: a container that the daemon runs.
+"""The processes of the engine `docker`: a container that the daemon runs.
 
 It has no network, a read-only root, no capabilities, no new privileges, a system call filter of our own (`seccomp.py`),
 hard limits, and nothing writable but tmpfs.
@@ -12,9 +12,10 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import EnvironmentMissing, NbagentError, SandboxError
 from nbagent.core.policy import MIB, Network
-from nbagent.packages import installer
+from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment, paths
 from nbagent.sandbox.contract import Control
 from nbagent.sandbox.engines import daemon, image
@@ -24,7 +25,6 @@ from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
 from nbagent.sandbox.machine.userland import SHELLS, START, accounts, environment_variables
 from nbagent.sandbox.paths import DATA, HOME, OUTPUT, RUN, WORKSPACE
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread, to_the_end
 
 if TYPE_CHECKING:
     from docker.api.client import APIClient
@@ -33,19 +33,19 @@ LABEL = "nbagent.sandbox"
 LEASE_LABEL = "nbagent.lease"
 USER_LABEL = "nbagent.user"
 ORIGIN_LABEL = "nbagent.place"
-"""Where the lease is what it is: another machine, or a container, may have the same daemon."""
+"""The origin of the lease: another machine, or a container, may use the same daemon."""
 ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
-"""Core dumps, open files of a process, and processes of the user in all sandboxes that it has (`pids` bounds one)."""
+"""Core dumps, open files of a process, and processes of a user in all its sandboxes (`pids` bounds each sandbox)."""
 HIDDEN = (
     *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
     *("/proc/pressure", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),
     *("/sys/devices/virtual/powercap",),
 )
-"""What of /proc and /sys is the machine's: what Docker hides, of whatever version, and `pressure`."""
+"""What /proc and /sys tell of the machine: all that any version of Docker hides, and `pressure`."""
 
 
 def _usage(client: APIClient, container: str) -> cgroup.Usage | None:
-    """What a container uses, by the group that the daemon made for it, if that is one of this machine's."""
+    """What a container uses, by the control group that the daemon made, if that is on this machine."""
     pid = client.inspect_container(container)["State"]["Pid"]
     return cgroup.Usage.of(pid) if pid else None
 
@@ -70,7 +70,7 @@ class Container(Instance):
         self._usage: cgroup.Usage | None = None
 
     def inside(self, plan: InstancePlan) -> dict[str, Any]:  # noqa: ARG002 - the interface's
-        """It starts as its user already, and the image has no folder for data."""
+        """The container starts as the sandbox's user, and the image has no folder for data."""
         return {"uid": None, "folders": [DATA, OUTPUT]}
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
@@ -79,7 +79,7 @@ class Container(Instance):
         return daemon.controls(info, daemon.runtime(info, daemon.chosen_runtime()))
 
     def users(self) -> range:
-        """User ids for sandboxes: those that the user namespace of the daemon's containers has, not this process's."""
+        """The users that the user namespace of the daemon's containers has, not that of this process."""
         return users.NARROW if daemon.remaps_users() else users.WIDE
 
     def user(self, own: int | None) -> tuple[int, int]:
@@ -103,7 +103,9 @@ class Container(Instance):
                 command=list(START),
                 user=f"{plan.uid}:{plan.gid}",
                 working_dir=WORKSPACE,
-                environment=environment_variables(shared_library=False, trust=plan.spec.trust),
+                environment=environment_variables(
+                    shared_library=False, trust=plan.spec.trust, variables=plan.spec.variables
+                ),
                 hostname="sandbox",
                 labels={
                     LABEL: plan.lease.name,
@@ -125,12 +127,12 @@ class Container(Instance):
             explanation = getattr(error, "explanation", None) or error
             raise SandboxError(f"Docker can't start the sandbox: {explanation}") from error
         if self._usage is not None:
-            # Before any code can make a connection: what waits in one made earlier is not counted.
+            # Before any code can make a connection: Linux doesn't count what waits in earlier ones.
             self._usage.bound_connections(memory=plan.spec.trust.limits.memory_mb * MIB)
         self._follow(made["Id"])
 
     async def take_over(self, plan: InstancePlan) -> None:
-        """Go on with the container that the lease names."""
+        """Take over the container that the lease names."""
         self._ended = self._usage = None
         await in_thread(self._look_at, daemon.shared(), plan)
         container = self.id = plan.lease.terms.parts.get("container")
@@ -154,11 +156,11 @@ class Container(Instance):
         mounts = [(str(plan.site), paths.SITE), (str(plan.shared), RUN), *self._accounts(plan)]
         mounts += [(str(mount.source), mount.target) for mount in plan.mounts]
         if trust.hides_shells:
-            # Of those that the image doesn't have, an empty file is seen.
+            # For a shell that the image lacks, an empty file is seen.
             mounts += [("/dev/null", f"{folder}/{name}") for folder in ("/bin", "/usr/bin") for name in SHELLS]
         tmpfs = {"/tmp": size, WORKSPACE: size, HOME: size}  # noqa: S108 - inside
         if not trust.allow_shell:
-            # Terminals are as many as the whole machine has, and without a shell nothing needs one.
+            # The whole machine has one supply of terminals, and without a shell nothing needs one.
             tmpfs["/dev/pts"] = "ro,nosuid,noexec,size=4k"
         config = client.create_host_config(
             network_mode="host" if trust.network is Network.FULL else "none",
@@ -175,16 +177,16 @@ class Container(Instance):
             pids_limit=limits.pids,
             shm_size=limits.tmp_mb * MIB,
             ipc_mode="private",
-            # Named, since what Podman takes by default is more than it may set on some hosts.
+            # Podman's own default is more than it may set on some hosts.
             ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in ULIMITS.items()],
-            # What the sandbox prints where nobody looks must not fill the host's disk.
+            # What the sandbox prints to its original stdout must not fill the host's disk.
             log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
         )
         config["MaskedPaths"] = list(HIDDEN)
         return config
 
     def _accounts(self, plan: InstancePlan) -> list[tuple[str, str]]:
-        """What the image has of users, in files that name this sandbox's: each with where it is seen."""
+        """Files of /etc that name the sandbox's user, each with the path at which the sandbox sees it."""
         found = []
         for name, text in accounts(plan.uid, plan.gid).items():
             path = plan.lease.folder / name
@@ -195,9 +197,9 @@ class Container(Instance):
 
     @staticmethod
     def _security(client: APIClient, plan: InstancePlan) -> list[str]:
-        """The system call filter as the daemon takes it: Docker the profile itself, Podman the name of a file.
+        """The security options: for Docker the system call filter itself, for Podman the name of a file with it.
 
-        Podman is told here of what is hidden, too; Docker by an argument of its own.
+        Podman also takes here what to hide, for which Docker has an argument of its own.
         """
         profile, hidden = seccomp.outer_profile(), []
         if daemon.is_podman(client):
@@ -216,25 +218,25 @@ class Container(Instance):
                 status = client.wait(container)
                 state = client.inspect_container(container)["State"]
         except (DockerException, OSError, NbagentError):
-            # Gone, or the daemon is: either way nothing can be said of the container but that it is lost.
+            # The container or the daemon is gone; either way, all that is known is that the kernel is lost.
             ended = ProcessEnd(-signal.SIGKILL)
         else:
-            # The daemon says of a sandbox that it was out of memory also if that was long ago, and a child's end. And
-            # the group by which more could be known is gone with the container.
+            # The daemon says so also if only a child was killed, long ago. The control group, which could tell more, is
+            # gone with the container.
             ended = ProcessEnd(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
         if self.id == container:
             self._ended = ended
 
     def poll(self) -> ProcessEnd | None:
-        """As the thread that waits for the container has told."""
+        """What the thread that waits for the container has found."""
         return self._ended
 
     def usage(self) -> cgroup.Usage | None:
-        """By the group that the daemon made, if it is one of this machine's."""
+        """What the control group that the daemon made counts, if that is on this machine."""
         return self._usage
 
     async def signal(self, signum: int) -> None:
-        """Send it to process 1, to which a container's SIGTERM would mean nothing."""
+        """Send it to process 1; SIGTERM as SIGKILL, since process 1 of a container would ignore it."""
         from docker.errors import DockerException
 
         if self.id is None:
@@ -247,7 +249,7 @@ class Container(Instance):
             return
 
     def forget(self) -> None:
-        """Leave the container to others."""
+        """Let go of the container, which goes on running."""
         self.id = None
 
     async def clean(self) -> None:
@@ -281,14 +283,14 @@ class Container(Instance):
 
     @property
     def environment(self) -> str:
-        """The image's own."""
+        """The id of the image."""
         return str(self._image["Id"]) if self._image else ""
 
-    def target(self) -> installer.Target:
-        """The image's Python, as its labels tell."""
+    def target(self) -> Target:
+        """The Python of the image, by its labels."""
         labels = self._image["Config"].get("Labels") or {}
         try:
-            return installer.Target(
+            return Target(
                 python=labels["nbagent.python"],
                 platform=labels["nbagent.platform"],
                 pins=environment.requirements(),

@@ -1,4 +1,4 @@
-"""The Docker daemon, or Podman's, that speaks the same interface: how it is reached, and what it says of an image."""
+"""The Docker daemon, or Podman with the same interface: how it is reached, and what it says of itself and of images."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PERMIT = (
 ELSEWHERE = "Start it (for example: systemctl start docker), or choose the kernel of the engine bubblewrap."
 
 CHECK_SECONDS = 5
-"""A daemon that takes longer to say what it is hangs."""
+"""Seconds after which a daemon that has not said what it is counts as hung."""
 SURE_SECONDS = 60.0
-"""For which what a daemon said of itself is taken to hold."""
+"""Seconds for which what a daemon said of itself is taken to hold."""
 LIMITS = {"MemoryLimit": "memory", "CpuCfsQuota": "cpu", "CpuCfsPeriod": "cpu", "PidsLimit": "pids"}
-"""What the daemon says whether it can enforce, and the controller that it takes."""
+"""The daemon's names for limits that it can enforce, each with the controller that is needed."""
 
 
 def _silent(error: Exception) -> EngineUnavailable:
@@ -61,7 +61,7 @@ def connect(*, timeout: int = 60) -> APIClient:
 
 
 def shared(*, timeout: int = 60) -> APIClient:
-    """The client for short requests, one for the whole process and the daemon that is there now.
+    """The client for short requests to the present daemon, shared by the whole process.
 
     Args:
         timeout: Seconds that one request may take.
@@ -73,16 +73,16 @@ def shared(*, timeout: int = 60) -> APIClient:
 
 
 @functools.cache
-def _client(address: tuple[object, ...], timeout: int) -> APIClient:  # noqa: ARG001 - another daemon is another client
+def _client(address: tuple[object, ...], timeout: int) -> APIClient:  # noqa: ARG001 - each daemon has its client
     return connect(timeout=timeout)
 
 
-# A fork would speak through its parent's connections.
+# A fork must not use its parent's connections.
 os.register_at_fork(after_in_child=_client.cache_clear)
 
 
 def _address() -> tuple[object, ...]:
-    """What tells one daemon from another, and mostly from itself after a restart: where it is, and its socket."""
+    """What identifies a daemon, and mostly changes when it is restarted: its address, and the status of its socket."""
     host = os.environ.get("DOCKER_HOST", USUAL)
     try:
         found = Path(host.removeprefix("unix://")).stat()
@@ -92,13 +92,13 @@ def _address() -> tuple[object, ...]:
 
 
 _KNOWN: dict[tuple[object, ...], tuple[float, dict[str, Any]]] = {}
-"""When each daemon was asked, on the monotonic clock, and what it said of itself."""
+"""What each daemon said of itself (`info`), with the time on the monotonic clock."""
 
 
 def known() -> dict[str, Any]:
-    """What the daemon says of itself and of this machine (`info`), asked once for as long as that is sure to hold.
+    """What the daemon says of itself and of this machine (`info`), remembered for as long as it certainly holds.
 
-    That is no longer so when there is another socket, after a request that failed (`forget`), and after `SURE_SECONDS`:
+    It is asked again when the socket is another one, after a request that failed (`forget`), and after `SURE_SECONDS`:
     a daemon whose socket systemd holds may be restarted behind it, with other options.
 
     Raises:
@@ -113,12 +113,12 @@ def known() -> dict[str, Any]:
 
 
 def forget() -> None:
-    """Ask anew what is known of the daemon: something that was sure to work has failed."""
+    """Forget what daemons said of themselves: a request has failed that they should have served."""
     _KNOWN.clear()
 
 
 def chosen_runtime() -> str | None:
-    """The runtime that this person has set; for every sandbox of theirs, whoever starts it."""
+    """The container runtime of the person's settings, which is for all their sandboxes; None if none is set."""
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings
 
@@ -126,12 +126,12 @@ def chosen_runtime() -> str | None:
 
 
 def lacks(known: dict[str, Any], controller: str) -> bool:
-    """Whether a daemon that says this of itself can't enforce a controller's limits: it would start without them."""
+    """Whether a daemon that says this of itself would start containers without a controller's limits."""
     return not all(known.get(name) for name, each in LIMITS.items() if each == controller)
 
 
 def is_podman(client: APIClient) -> bool:
-    """Whether Podman answers in Docker's place; the two differ in small things."""
+    """Whether the daemon is Podman, which differs in small things."""
     components = client.version().get("Components") or []
     return any("podman" in str(each.get("Name", "")).lower() for each in components)
 
@@ -142,8 +142,8 @@ class Runtime:
 
     Attributes:
         name: As the daemon knows it.
-        kernel: Whose kernel code in them runs on, in words.
-        is_host_s: Whether that is the host's.
+        kernel: Which operating system kernel serves the code in them, in words.
+        is_host_s: Whether that is the host's kernel.
     """
 
     name: str
@@ -156,15 +156,15 @@ KERNELS = {
     "kata": "a virtual machine of its own (Kata)",
     **dict.fromkeys(("runc", "crun", "youki"), "the host's kernel"),
 }
-"""By a part of a runtime's program, or of what containerd calls it. A name says nothing: anybody can choose one."""
+"""Operating system kernels, by a part of the runtime's program or type; its name could be anything."""
 
 
 def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
-    """The runtime of that name, or the daemon's own.
+    """The runtime of that name, or the daemon's default.
 
     Args:
         known: What the daemon says of itself (`info`).
-        wanted: Its name; None for the daemon's own.
+        wanted: Its name; None for the default.
 
     Raises:
         EngineUnavailable: The daemon has none of that name.
@@ -183,7 +183,7 @@ def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
 
 
 def remaps_users() -> bool:
-    """Whether the daemon's containers have 65,536 users only, in a user namespace.
+    """Whether the daemon's containers have a user namespace, and so 65,536 users only.
 
     Raises:
         EngineUnavailable: The daemon doesn't answer.
@@ -222,7 +222,7 @@ def info(client: APIClient) -> dict[str, Any]:
     try:
         found: dict[str, Any] = client.info()
         if is_podman(client):
-            # For a person's own Podman, these tell of the machine's groups and not of those that the person has.
+            # For Podman without root, these tell of the machine's controllers, not of those that the person has.
             has = _podman_controllers(client)
             found |= {name: controller in has for name, controller in LIMITS.items()}
     except (DockerException, OSError) as error:
@@ -231,15 +231,15 @@ def info(client: APIClient) -> dict[str, Any]:
 
 
 def _podman_controllers(client: APIClient) -> list[str]:
-    """The controllers that Podman may give its containers, which only its own interface tells."""
+    """The controllers that Podman may use, which only its own interface tells."""
     answer = client.get(f"{client.base_url}/v4.0.0/libpod/info", timeout=client.timeout)
     found: list[str] = answer.json()["host"].get("cgroupControllers") or []
     return found
 
 
 def controls(known: dict[str, Any], runtime: Runtime) -> tuple[Control, ...]:
-    """What a daemon that says this of itself enforces."""
-    # Another kernel may not heed the outer filter, and can't ask process 1. What holds there, the self-check tells.
+    """The restrictions that a daemon enforces, by what it says of itself."""
+    # Another kernel may ignore the outer filter, and can't ask process 1. The self-check shows what holds there.
     filters = "seccomp" if runtime.is_host_s else "seccomp inside; outside, the runtime's own kernel"
     asking = "seccomp's user notification" if runtime.is_host_s else f"the runtime {runtime.name} isn't known to tell"
     user = f"uid {os.getuid()}" if os.getuid() else "a uid of its own"

@@ -1,4 +1,4 @@
-"""The engine `docker`: starts each sandbox as a `Container` of a Docker daemon, or of Podman's compatible socket."""
+"""The engine `docker`: each sandbox is a container of a Docker daemon, or of Podman's compatible socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nbagent.sandbox.machine.sandbox import MachineSandbox
 CONNECTIONS = {
     "take_memory_by_connections": "control groups of version 1 count TCP's buffers apart, unbounded by Docker"
 }
-"""A probe of the self-check that succeeds where this process can't write to the groups that the daemon makes."""
+"""A probe of the self-check that succeeds where this process can't write to control groups that the daemon makes."""
 
 
 class Docker(Engine):
@@ -36,7 +36,7 @@ class Docker(Engine):
 
     @property
     def is_demanded(self) -> bool:
-        """Whether a runtime is set: who wants a stronger wall than the host's kernel isn't given a weaker one."""
+        """Whether a runtime is set: a person who wants stronger isolation must not get a weaker engine."""
         return daemon.chosen_runtime() is not None
 
     def sandbox(self, hooks: Hooks) -> MachineSandbox:
@@ -45,7 +45,7 @@ class Docker(Engine):
 
     @property
     def known_failures(self) -> Mapping[str, str]:
-        """What comes with mounts; and what only root can mend: sandboxes that share a user, and Docker's groups."""
+        """Probes that succeed: because of mounts and, unless root starts the sandboxes, of a shared user and groups."""
         known = known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
         return known if cgroup.can_bound_connections() else known | CONNECTIONS
 

@@ -1,6 +1,6 @@
-"""The Docker image of a kernel, built from `kernels/` with no network: the host fetches the wheels.
+"""Builds the Docker image of a kernel from `kernels/`, without a network in the build: the host fetches the wheels.
 
-The base image needs nothing but a Python. What Python it has is asked of it first, so that the wheels fit it.
+The base image needs nothing but a Python, which is asked for its version first, so that the wheels fit it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core import errors
-from nbagent.packages import installer
+from nbagent.packages import pinned
 from nbagent.sandbox import environment
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.untrusted import parse
@@ -28,11 +28,11 @@ ASK = (
 )
 
 MAX_SAID = 16 * 1024
-"""Bytes that are read of what a base image's Python says of itself."""
+"""Bytes that are read of what a base image's Python prints."""
 
 
 def default_tag() -> str:
-    """The tag of nbagent's own kernel image: it changes when what it is made of changes."""
+    """The tag of nbagent's own kernel image, by a digest of what the image is made of."""
     made_of = [(environment.kernels() / name).read_bytes() for name in ("Dockerfile", "requirements.txt")]
     digest = hashlib.sha256(b"".join([*made_of, str(environment.LAYOUT).encode()]))
     return f"nbagent-kernel:{digest.hexdigest()[:12]}"
@@ -68,7 +68,7 @@ async def build(
             site.mkdir(parents=True)
             say("Fetching the kernel's packages …")
             await asyncio.to_thread(
-                installer.fill, site, pins=environment.requirements(), python=python, platform=platform
+                pinned.fill, site, pins=environment.requirements(), python=python, platform=platform
             )
             shutil.rmtree(site / "bin", ignore_errors=True)
             environment.make_venv(kernel, version=version)
@@ -119,7 +119,7 @@ def _ask(client: Any, base: str) -> tuple[str, str, str]:
 
 
 def _built_on(client: Any, tag: str) -> tuple[str, str] | None:
-    """The base that an image was built on, and the Python it had then; None if there is no such image of ours."""
+    """The base that an image of nbagent's was built on, and its Python; None if there is no such image."""
     from docker.errors import ImageNotFound
 
     try:
@@ -155,7 +155,7 @@ def _run(client: Any, context: Path, *, tag: str, arguments: dict[str, str]) -> 
 
 
 def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Files of root's that everybody can read, whatever the umask was here."""
+    """Make a file root's and readable by everybody, whatever the umask was here."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = "root"
     entry.mode |= 0o555 if entry.isdir() or entry.mode & 0o100 else 0o444

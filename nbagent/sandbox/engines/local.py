@@ -1,6 +1,6 @@
-"""No isolation at all: a kernel as a plain process of this Python, for people who ask for just that.
+"""The engine `local`: a kernel as a plain process of this Python, without any isolation, for people who ask for that.
 
-It is never chosen by itself, and needs the trust level `trusted`. Nothing is mounted: data is where it lies.
+It must be named, and needs the trust level `trusted`. Nothing is mounted: code sees data at its place on the host.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 
 from nbagent.core.errors import SandboxError, UsageError
 from nbagent.core.policy import TrustLevel
-from nbagent.packages import installer
+from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks
 from nbagent.sandbox.machine.handoff import open_output
 from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
 from nbagent.sandbox.machine.sandbox import MachineSandbox
+from nbagent.sandbox.machine.userland import HASH_SEED
 from nbagent.sandbox.spec import SandboxSpec
 
 CONTROLS = (
@@ -57,10 +58,10 @@ class Process(Instance):
     _process: subprocess.Popen[bytes] | None = None
 
     def users(self) -> None:
-        """It runs as whoever starts it, root included."""
+        """None: it runs as whoever starts it, also as root."""
 
     def inside(self, plan: InstancePlan) -> dict[str, Any]:
-        """Where things are, and that nothing is forbidden."""
+        """Folders of the host, and no filter."""
         output, workspace = self.folders(plan.scratch)
         return {
             "uid": None,
@@ -73,7 +74,7 @@ class Process(Instance):
         }
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:
-        """The limits on commands and egress, neither enforced: code must be trusted to run here at all."""
+        """The restrictions on commands and egress, neither enforced; the others are not for trusted code."""
         if spec.trust.level is not TrustLevel.TRUSTED:
             raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))
@@ -89,6 +90,7 @@ class Process(Instance):
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
+                    env={**os.environ, "PYTHONHASHSEED": HASH_SEED, **dict(plan.spec.variables)},
                 )
             finally:
                 os.close(output)
@@ -100,15 +102,15 @@ class Process(Instance):
         raise SandboxError("A local kernel can't be taken over.")
 
     def poll(self) -> ProcessEnd | None:
-        """As Python tells."""
+        """The exit code of process 1."""
         code = self._process.poll() if self._process else 0
         return None if code is None else ProcessEnd(code)
 
     async def signal(self, signum: int) -> None:
-        """Send it to process 1, and SIGKILL to the kernel too."""
+        """Send it to process 1, which passes it on; SIGKILL to the kernel too."""
         if self._process is None or self._process.poll() is not None:
             return
-        # Any other signal is passed on; of this one process 1 hears nothing, and the kernel leads a group of its own.
+        # Process 1 can't pass this one on, and the kernel leads a process group of its own.
         for group in _children(self._process.pid) if signum == signal.SIGKILL else ():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signum)
@@ -122,21 +124,21 @@ class Process(Instance):
 
     @property
     def environment(self) -> str:
-        """Nothing is known of it."""
+        """Empty: nobody knows what this Python is made of."""
         return ""
 
     def folders(self, scratch: Path) -> tuple[str, str]:
-        """In the sandbox's own folder on disk."""
+        """In the sandbox's scratch folder."""
         return str(scratch / "output"), str(scratch / "workspace")
 
-    def target(self) -> installer.Target:
+    def target(self) -> Target:
         """This Python. Its own packages come first on the path, so nothing of them is replaced."""
         where = environment.host_platform()
-        return installer.Target(python=platform.python_version(), platform=where, pins=environment.requirements())
+        return Target(python=platform.python_version(), platform=where, pins=environment.requirements())
 
 
 def _children(pid: int) -> list[int]:
-    """The processes that a process has started, and that are there."""
+    """The children of a process."""
     with contextlib.suppress(OSError):
         return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []

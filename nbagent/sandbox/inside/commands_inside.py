@@ -28,24 +28,25 @@ CONTINUE = 1
 NOT_PERMITTED = 1
 UNREADABLE = "(what can't be read, and wasn't executed)"
 EXECVEAT = 322 if os.uname().machine == "x86_64" else 281
-"""The number of that call, whose arguments are one further on than those of execve."""
+"""The number of that call, which has one argument more before those of execve."""
 NOTIFICATION = struct.Struct("QIIiIQ6Q")
 RESPONSE = struct.Struct("QqiI")
 MAX_WORDS = 64
 MAX_WORD = 1024
 MAX_TEXT = 8192
-"""Of all words of an execution."""
+"""Characters of all words of an execution."""
 PER_SECOND = 50
-"""Executions that are told one by one; what comes faster is counted."""
+"""Executions a second that are reported one by one; further ones are only counted."""
 MANY = 5000
-"""Executions from which on only one a second is told: who starts programs for ever must not fill the host's disk."""
+"""Executions after which only one a second is reported: code that starts programs for ever must not fill the host's
+disk."""
 
 
 def listen(program: bytes, seccomp: int) -> int:
-    """Have Linux ask before each execution in this process and what it starts; returns the descriptor it asks by.
+    """Have Linux ask before this process, or one that it starts, executes a program; returns the descriptor for that.
 
     Raises:
-        OSError: It can't.
+        OSError: Linux refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -67,11 +68,11 @@ def hand_over(connection: socket.socket, descriptor: int) -> None:
 
 
 class Commands:
-    """Answers what Linux asks.
+    """Answers Linux, and reports each program.
 
     Args:
-        descriptor: By which it asks.
-        tell: Gets what is to be told of each: `pid` and `argv`, or how many were not told of.
+        descriptor: The descriptor by which Linux asks.
+        tell: Gets each report: `pid` and `argv`, or how many were only counted.
     """
 
     def __init__(self, descriptor: int, *, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -82,18 +83,18 @@ class Commands:
         self.untold = 0
 
     def are_over(self) -> bool:
-        """Whether nobody is left who could execute anything; Linux then calls the descriptor ready for ever."""
+        """Whether no process is left that could execute anything; Linux then calls the descriptor ready for ever."""
         look = select.poll()
         look.register(self.descriptor, select.POLLIN)
         return any(event & select.POLLHUP for _, event in look.poll(0))
 
     def answer(self) -> None:
-        """Look at one execution, tell of it, and let it be if it could be read."""
+        """Read one execution, report it, and permit it if it could be read."""
         asked = bytearray(NOTIFICATION.size)
         try:
             fcntl.ioctl(self.descriptor, RECEIVE, asked)
         except OSError:
-            return  # the process is gone that wanted to
+            return  # the process has ended
         number, pid, _, call, _, _, *arguments = NOTIFICATION.unpack(asked)
         argv = words(pid, *(arguments[1:] if call == EXECVEAT else arguments)[:2])
         self.count(pid, argv or [UNREADABLE])
@@ -102,7 +103,7 @@ class Commands:
             fcntl.ioctl(self.descriptor, SEND, bytearray(RESPONSE.pack(number, 0, *response)))
 
     def count(self, pid: int, argv: list[str]) -> None:
-        """Tell of an execution, or only count it if there are too many at once."""
+        """Report an execution, or only count it if there are too many at once."""
         now = int(time.monotonic())
         if now != self.second:
             self.flush()
@@ -115,16 +116,16 @@ class Commands:
         self.tell({"pid": pid, "argv": argv})
 
     def flush(self) -> None:
-        """Tell how many were not told of."""
+        """Report how many were only counted."""
         if self.untold:
             self.tell({"pid": 0, "argv": [f"({self.untold} more programs)"]})
             self.untold = 0
 
 
 def words(pid: int, path: int, argv: int) -> list[str]:
-    """The path and arguments of an execution, from the memory of the process that wants it; none if it can't be read.
+    """The path and the arguments of an execution, from the memory of the process; empty if it can't be read.
 
-    A process closes itself to such a look where it becomes a program whose file it may execute but not read.
+    Linux closes a process to such a look when it becomes a program whose file it may execute but not read.
     """
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
@@ -144,7 +145,7 @@ def words(pid: int, path: int, argv: int) -> list[str]:
 
 
 def text(memory: Any, address: int) -> str:
-    """A string in another process's memory; read up to the ends of pages, since the next may not be there."""
+    """A string in another process's memory, read page by page, since the next page may not be there."""
     found = b""
     while b"\0" not in found and len(found) < MAX_WORD:
         memory.seek(address + len(found))

@@ -13,7 +13,7 @@ import socket
 import sys
 
 CONNECTIONS = 64
-"""At a time, as the proxy has it; further ones wait to be taken."""
+"""Connections at a time, as the proxy has; further ones wait to be accepted."""
 CHUNK = 64 * 1024
 
 
@@ -21,10 +21,10 @@ class Side:
     """One end of a connection.
 
     Attributes:
-        other: The side that gets what this one says.
-        waiting: What is still to be sent to this side.
-        ended: Whether it has said all it says.
-        deaf: Whether it takes nothing more; what is for it is dropped, so that the other one isn't stopped.
+        other: The side that gets what this one sends.
+        waiting: Bytes that still have to be sent to this side.
+        ended: Whether this side will send nothing more.
+        deaf: Whether it takes nothing more; bytes for it are dropped, so that the other side isn't stopped.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -37,17 +37,17 @@ class Side:
 
     @property
     def interest(self) -> int:
-        """What to wait for: room for what waits, and more as soon as the other side has taken all."""
+        """The events to wait for: room for what waits, and input once the other side has taken all."""
         reading = not self.ended and not self.other.waiting
         return selectors.EVENT_READ * reading | selectors.EVENT_WRITE * bool(self.waiting)
 
     @property
     def delivered(self) -> bool:
-        """Whether all that it ever says has reached the other side."""
+        """Whether all that it ever sends has reached the other side."""
         return self.ended and not self.other.waiting
 
     def read(self) -> None:
-        """Take a piece and give it to the other side."""
+        """Read a piece and send it to the other side."""
         try:
             data = self.socket.recv(CHUNK)
         except BlockingIOError:
@@ -70,7 +70,7 @@ class Side:
             self.waiting, self.deaf = b"", True
 
     def end(self) -> None:
-        """Tell it that nothing more comes; it may go on speaking."""
+        """Tell it that nothing more comes; it may go on sending."""
         try:
             self.socket.shutdown(socket.SHUT_WR)
         except OSError:
@@ -87,7 +87,7 @@ def serve(host: str, port: int, path: str) -> None:
 
 
 def forward(listening: socket.socket, path: str) -> None:
-    """The same, with a socket that listens already."""
+    """Pass bytes like `serve`, for a socket that listens already."""
     selector = selectors.DefaultSelector()
     sides: set[Side] = set()
     while True:
@@ -112,7 +112,7 @@ def forward(listening: socket.socket, path: str) -> None:
 
 
 def accept(listening: socket.socket, path: str) -> Side | None:
-    """Take a connection and make the one to the proxy that belongs to it; if there is no proxy, it is closed."""
+    """Accept a connection, and connect to the proxy for it; if there is no proxy, the connection is closed."""
     proxy = Side(socket.socket(socket.AF_UNIX))
     try:
         client = Side(listening.accept()[0])

@@ -1,10 +1,10 @@
-"""What a sandbox takes of the machine's that no control group is charged for, as process 1 sees it from inside.
+"""Counts what a sandbox takes that no control group limits: locks of files, open files, terminals, sockets.
 
-Linux charges a group for most of the memory that it uses on its behalf, but not for locks of files, nor for all that
-belongs to open files, nor for connections that nobody has accepted; and of terminals, open files and memory for
-connections there is as much as the whole machine has. What can be taken
-away is, by the inner filter (`seccomp.py`); the rest is counted here, a few times a second, by what Linux tells of this
-sandbox's own processes and mounts. So a sandbox ends for what it has itself, whatever else grows on the machine.
+Linux charges a group for most of the memory that it uses on the group's behalf, but not for locks of files, nor for
+all that belongs to open files, nor for connections that nobody has accepted; and the whole machine has one supply of
+terminals, of open files and of memory for connections. Where the inner filter (`seccomp.py`) can forbid such a thing,
+it does; the rest process 1 counts here, a few times a second, by what Linux tells of this sandbox's own processes,
+mounts and network. So a sandbox ends only for what it has itself.
 
 Standard library only, of whatever version the sandbox has.
 """
@@ -35,10 +35,10 @@ MAPS = 16 * 1024 * 1024
 
 
 class OveruseWatch:
-    """Looks at a sandbox from its process 1.
+    """Finds out whether a sandbox has too much of something.
 
     Attributes:
-        bounds: What it may have.
+        bounds: How many of each thing the sandbox may have.
     """
 
     def __init__(self) -> None:
@@ -69,21 +69,27 @@ class OveruseWatch:
         return ""
 
 
+OWN_DEVICES = frozenset(
+    "lo tunl0 sit0 gre0 gretap0 erspan0 ip_vti0 ip6tnl0 ip6gre0 ip6gretap0 ip6erspan0 ip6_vti0".split()
+)
+"""Devices of a network that has no way out: Linux adds the tunnels, all down, where their modules are loaded."""
+
+
 def terminals() -> int:
-    """Pseudo-terminals that are open: each mount of the file system has its own."""
+    """Open pseudo-terminals; each mount of their file system shows its own."""
     return sum(name.isdecimal() for name in os.listdir("/dev/pts"))
 
 
 def locks() -> int:
-    """Locks of files that processes of this sandbox hold or wait for: of others Linux tells nothing inside."""
+    """Locks of files that processes of this sandbox hold or wait for; inside, Linux shows no others."""
     with open("/proc/locks", "rb", buffering=0) as file:
         listed = read(file.fileno(), LOCKS)
-    # But of those that are an open file's it tells everybody; the inner filter takes them away.
+    # Except for locks that belong to an open file: it shows everybody's. The inner filter forbids those.
     return listed.count(b"\n") - listed.count(b" OFDLCK ")
 
 
 def internet_sockets() -> int:
-    """Internet sockets of this sandbox, also those that nobody has accepted, and that wait to be closed."""
+    """Internet sockets of this sandbox, with those that nobody has accepted or that wait to be closed."""
     if not own_network():
         return 0
     return sum(
@@ -95,7 +101,7 @@ def internet_sockets() -> int:
 
 
 def megabytes_in_sockets(least: int) -> int:
-    """What waits in Internet sockets of this sandbox; 0 if all of the machine's together have less than so much."""
+    """Megabytes that wait in Internet sockets of this sandbox; 0 if all of the machine have less than `least`."""
     page = os.sysconf("SC_PAGE_SIZE")
     counted = [words for words in socket_counts("sockstat") if "mem" in words]
     if sum(int(words[-1]) for words in counted) * page < least << 20 or not internet_sockets():
@@ -104,32 +110,32 @@ def megabytes_in_sockets(least: int) -> int:
 
 
 def waiting_in(name: str) -> int:
-    """Bytes that sockets of a kind have not yet sent, or that nobody has read."""
+    """Bytes that the sockets of a protocol have not sent yet, or that nobody has read."""
     total = 0
     with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}", "rb", buffering=0) as file:
         for line in read(file.fileno(), SOCKETS).splitlines()[1:]:
             words = line.split(None, 5)
-            # Of a socket that listens it is a number of connections.
+            # For a socket that listens, this is a number of connections.
             if len(words) > 4 and words[3] != b"0A":
                 total += sum(int(each, 16) for each in words[4].split(b":"))
     return total
 
 
 def socket_counts(name: str) -> list[list[str]]:
-    """What Linux tells of sockets: their numbers are this network's, their memory is all of the machine's."""
+    """What Linux tells of sockets: their number in this network, and the memory of all on the machine."""
     with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}") as file:
         return [line.split() for line in file]
     return []
 
 
 def own_network() -> bool:
-    """Whether the network is this sandbox's own, with itself alone; where it is the host's, so are its sockets."""
+    """Whether the sandbox has a network of its own; otherwise the sockets that it sees are the host's too."""
     with open("/proc/net/dev") as file:
-        return [line.split(":")[0].strip() for line in file][2:] == ["lo"]
+        return {line.split(":")[0].strip() for line in file.readlines()[2:]} <= OWN_DEVICES
 
 
 def read(descriptor: int, most: int) -> bytes:
-    """What can be read, at most about so many bytes; Linux hands lists out in pieces."""
+    """What a list of Linux's has, piece by piece; at most about so many bytes."""
     pieces, taken = [], 0
     while taken < most and (piece := os.read(descriptor, 65536)):
         pieces.append(piece)
@@ -143,7 +149,7 @@ def open_files() -> int:
 
 
 def open_files_of(process: str) -> int:
-    """Those of a process; if it lets nobody look, as many as it has made room for; none if it is gone."""
+    """Open files of a process; if it lets nobody look, as many as it has room for; 0 if it is gone."""
     try:
         # Linux tells their number as the folder's size since 6.2.
         return os.stat(f"/proc/{process}/fd").st_size or len(os.listdir(f"/proc/{process}/fd"))
@@ -160,7 +166,7 @@ def mapped_files() -> int:
 
 
 def mapped_files_of(process: str) -> int:
-    """Those of a process; if it lets nobody look, as many as fit into what it has mapped; none if it is gone."""
+    """Mappings of files of a process; if it lets nobody look, as many as fit into its memory; 0 if it is gone."""
     try:
         with open(f"/proc/{process}/maps", "rb", buffering=0) as file:
             listed = read(file.fileno(), MAPS)
@@ -184,3 +190,29 @@ def memory_of_linux() -> int:
     with contextlib.suppress(OSError, ValueError), open("/proc/meminfo") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith(("SUnreclaim:", "KernelStack:")))
     return 0
+
+
+def is_dying(process: int) -> bool:
+    """Whether a process has ended, or a signal that kills it is on its way, which may take long on a busy machine."""
+    exiting, sigkill = 0x4, 1 << 8
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            state, *fields = file.read().rpartition(")")[2].split()
+        with open(f"/proc/{process}/status") as file:
+            pending = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except (OSError, ValueError, IndexError):
+        return True
+    return state in "ZX" or bool(int(fields[5]) & exiting) or any(each & sigkill for each in pending)
+
+
+def counted() -> dict[str, int]:
+    """What Linux counted for this sandbox, as far as its control group can be seen from inside."""
+    found = {}
+    for name, path in (("memory_peak", "memory/memory.max_usage_in_bytes"), ("memory_peak", "memory.peak")):
+        with contextlib.suppress(OSError, ValueError), open(f"/sys/fs/cgroup/{path}") as file:
+            found[name] = int(file.read())
+    for path in ("memory/memory.oom_control", "memory.events"):
+        with contextlib.suppress(OSError, ValueError, KeyError), open(f"/sys/fs/cgroup/{path}") as file:
+            counts = dict(line.split() for line in file)
+            found["oom_kills"] = int(counts["oom_kill"])
+    return found

@@ -1,12 +1,12 @@
 """Stdout and stderr of a kernel, as nbagent has them: this file is mounted beside `inside.py` and imported there.
 
-ipykernel hears what programs and C libraries print by a pipe, with a thread that reads it when its turn comes: maybe
-after the cell, maybe after the result that was computed later. Who runs a program wants to read what it printed. So
-what is in the pipe is taken before anything is flushed, as it is at the end of each cell and before a result; and, once
-this process has started a program, before Python writes anything itself.
+ipykernel reads what programs and C libraries print from a pipe, in a thread that may come to it after the cell, or
+after a result that was computed later. So that this output stands where it belongs, the pipe is read before each flush,
+which happens at the end of each cell and before a result; and, once this process has started a program, before Python
+itself writes anything.
 
-Who flushes after each line, thousands of times, has that sent a hundred times a second instead: a message for each line
-would take the kernel longer than the line. No other message overtakes what waits so.
+Code that flushes after each line, thousands of times, has its text sent a hundred times a second instead: a message for
+each line would take the kernel longer than the line. No other message overtakes text that waits so.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from typing import Any
 MAX_TEXT = 128 * 1024
 """Characters of a stream in one message: a print of 100 MB must not reach the controller as one message."""
 STARTS = frozenset({"os.system", "os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"})
-"""Audit events by which Python starts a program. Until then it would be in vain to look into the pipe at each write."""
+"""Audit events by which Python starts a program. Before the first one, no write has to look into the pipe."""
 PIECE = 1024
-"""Bytes that are taken out of the pipe at once. Small, so that each costs about what it takes to send it."""
+"""Bytes that are read from the pipe at once; so few that reading takes no longer than sending."""
 PAUSE = 0.01
 """Seconds for which text may wait that was flushed while others of the same stream had only just been."""
-FLUSHES = 50
-"""Flushes of a stream that are carried out at once; a further one for each `PAUSE`. So what is printed before a crash
-is seen, as far as ipykernel itself would have sent it."""
+FLUSHES = 1000
+"""Flushes of a stream that are carried out at once, as ipykernel does; a further one for each `PAUSE`. Then text
+that waits is lost if the process crashes, and is late if C code keeps Python from running. Few cells flush so much."""
 
 
 def in_order(out_stream: Any) -> Any:

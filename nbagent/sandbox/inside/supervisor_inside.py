@@ -1,31 +1,30 @@
-"""Process 1 of a sandbox: collects what ends, and ends all when nobody owns the sandbox any more.
+"""Process 1 of a sandbox: collects processes that end, and ends all when nobody owns the sandbox any more.
 
 It is `inside.py` after its fork: the parent of the kernel, trusted, unprivileged, outside of the inner system call
 filter and closed to the code inside, which may neither look into it nor signal it. It knows whether its controller
 lives by a connection that the controller holds open; Linux closes that however the controller ends. Then the sandbox
 waits to be taken over for as long as its lease says, and ends itself.
 
-The controller, or who takes over, speaks to it through a socket that lies in its private folder (`supervisor.py`): one
-JSON line a request, one an answer. Standard library only, of whatever version the sandbox has.
+Its controllers speak to it through a socket in the lease's private folder (`machine/supervisor.py`): one JSON line a
+request, one an answer. Standard library only, of whatever version the sandbox has.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import selectors
 import signal
 import socket
-import termios
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from commands_inside import Commands  # type: ignore[import-not-found]  # beside this file, in there
-from overuse_inside import LOOK_SECONDS, OveruseWatch  # type: ignore[import-not-found]
+from overuse_inside import LOOK_SECONDS, OveruseWatch, counted, is_dying  # type: ignore[import-not-found]
+from shells_inside import ShellError, start_shell  # type: ignore[import-not-found]
 
 REQUEST_SECONDS = 5.0
 MAX_REQUEST = 4096
@@ -38,7 +37,7 @@ DESERTED = 75
 BROKEN = 70
 """Exit code of a sandbox whose process 1 could not go on."""
 OVERUSED = 71
-"""Exit code of a sandbox that took too much of the machine's (`overuse_inside.py`)."""
+"""Exit code of a sandbox that took too much of what the machine shares (`overuse_inside.py`)."""
 
 
 class Supervisor:
@@ -49,9 +48,9 @@ class Supervisor:
         controller: The connection that the controller holds open.
         listening: Where others connect.
         keep: Seconds to live on without a controller.
-        shell: Runs in a new process to become a shell; None where there is to be none.
-        asking: Where the kernel's process, and shells, send that by which Linux asks before a program is executed.
-        report: Sends it, in a new process that is to become a shell.
+        shell: Turns a new process into a shell; None where there must be none.
+        asking: Where the kernel's process, and shells, send the descriptor by which Linux asks before a program runs.
+        report: Sends that descriptor, from a new process that is to become a shell.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Supervisor:
         self.keep = keep
         self.shell = shell
         self.holders: dict[socket.socket, bytes] = {}
-        """The owners, each with what it was not yet ready to take."""
+        """The connections of owners, each with bytes that still have to be sent."""
         self.shells: dict[int, socket.socket] = {}
         self.deserted_at: float | None = None
         self.asking = asking
@@ -81,6 +80,8 @@ class Supervisor:
         # Where this isn't process 1, nothing is bounded, and what it sees is the machine's.
         self.watch_over = OveruseWatch() if os.getpid() == 1 else None
         self.look_at_machine = time.monotonic() + LOOK_SECONDS
+        self.alive_at = time.monotonic()
+        """When the kernel was last seen without a signal that kills it."""
         self.selector = selectors.DefaultSelector()
         self.selector.register(listening, selectors.EVENT_READ)
         if asking is not None:
@@ -88,11 +89,11 @@ class Supervisor:
         self.hold(controller)
 
     def run(self) -> NoReturn:
-        """Serve until the kernel ends or nobody wants it any more."""
+        """Serve until the kernel ends, or the sandbox had no owner for too long."""
         try:
             self.serve()
         finally:
-            # No word about it: what the sandbox prints may have no reader, and then a print would never end.
+            # Without a message: what the sandbox prints may have no reader, and then a print would never end.
             os._exit(BROKEN)
 
     def serve(self) -> None:
@@ -132,13 +133,13 @@ class Supervisor:
             os.kill(self.child, number)
 
     def seconds_left(self) -> float | None:
-        """Until this sandbox ends itself; None as long as somebody owns it."""
+        """Seconds until this sandbox ends itself; None as long as somebody owns it."""
         if self.deserted_at is None:
             return None
         return max(0.0, self.deserted_at + self.keep - time.monotonic())
 
     def seconds_to_wait(self) -> float | None:
-        """Until there is something to do by itself."""
+        """Seconds until something must be done that no event tells; None for never."""
         left = self.seconds_left()
         if self.watch_over is None:
             return left
@@ -146,11 +147,13 @@ class Supervisor:
         return look if left is None else min(look, left)
 
     def end_overuse(self) -> None:
-        """Look, if it is time, whether the sandbox has taken too much of the machine's; then end it, and say so."""
+        """From time to time, look whether the sandbox took too much of what the machine shares; then end it."""
         if self.watch_over is None or time.monotonic() < self.look_at_machine:
             return
+        if not is_dying(self.child):
+            self.alive_at = time.monotonic()
         if overuse := self.watch_over.overuse():
-            # First what takes: what is to be told may have to wait for its reader.
+            # Before the words: their reader may keep us waiting.
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)
             self.say_last({"exit": OVERUSED, "overuse": overuse})
@@ -158,14 +161,14 @@ class Supervisor:
         self.look_at_machine = time.monotonic() + LOOK_SECONDS
 
     def hold(self, connection: socket.socket) -> None:
-        """Live as long as this connection does."""
+        """Take an owner's connection: the sandbox lives as long as that is open."""
         connection.setblocking(False)
         self.holders[connection] = b""
         self.selector.register(connection, selectors.EVENT_READ)
         self.deserted_at = None
 
     def watch_commands(self) -> None:
-        """Take on what Linux asks by, from a process that has just begun."""
+        """Receive the descriptor by which Linux asks, from a process that has just begun."""
         assert self.asking is not None  # noqa: S101 - it was selected
         with contextlib.suppress(OSError):
             _, descriptors, _, _ = socket.recv_fds(self.asking, 1, 1)
@@ -174,7 +177,7 @@ class Supervisor:
                 self.watch(self.commands[-1], wanted=not any(self.holders.values()))
 
     def look_at(self, commands: Commands) -> None:
-        """Answer what Linux asks, unless an owner has to hear of something else first."""
+        """Answer what Linux asks, unless earlier reports still wait for an owner."""
         if commands.are_over():
             # A shell has ended, with all that it started.
             commands.flush()
@@ -185,7 +188,7 @@ class Supervisor:
             commands.answer()
 
     def tell(self, command: dict[str, Any]) -> None:
-        """Tell the owner of a program; what there is no owner for is kept for the next one."""
+        """Report a program to the owners; while there is none, keep it for the next one."""
         if not self.holders:
             self.forgotten += len(self.untold) == MAX_UNTOLD
             self.untold.append(command)
@@ -193,7 +196,7 @@ class Supervisor:
             self.send(holder, command)
 
     def tell_late(self, holder: socket.socket) -> None:
-        """Tell a new owner of what there was no owner for."""
+        """Report to a new owner what ran while there was none."""
         if self.forgotten:
             self.send(holder, {"pid": 0, "argv": [f"({self.forgotten} more programs)"]})
             self.forgotten = 0
@@ -201,10 +204,10 @@ class Supervisor:
             self.send(holder, self.untold.popleft())
 
     def send(self, holder: Any, *values: dict[str, Any]) -> None:
-        """Send an owner lines, and what still waits for it.
+        """Send an owner what still waits for it, and then these values, a line each.
 
-        It may be busy, and code inside can see to that. Until it has taken all, nothing more is executed: else a
-        program could be hidden behind others.
+        The owner may be busy, and code inside can cause that. Until it has read all, no program is executed: otherwise
+        one could be hidden behind others.
         """
         waiting = self.holders[holder] + b"".join(json.dumps(each).encode() + b"\n" for each in values)
         try:
@@ -212,7 +215,7 @@ class Supervisor:
         except BlockingIOError:
             sent = 0
         except OSError:
-            sent = len(waiting)  # it is gone, which will be noticed
+            sent = len(waiting)  # it is gone, which its connection tells
         self.holders[holder] = waiting = waiting[sent:]
         self.selector.modify(holder, selectors.EVENT_READ | selectors.EVENT_WRITE * bool(waiting))
         paused = any(self.holders.values())
@@ -221,14 +224,14 @@ class Supervisor:
                 self.watch(each, not paused)
 
     def watch(self, commands: Commands, wanted: bool) -> None:
-        """Look at what is to be executed, or have it wait."""
+        """Take requests to execute a program, or let them wait."""
         if wanted:
             self.selector.register(commands.descriptor, selectors.EVENT_READ, commands)
         else:
             self.selector.unregister(commands.descriptor)
 
     def listen_to(self, connection: Any) -> None:
-        """Read from an owner's connection: forget the owner if it has ended; what it sends means nothing."""
+        """Read an owner's connection, which means nothing until it ends: then forget the owner."""
         try:
             if connection.recv(MAX_REQUEST):
                 return
@@ -257,34 +260,34 @@ class Supervisor:
                 return
             code = os.waitstatus_to_exitcode(status)
             if pid == self.child:
-                self.say_last({"exit": code})
+                self.say_last({"exit": code, "alive_at": self.alive_at})
                 self.end(code if code >= 0 else 128 - code)
             if (caller := self.shells.pop(pid, None)) is not None:
                 self.reply(caller, {"exit": code})
                 caller.close()
 
     def say_last(self, words: dict[str, Any]) -> None:
-        """Tell the owners what waits for them, then how it ended."""
+        """Send the owners what waits for them, then how the sandbox ended and what it had used."""
         for each in self.commands:
             each.flush()
         for holder, waiting in self.holders.items():
             holder.settimeout(LAST_WORDS)
             with contextlib.suppress(OSError):
                 holder.sendall(waiting)
-            self.reply(holder, {**words, **used()})
+            self.reply(holder, {**words, **counted()})
 
     def end(self, code: int) -> NoReturn:
-        """End, and with process 1 all others; where it isn't process 1, at least the kernel."""
+        """End: with process 1 all others end; where this isn't process 1, the kernel at least."""
         with contextlib.suppress(OSError):
             os.kill(self.child, signal.SIGKILL)
         os._exit(code)
 
     def answer(self) -> None:
-        """Serve one caller; only the controller's own user can be one."""
+        """Serve one caller, which can only be a process of the controller's user."""
         try:
             caller, _ = self.listening.accept()
         except OSError:
-            # Gone again, or more open than Linux lets us: it can try once more.
+            # The caller is gone, or too many files are open: it can try once more.
             return
         caller.settimeout(REQUEST_SECONDS)
         try:
@@ -311,58 +314,18 @@ class Supervisor:
             os.close(each)
 
     def reply(self, caller: socket.socket, value: dict[str, Any]) -> None:
-        """Answer with one line, to who may be gone."""
+        """Answer a caller, who may be gone, with one line."""
         with contextlib.suppress(OSError):
             caller.sendall(json.dumps(value).encode() + b"\n")
 
     def open_shell(self, caller: socket.socket, terminal: int) -> None:
         """Start a shell on the terminal that the caller sent; the caller is told its exit code."""
-        if self.shell is None:
-            self.reply(caller, {"error": "This sandbox has no shell."})
-            caller.close()
-            os.close(terminal)
-            return
         try:
-            pid = os.fork()
-        except OSError as error:
-            # Code inside may have used up all processes that the sandbox may have.
-            self.reply(caller, {"error": f"A shell can't be started: {error.strerror}."})
+            if self.shell is None:
+                raise ShellError("This sandbox has no shell.")
+            self.shells[start_shell(terminal, self.shell, self.report)] = caller
+        except ShellError as error:
+            self.reply(caller, {"error": str(error)})
             caller.close()
+        finally:
             os.close(terminal)
-            return
-        if pid == 0:
-            try:
-                if self.report is not None:
-                    self.report()
-                become_session_leader(terminal)
-                self.shell()
-            finally:
-                os._exit(126)
-        os.close(terminal)
-        self.shells[pid] = caller
-
-
-def used() -> dict[str, int]:
-    """What Linux counted for this sandbox, where its control group can be seen from inside."""
-    found = {}
-    for name, path in (("memory_peak", "memory/memory.max_usage_in_bytes"), ("memory_peak", "memory.peak")):
-        with contextlib.suppress(OSError, ValueError), open(f"/sys/fs/cgroup/{path}") as file:
-            found[name] = int(file.read())
-    for path in ("memory/memory.oom_control", "memory.events"):
-        with contextlib.suppress(OSError, ValueError, KeyError), open(f"/sys/fs/cgroup/{path}") as file:
-            counts = dict(line.split() for line in file)
-            found["oom_kills"] = int(counts["oom_kill"])
-    return found
-
-
-def become_session_leader(terminal: int) -> None:
-    """Take a terminal, or what stands in for one, with a plain signal set, and close all else that is open."""
-    signal.set_wakeup_fd(-1)
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
-        signal.signal(signum, signal.SIG_DFL)
-    os.setsid()
-    if os.isatty(terminal):
-        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    for number in range(3):
-        os.dup2(terminal, number)
-    os.closerange(3, 65536)

@@ -1,14 +1,13 @@
-"""Who a sandbox belongs to, and until when: a private folder on the host for each, with a lock that tells the truth.
+"""The lease of a sandbox: a private folder on the host, locked by the process that controls the sandbox.
 
-    RUNTIME/nbagent-UID/kNAME/lock          held by the controller; Linux lets go of it however the controller ends
-                              lease.json    what the sandbox is, and what of it there is besides this folder
-                              k-1 … k-5, s  sockets: the kernel's, and the one of process 1 (`supervisor.py`)
+    RUNTIME/nbagent-UID/kNAME/lock          held by the controller; Linux releases it however the controller ends
+                              lease.json    the terms: what the sandbox is, and what of it lies elsewhere
+                              k-1 … k-5, s  sockets: the kernel's, and that of process 1 (`machine/supervisor.py`)
                               in/           what the sandbox sees at /run/nbagent
 
-A sandbox whose lock nobody holds has lost its controller. One that may be taken over lives on for the `keep` seconds
-of its lease and then ends itself, since its process 1 has noticed; any other ends at once. What a dead controller
-leaves on disk, with the daemon or among control groups is swept up by the next start and by `nbagent clean`
-(`reaper.py`).
+A sandbox whose lock nobody holds has lost its controller, which its process 1 notices too: the sandbox ends itself
+after the `keep` seconds of its spec, in which another process may take it over. What a dead controller leaves on disk,
+with the daemon or among control groups is removed by the next start and by `nbagent clean` (`machine/reaper.py`).
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ SOCKET_PATH_LIMIT = 107
 """Bytes of a Unix socket's path, from unix(7)."""
 PREFIX = "k"
 HOST = "h"
-"""Of the leases of processes that own a session (`session/host.py`), which have a lock and terms as a sandbox has."""
+"""Prefix of the leases of host processes (`session/host.py`), which have a lock and terms as a sandbox has."""
 _NEW = ".new-"
 STALE_NEW = 60.0
-"""Seconds after which a folder that was being made is nobody's."""
+"""Seconds after which a folder that is still being made is abandoned."""
 PATIENCE = 2.0
-"""Seconds for who only looks at a lease, or sweeps up what it was for, to let go of it."""
+"""Seconds to wait for a process that holds the lock only to look at a lease, or to sweep it up."""
 
 
 class Terms(msgspec.Struct, kw_only=True):
-    """What is written down of a lease.
+    """What a lease says, as written to `lease.json`.
 
     Attributes:
         engine: The engine's name.
@@ -56,8 +55,8 @@ class Terms(msgspec.Struct, kw_only=True):
         created: Seconds since the epoch.
         origin: Where the lease was written.
         scratch: The sandbox's scratch folder (`scratch.py`).
-        uid: The user of its own that it runs as, on the host; None if it runs as the person.
-        parts: What the engine made besides, by its own names.
+        uid: The user on the host that was reserved for the sandbox; None if it runs as the person.
+        parts: What the engine made for the sandbox, by the engine's own names.
     """
 
     engine: str
@@ -71,10 +70,10 @@ class Terms(msgspec.Struct, kw_only=True):
 
 
 def runtime_root() -> Path:
-    """The private folder for sockets: short enough a path, ours alone, gone with a restart of the machine.
+    """The private folder of all leases of this user: its path is short, and a restart of the machine removes it.
 
     Raises:
-        SandboxError: Somebody else owns it.
+        SandboxError: It belongs to somebody else, or can't be made.
     """
     preferred = os.environ.get("XDG_RUNTIME_DIR", "")
     base = Path(preferred) if preferred and os.access(preferred, os.W_OK) else Path(tempfile.gettempdir())
@@ -103,32 +102,32 @@ class Lease:
     """A lease that this process holds, from `take` or `take_over` until `release` or the process's end.
 
     Attributes:
-        folder: The sandbox's private folder.
-        terms: What is written down of it.
+        folder: The private folder.
+        terms: What the lease says.
     """
 
     def __init__(self, folder: Path, terms: Terms, file: IO[bytes]) -> None:
         self.folder = folder
         self.terms = terms
         self.held: socket.socket | None = None
-        """The connection to process 1 by which that knows that its controller lives."""
+        """The connection to process 1, by which process 1 knows that its controller lives."""
         self._lock = file
         _HELD.add(self)
 
     @property
     def name(self) -> str:
-        """The sandbox's name: its folder's, its control group's, its container's label."""
+        """The sandbox's name, which its folder, its control group and the label of its container have."""
         return self.folder.name
 
     @classmethod
     def take(cls, engine: str, spec: SandboxSpec, *, key: str = "", prefix: str = PREFIX) -> Lease:
-        """A new folder, locked and described before anybody can see it.
+        """Make a lease: a new folder that is locked and has its terms before anybody can see it.
 
         Raises:
             SandboxError: It can't be made.
         """
         root = runtime_root()
-        terms = Terms(engine=engine, spec=_kept(spec), key=key, created=time.time(), origin=Origin.here())
+        terms = Terms(engine=engine, spec=_spec_to_write(spec), key=key, created=time.time(), origin=Origin.here())
         try:
             staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
             (staged / "lock").touch(mode=0o600)
@@ -145,10 +144,10 @@ class Lease:
 
     @classmethod
     def take_over(cls, folder: Path) -> Lease:
-        """The lease of a sandbox whose controller is dead.
+        """Take over the lease of a sandbox whose controller is dead.
 
         Raises:
-            SandboxError: It is held, or it isn't there any more.
+            SandboxError: Another process holds it, or it is gone.
         """
         end = time.monotonic() + PATIENCE
         while True:
@@ -168,7 +167,7 @@ class Lease:
         return cls(folder, terms, file)
 
     def write(self, **changes: Any) -> None:
-        """Write the terms down, with some of them changed; whole or not at all.
+        """Change some of the terms, and write all of them: whole, or not at all.
 
         Raises:
             SandboxError: They can't be written.
@@ -181,17 +180,17 @@ class Lease:
             raise _cannot_write(self.folder, error) from error
 
     def assign(self, spec: SandboxSpec) -> None:
-        """Write down whose a sandbox is that was started ahead."""
-        self.write(spec=_kept(spec))
+        """Write the spec of the person to whom the sandbox was assigned."""
+        self.write(spec=_spec_to_write(spec))
 
     def let_go(self) -> None:
-        """Close the connection to process 1, which then ends all or waits, as the lease says."""
+        """Close the connection to process 1, which then ends the sandbox or waits, as the spec says."""
         if self.held is not None:
             self.held.close()
             self.held = None
 
     def release(self) -> None:
-        """Let go of it; the folder stays."""
+        """Release the lock; the folder stays."""
         self.let_go()
         _HELD.discard(self)
         unlock(self._lock)
@@ -203,7 +202,7 @@ class Lease:
         # First: while the lease is there, others know that this is somebody's.
         if self.terms.scratch and not keep_scratch:
             shutil.rmtree(self.terms.scratch, ignore_errors=True)
-        # At once for everybody who looks: half a folder would be taken for what somebody dead has left.
+        # At once for all who look: half a folder would be taken for what a dead process has left.
         going = self.folder.with_name(f"{_NEW}{self.folder.name}")
         with contextlib.suppress(OSError):
             self.folder.rename(going)
@@ -214,13 +213,13 @@ class Lease:
         self.release()
 
 
-def _kept(spec: SandboxSpec) -> SandboxSpec:
-    """The spec as it is written down: without its data, whose names may be no text, unless the kernel may be kept."""
+def _spec_to_write(spec: SandboxSpec) -> SandboxSpec:
+    """The spec as it is written: without its data, unless the kernel may be kept; names of data may be no text."""
     return spec if spec.keep else replace(spec, data=())
 
 
 _HELD: set[Lease] = set()
-"""What this process holds."""
+"""The leases that this process holds."""
 
 
 def _let_go_in_child() -> None:
@@ -233,7 +232,7 @@ os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 def read_terms(folder: Path) -> Terms | None:
-    """What is written down of a sandbox, or None if that isn't there or can't be read."""
+    """What the lease in a folder says; None if that isn't there or can't be read."""
     try:
         return _DECODER.decode((folder / "lease.json").read_bytes())
     except (OSError, msgspec.DecodeError):
@@ -241,10 +240,7 @@ def read_terms(folder: Path) -> Terms | None:
 
 
 def abandoned(folder: Path) -> bool:
-    """Whether a lease's folder is there and nobody holds it, or it isn't there at all.
-
-    A folder that this user may not look into belongs to somebody.
-    """
+    """Whether nobody holds a lease, or its folder is gone; a folder that this user may not read belongs to somebody."""
     try:
         unlock(lock(folder))
     except FileNotFoundError:
@@ -255,7 +251,7 @@ def abandoned(folder: Path) -> bool:
 
 
 def all_folders() -> Iterator[Path]:
-    """The folders of all leases of this user's in this runtime folder; what was left half made is removed."""
+    """The folders of all leases in this user's runtime folder; what was left half made is removed."""
     for folder in sorted(runtime_root().iterdir()):
         if folder.name.startswith((PREFIX, HOST)) and folder.is_dir():
             yield folder
@@ -266,12 +262,12 @@ def all_folders() -> Iterator[Path]:
 
 
 def find(owner: str, *, prefix: str = PREFIX) -> Path | None:
-    """The folder of the lease of a session's sandbox, or of its host (`HOST`), if there is one."""
+    """The folder of the lease of a session's sandbox, or of its host process (`HOST`); None if there is none."""
     return owned(prefix).get(owner) if owner else None
 
 
 def owned(prefix: str = PREFIX) -> dict[str, Path]:
-    """The folders of the leases of all sessions' sandboxes, or hosts, by the sessions."""
+    """The folders of the leases of all sessions' sandboxes, or host processes, by session."""
     terms = ((folder, read_terms(folder)) for folder in all_folders() if folder.name.startswith(prefix))
     return {each.spec.owner: folder for folder, each in terms if each is not None and each.spec.owner}
 
@@ -283,7 +279,7 @@ def _encode(value: Any) -> Any:
 
 
 def decode(kind: type, value: Any) -> Any:
-    """Make what JSON has no kind for, as msgspec's `dec_hook`."""
+    """Make a value of a type that JSON lacks, as msgspec's `dec_hook`."""
     if kind is Path:
         return Path(value)
     raise TypeError(kind.__name__)

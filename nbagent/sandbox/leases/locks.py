@@ -1,4 +1,4 @@
-"""Locks of folders, for a process and not for what it forks: Linux lets go of them however the process ends."""
+"""Locks of folders, held by a process and not by its forks; Linux releases them however the process ends."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import IO
 
 _LOCKED: set[IO[bytes]] = set()
-"""What this process has locked, or is looking at."""
+"""The files of the locks that this process holds."""
 _NO_FORK = threading.RLock()
-"""No fork comes between the taking of a lock and its being known here."""
+"""Held while a lock is taken, so that no fork comes before the lock stands in `_LOCKED`."""
 
 
 def lock(folder: Path) -> IO[bytes]:
-    """Lock a folder for this process, until `unlock`, by the file `lock` in it.
+    """Lock a folder until `unlock`, by the file `lock` in it.
 
     Raises:
-        BlockingIOError: Another holds it, this very process included.
+        BlockingIOError: It is locked, by this process or another one.
         OSError: It isn't there.
     """
     with _NO_FORK:
@@ -33,7 +33,7 @@ def lock(folder: Path) -> IO[bytes]:
 
 
 def unlock(file: IO[bytes]) -> None:
-    """Let go of a lock; nothing happens if that was done."""
+    """Release a lock; nothing happens if it was released."""
     with _NO_FORK:
         _LOCKED.discard(file)
         file.close()

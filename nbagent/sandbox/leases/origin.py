@@ -57,7 +57,7 @@ def note(path: Path, *, at: Path) -> None:
     at.write_text(f"{Origin.here()}\n{path}")
 
 
-def noted(at: Path) -> Path | None:
+def read_note(at: Path) -> Path | None:
     """The path that `note` wrote to a file; None if there is none."""
     try:
         path = at.read_text().partition("\n")[2]

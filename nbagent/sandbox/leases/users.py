@@ -1,13 +1,13 @@
-"""Users of their own for the sandboxes that root starts.
+"""Reserves a user id for each sandbox that root starts.
 
-Linux counts by user what all processes of one may have of pipes, of open files on their way between processes and of
-processes. Two sandboxes of one user could use up each other's share. Only root can give another user than its own: in
-a user namespace of somebody else's, all users stand for that one.
+Linux limits some things for each user: processes, pipes, open files on their way between processes. Two sandboxes with
+one user id could use up each other's share. Only root can give a process another user id: in the user namespace that
+anybody else makes, all ids stand for that person.
 
     /run/nbagent-users/lock      held while one is reserved or freed
-                       80123     a user, taken: whose it is, by the folder of the lease and where that is looked for
+                       80123     a reserved user: the folder of its lease, and where that was written down (`origin.py`)
 
-So a user is taken for as long as the lease's folder is there, whoever holds the lease, or nobody.
+So a user is reserved for as long as the lease's folder is there, whether anybody holds the lease or not.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from nbagent.sandbox.leases import origin
 from nbagent.sandbox.leases.locks import lock, unlock
 
 WIDE = range(65_536, 100_000)
-"""Users, and groups of the same numbers, that are usually nobody's.
+"""User ids, and group ids of the same numbers, that nobody has usually.
 
 systemd lists 65536 to 524287 as unused (https://systemd.io/UIDS-GIDS/), and Debian's adduser gives none of them to
 anybody by default (Debian Policy 9.2.2). From 100000 on useradd gives people subordinate ones (`SUB_UID_MIN` in
 login.defs(5)), and from 200000 on directories have their people's (sssd-ldap(5)).
 """
 NARROW = range(60_706, 61_184)
-"""The same where there are no others than the usual 65,536, as in most containers with a user namespace.
+"""The same for systems with 65,536 ids only, as most containers with a user namespace are.
 
 systemd lists them as unused, between its greeters' and those of `DynamicUser=`. Debian keeps 60000 to 64999 for its
 packages, of which none has one of these (/usr/share/doc/base-passwd/README).
 """
 SHARED = Path("/run/nbagent-users")
-"""For the whole machine, since its users are the whole machine's; gone with a restart, as the sandboxes are."""
+"""One folder for the whole machine, which shares its user ids; a restart removes it, as it ends the sandboxes."""
 PATIENCE = 10.0
-"""Seconds for others who reserve or free one, each in far less than one."""
+"""Seconds to wait for other processes that reserve or free a user, which takes each of them milliseconds."""
 
 
 def mapped() -> range:
@@ -72,17 +72,17 @@ def _maps(table: Path, users: range) -> bool:
 
 
 def reserve(lease: Path, *, among: range) -> int:
-    """A user that is nobody's, for the sandbox of this lease until `free`, or until the lease is gone.
+    """Reserve a user for the sandbox of a lease, until `free` or until the lease is gone.
 
-    Any of them, not the first: who can't see what is reserved here, such as a container with a folder /run of its own,
-    hardly ever takes the same.
+    It is a random one: a process that can't see what is reserved here, such as in a container with a folder /run of its
+    own, will hardly ever take the same.
 
     Args:
-        lease: The lease's folder, which is there.
+        lease: The lease's folder.
         among: The users to choose from.
 
     Raises:
-        SandboxError: None is left, or it can't be written down.
+        SandboxError: None is left, or there is no room to write it down.
     """
     start = secrets.randbelow(len(among))
     try:
@@ -100,8 +100,8 @@ def reserve(lease: Path, *, among: range) -> int:
 
 
 def _take(file: Path, lease: Path) -> bool:
-    """Write down whose a user is; returns False if it is somebody's."""
-    with _locked(file.parent):
+    """Write down that a user is reserved for a lease; returns False if it is reserved already."""
+    with _hold_lock(file.parent):
         if file.exists():
             return False
         origin.note(lease, at=file)
@@ -109,15 +109,15 @@ def _take(file: Path, lease: Path) -> bool:
 
 
 def free(uid: int, lease: Path) -> None:
-    """Give back a user that was reserved for a lease; nothing happens if it is another's."""
+    """Free a user that was reserved for a lease; nothing happens if another lease has it."""
     for each in _folders(lease.parent):
-        with contextlib.suppress(OSError, SandboxError), _locked(each) as folder:
-            if origin.noted(folder / str(uid)) == lease:
+        with contextlib.suppress(OSError, SandboxError), _hold_lock(each) as folder:
+            if origin.read_note(folder / str(uid)) == lease:
                 (folder / str(uid)).unlink()
 
 
 def sweep(runtime: Path) -> list[int]:
-    """Free the users whose lease is gone altogether, unless something still runs as them; returns those.
+    """Free the users whose lease is gone, unless a process still runs as one; returns the freed ones.
 
     Args:
         runtime: The folder of leases, beside which they are noted where nothing can be written to /run.
@@ -127,8 +127,8 @@ def sweep(runtime: Path) -> list[int]:
         # Most often there is nothing to do, and no need to lock.
         if not any(_is_nobodys(file) for file in _files(each)):
             continue
-        with contextlib.suppress(OSError, SandboxError), _locked(each) as folder:
-            running = _running()
+        with contextlib.suppress(OSError, SandboxError), _hold_lock(each) as folder:
+            running = _users_of_processes()
             for file in _files(folder):
                 if _is_nobodys(file) and int(file.name) not in running:
                     file.unlink()
@@ -137,7 +137,7 @@ def sweep(runtime: Path) -> list[int]:
 
 
 def _folder(runtime: Path) -> Path:
-    """Where users are noted, made if it isn't there."""
+    """The folder where users are noted; it is made if it isn't there."""
     for folder in (SHARED, runtime / "users"):
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -147,7 +147,7 @@ def _folder(runtime: Path) -> Path:
 
 
 def _folders(runtime: Path) -> list[Path]:
-    """Where this process may have noted users."""
+    """The folders where this process may have noted users."""
     return [each for each in (SHARED, runtime / "users") if os.access(each / "lock", os.W_OK)]
 
 
@@ -156,12 +156,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _is_nobodys(file: Path) -> bool:
-    """Whether the lease that a file names is gone, or whoever made the file died before it named one."""
-    return origin.noted(file) is None or bool(origin.is_gone(file))
+    """Whether the lease that a file names is gone, or the file names none because its writer died."""
+    return origin.read_note(file) is None or bool(origin.is_gone(file))
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[Path]:
+def _hold_lock(folder: Path) -> Iterator[Path]:
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -178,7 +178,7 @@ def _locked(folder: Path) -> Iterator[Path]:
 
 
 def _is_somebody(uid: int) -> bool:
-    """Whether this machine knows a user or a group of that number, after all."""
+    """Whether this machine has a user or a group of that number."""
     for look in (pwd.getpwuid, grp.getgrgid):
         with contextlib.suppress(KeyError):
             look(uid)
@@ -186,8 +186,8 @@ def _is_somebody(uid: int) -> bool:
     return False
 
 
-def _running() -> set[int]:
-    """The users that any process runs as: a lease's folder may have been removed while its sandbox lives."""
+def _users_of_processes() -> set[int]:
+    """The users of all processes: a lease's folder may have been removed while its sandbox lives."""
     found: set[int] = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""The bounds that Linux holds: system calls, control groups, users."""
+"""Limits that Linux enforces: system call filters and control groups."""

@@ -1,9 +1,9 @@
-"""Which system calls a sandbox may make, as the filters that the engines take.
+"""Which system calls a sandbox may make: two filters, in the forms that the engines take.
 
-Two filters stand one behind the other. The *outer* one is set by the engine before any code runs: all calls that are
-known and reviewed, less those that change the machine, other processes or namespaces; calls that came to Linux later
-than the review do not exist (ENOSYS), so that the C library falls back. The *inner* one is set by `inside.py` once the
-kernel is up: it takes away what starting a Python still needed, such as executing a program.
+The engine sets the *outer* filter before any code runs. It allows the reviewed calls, without those that change the
+machine, other processes or namespaces. Calls that came to Linux after the review don't exist (ENOSYS), so that the C
+library falls back. `inside.py` adds the *inner* filter once the kernel is up. It forbids what starting Python still
+needed, such as executing a program.
 
 The system call numbers come from libseccomp, through pyseccomp.
 """
@@ -21,7 +21,7 @@ from typing import Any
 from nbagent.core.errors import EngineUnavailable
 
 LAST_REVIEWED = 451
-"""The newest system call number (the numbering is shared by all architectures from 424 on) that was reviewed."""
+"""The newest system call that was reviewed; all architectures share the numbers from 424 on."""
 
 DENIED = frozenset(
     """
@@ -48,51 +48,53 @@ NEW_NAMESPACES = 0x7E020080
 CLONE_FILES, CLONE_THREAD = 0x400, 0x00010000
 CLOSE_RANGE_UNSHARE = 2
 EPERM, ENOMEM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 12, 22, 38, 93, 95
-"""Numbers of errors, by which programs know what they can do without."""
+"""Numbers of errors, by which programs recognize calls that they can do without."""
 NOTHING = 0
-"""As the number of an error: the call isn't made, and is said to have succeeded."""
+"""As the number of an error: Linux doesn't make the call, and reports success."""
 AF_UNIX, AF_NETLINK = 1, 16
 INTERNET = (2, 10)
-"""AF_INET, AF_INET6. Beside these there is AF_UNIX alone: not AF_VSOCK, which reaches the hypervisor, nor AF_NETLINK,
-whose answers, left unread, fill memory that Linux counts nowhere."""
+"""AF_INET and AF_INET6. Beside these only AF_UNIX is allowed: AF_VSOCK reaches the hypervisor, and unread answers of
+AF_NETLINK fill memory that Linux charges to nobody."""
 PROTOCOLS = (0, 6, 17)
-"""Of Internet sockets the usual ones, TCP and UDP: not MPTCP, UDP-Lite and others, whose memory is counted apart."""
+"""TCP, UDP, and the default. Linux counts the memory of others, such as MPTCP and UDP-Lite, apart."""
 LAST_PROTOCOL = 17
 TERMINAL_INJECTION = (0x5412, 0x541C)
-"""The ioctls TIOCSTI and TIOCLINUX: they type into a terminal. Linux looks at the low 32 bits only, and so do we."""
+"""The ioctls TIOCSTI and TIOCLINUX, which type into a terminal. Linux reads the low 32 bits only, and so do we."""
 LOW_BITS = 0xFFFFFFFF
 ONLY_ONESELF = ("sched_setaffinity", "sched_setattr")
-"""Calls that change how the process or thread runs that their first argument names: only 0, the caller, may be named.
+"""Calls that change how a process runs; their first argument must be 0, which means the caller.
 
-Process 1 belongs to the user that code runs as, so Linux would let code take the processor from it. Its number isn't
-its only name: there are those of its threads, of its group, and of its user.
+Process 1 has the user that code runs as, so Linux would let code take the processor from it, and that not only by its
+own number: also by those of its threads, its group and its user.
 """
 AS_IF_DONE = ("sched_setparam", "sched_setscheduler")
-"""The same, but a thread calls these of itself by its number, as ZeroMQ's do, which end the process if they can't.
-There is nothing to gain by them: of any other than process 1 they are said to be done, and aren't."""
+"""Calls of the same kind that ZeroMQ's threads make with their own number; if they fail, they end the process.
+
+Code gains nothing by them. For process 1 they are refused, for all others reported as done, without being made.
+"""
 ONLY_ONESELF_BY_KIND = {"setpriority": 0, "ioprio_set": 1}
-"""The same, where the first argument says what the second one is the number of: which value means a process."""
+"""Calls of the same kind whose first argument says what the second one numbers: the value that means a process."""
 SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open")
-"""Calls that send a signal to what their first argument names, or prepare that."""
+"""Calls that send a signal to the process that their first argument names, or prepare that."""
 FORWARDER = 0x7FFFFFFE
-"""Stands for the process that passes bytes to the way out (`forward.py`). No process has this number; `inside.py` puts
-the true one in its place, which is known only there."""
+"""A number that no process has: `inside.py` replaces it by that of the process that passes bytes to the egress proxy
+(`forward.py`), which is known only there."""
 
 OUT_OF_BAND = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3, "recvfrom": 3, "recvmsg": 2, "recvmmsg": 3}
-"""Calls whose argument of that number has the flag MSG_OOB (1). On Unix sockets nobody uses it, and sandboxes have been
-left through its code in Linux (CVE-2025-38236)."""
+"""Calls, each with the number of the argument that may have the flag MSG_OOB (1). Nobody uses it on Unix sockets, and
+code has escaped from sandboxes through its implementation in Linux (CVE-2025-38236)."""
 
 OTHERS_FILES = (1024, 1026)
-"""The fcntls F_SETLEASE and F_NOTIFY: they hold up or watch others' use of a file that the sandbox only reads."""
+"""The fcntls F_SETLEASE and F_NOTIFY, which hold up or watch others that use a file of the data."""
 OWNERS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902)}
-"""F_SETOWN, F_SETSIG, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP: they have Linux signal any process, when a file is ready."""
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX, FIOSETOWN and SIOCSPGRP, by which Linux signals any process when a file is ready."""
 LOCKS = (6, 7)
 """The fcntls F_SETLK and F_SETLKW."""
 OWNERLESS_LOCKS = (37, 38)
-"""F_OFD_SETLK and F_OFD_SETLKW: locks of an open file, of which Linux doesn't tell whose they are."""
+"""F_OFD_SETLK and F_OFD_SETLKW: locks of an open file, for which Linux names no process."""
 SOL_SOCKET, SOCKET_FILTERS = 1, (26, 50, 51, 52)
-"""SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs take from a number of bytes that the whole
-machine shares (`net.core.bpf_jit_limit`), and so do the filters of seccomp."""
+"""SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs, like seccomp's filters, take room of
+which the whole machine has one supply (`net.core.bpf_jit_limit`)."""
 PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
 HUGE_PAGES = {"mmap": (3, 0x40000), "memfd_create": (1, 4), "shmget": (2, 0o4000)}
 """Calls with the argument and the flag of it that ask for huge pages: those that an administrator has set aside, for a
@@ -120,7 +122,7 @@ def number(name: str) -> int:
 
 @functools.cache
 def allowed() -> tuple[str, ...]:
-    """The names of the calls that the outer filter allows without a look at their arguments."""
+    """The names of the calls that the outer filter allows whatever their arguments."""
     library = _library()
     names = []
     for number in range(LAST_REVIEWED + 1):
@@ -153,10 +155,10 @@ def outer_program() -> bytes:
 
 
 def _sockets() -> list[tuple[int | None, list[dict[str, Any]]]]:
-    """Which sockets there are: None or the number of an error, and the arguments it is for, as Docker has them.
+    """Rules for `socket`: None to allow or the number of an error, and the arguments as Docker's profile has them.
 
-    Those that are missed most are refused as a Linux would that hasn't got them, so that programs fall back: without
-    netlink, ZeroMQ goes on after this error alone, which it knows from Windows's Linux.
+    What programs miss most is refused as a Linux without it would, so that they fall back. Without netlink, ZeroMQ goes
+    on after this error alone, which it knows from Windows's Linux.
     """
     rules: list[tuple[int | None, list[dict[str, Any]]]] = [
         (None, [_equal(0, AF_UNIX)]),
@@ -205,9 +207,9 @@ def inner_program(*, subprocess: bool, sockets: bool = True, forwarder: bool = F
     """The inner filter as a BPF program.
 
     Args:
-        subprocess: False takes away executing programs and starting processes; threads remain. With one process,
-            locks of files are nobody else's business: they are said to be taken, and aren't.
-        sockets: False takes away Internet sockets, also those to the sandbox's own loopback.
+        subprocess: False forbids executing programs and starting processes; threads remain. Since there is then no
+            other process to lock out, locks of files are reported as taken, without being taken.
+        sockets: False forbids Internet sockets, also to the sandbox's own loopback.
         forwarder: Whether there is a process `FORWARDER`, which code may not signal.
     """
     library = _library()
@@ -232,21 +234,21 @@ def inner_program(*, subprocess: bool, sockets: bool = True, forwarder: bool = F
 
 
 def _low(argument: int, value: int) -> Any:
-    """That an argument, of which Linux takes the low 32 bits, has a value."""
+    """The condition that an argument has a value, in the low 32 bits, which are all that Linux reads."""
     return _library().Arg(argument, _library().MASKED_EQ, LOW_BITS, value & LOW_BITS)
 
 
 def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
-    """Deny what would reach process 1, or the forwarder: signals, priority, limits, and hiding from their looks."""
+    """Deny what would reach process 1 or the forwarder: signals, priority, limits, and hiding from process 1."""
     library = _library()
     denied = library.ERRNO(EPERM)
-    # Its first argument may be any open folder below /proc, that of process 1 too.
+    # Its first argument may be any open folder below /proc, also that of process 1.
     filter_.add_rule(denied, "pidfd_send_signal")
     for name in SIGNALS:
         for process in (1, FORWARDER) if forwarder else (1,):
             filter_.add_rule(denied, name, _low(0, process))
     if forwarder:
-        # Its group, and everybody, which process 1 never belongs to.
+        # Its group, and all processes, which never include process 1.
         for group in (-FORWARDER, -1):
             filter_.add_rule(denied, "kill", _low(0, group))
     for name, commands in OWNERS.items():
@@ -262,16 +264,16 @@ def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
         filter_.add_rule(denied, name, library.Arg(1, library.NE, 0))
     # Limits of others can be read: the third argument is the new one.
     filter_.add_rule(denied, "prlimit64", library.Arg(0, library.NE, 0), library.Arg(2, library.NE, 0))
-    # Process 1 looks into those who want to execute a program.
+    # Process 1 reads the memory of processes that want to execute a program.
     filter_.add_rule(denied, "prctl", _low(0, PR_SET_DUMPABLE), library.Arg(1, library.EQ, 0))
 
 
 def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
-    """Deny what takes memory of Linux's that no control group is charged for.
+    """Deny what takes memory that Linux charges to no control group.
 
     Args:
         filter_: Where to add that.
-        locks: Whether locks of files are taken, which `overuse_inside.py` then counts.
+        locks: Whether locks of files are really taken; `overuse_inside.py` then counts them.
     """
     library = _library()
     for name, (argument, flag) in HUGE_PAGES.items():
@@ -279,13 +281,13 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
         filter_.add_rule(library.ERRNO(ENOMEM), name, library.Arg(argument, library.MASKED_EQ, flag, flag))
     for option in SOCKET_FILTERS:
         filter_.add_rule(library.ERRNO(EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
-    # As on a Linux without them, which programs know.
+    # As on a Linux without filters, which programs can handle.
     filter_.add_rule(library.ERRNO(ENOSYS), "seccomp")
     filter_.add_rule(library.ERRNO(EINVAL), "prctl", _low(0, PR_SET_SECCOMP))
     # A thread with a table of open files of its own would have as many as a process.
     separate = library.Arg(0, library.MASKED_EQ, CLONE_THREAD | CLONE_FILES, CLONE_THREAD)
     filter_.add_rule(library.ERRNO(EPERM), "clone", separate)
-    # The same by another name; glibc and Python close ranges without it.
+    # Another way to a table of its own; glibc and Python close ranges without this flag.
     shared = library.Arg(2, library.MASKED_EQ, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE)
     filter_.add_rule(library.ERRNO(EINVAL), "close_range", shared)
     for command in OWNERLESS_LOCKS:
@@ -298,7 +300,7 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
 
 @functools.cache
 def asking_program() -> bytes:
-    """A filter as a BPF program that has Linux ask before a program is executed (`commands_inside.py`)."""
+    """The filter by which Linux asks process 1 before a program is executed (`commands_inside.py`)."""
     library = _library()
     filter_ = library.SyscallFilter(library.ALLOW)
     for name in ("execve", "execveat"):
@@ -307,7 +309,7 @@ def asking_program() -> bytes:
 
 
 def can_ask() -> bool:
-    """Whether this Linux can ask: it does since 5.5."""
+    """Whether this Linux can ask; it can since 5.5."""
     try:
         return "user_notif" in Path("/proc/sys/kernel/seccomp/actions_avail").read_text().split()
     except OSError:
@@ -323,7 +325,7 @@ def _export(filter_: Any) -> bytes:
 
 
 def in_memory(name: str, data: bytes) -> int:
-    """A file descriptor from which that can be read, such as a BPF program; the caller closes it."""
+    """A file descriptor from which these bytes can be read; the caller closes it."""
     descriptor = os.memfd_create(f"nbagent-{name}")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(data)

@@ -1,10 +1,10 @@
-"""The controller's end of a sandbox: its sockets, and the one thread that serves it.
+"""The hand-over to a sandbox: the controller's sockets, and the thread that serves them.
 
-A sandbox gets no writable piece of the host. The controller makes the kernel's five sockets in a private folder of its
-own, listening already, and passes them as file descriptors to `inside.py` through a socket in the folder that the
-sandbox sees read-only at /run/nbagent. The same socket then takes one kind of request, one JSON line each:
-`{"install": ["humanize==4.17.0"]}`, which policy decides and which is answered with one JSON line. What the sandbox
-prints where nobody looks (its original stdout and stderr) is read and thrown away, but for the tail.
+A sandbox gets no writable piece of the host. The controller makes the kernel's five sockets in a private folder,
+listening already, and passes them as file descriptors to `inside.py` through a socket in the folder that the sandbox
+sees read-only at /run/nbagent. From then on that socket takes one kind of request, one JSON line each:
+`{"install": ["humanize==4.17.0"]}`. Policy decides, and the answer is one JSON line. What the sandbox prints to its
+original stdout and stderr is read and thrown away, except for the tail.
 """
 
 from __future__ import annotations
@@ -34,40 +34,37 @@ TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
 CHUNK = 64 * 1024
 PAUSE = 0.005
-"""Seconds between two full chunks of that."""
+"""Seconds between two full chunks of what a sandbox prints there: it waits for us, and not this process for it."""
 MAX_REQUEST = 64 * 1024
 MAX_WANTED = 50
 MAX_REQUESTS = 200
-"""Names that code chooses leave the machine when they are looked up; these bound how many."""
+"""Bounds on the names that code has looked up: they leave the machine, chosen by the code."""
 MAX_LINE = 1024 * 1024
-"""Bytes of what process 1 says at once; it is ours, and says less."""
+"""Bytes of one line of process 1; it is trusted, and its lines are shorter."""
 MAX_WORDS = 50
-"""Things that it says of how the sandbox ended."""
+"""Facts that process 1 tells about the sandbox's end."""
 REQUEST_SECONDS = 5.0
-"""From a caller's connection to the end of its request."""
+"""From a caller's connection until its request must have been read."""
 OUTPUT = "out"
 LAST_WORDS = 5.0
 """Seconds to wait for what process 1 said at its end: on a busy machine its end may be known before its words are read.
 
 They are there; only a thread that serves an install doesn't read them soon."""
-PROGRAMS = (
-    *("inside.py", "supervisor_inside.py", "commands_inside.py", "overuse_inside.py"),
-    *("bounds_inside.py", "streams_inside.py", "forward.py"),
-)
-"""What of this package runs inside of a sandbox, by the sandbox's own Python."""
+PROGRAMS = tuple(sorted((Path(__file__).parents[1] / "inside").glob("[a-z]*.py")))
+"""What runs inside of a sandbox, by the sandbox's own Python."""
 
 
 class Handoff:
-    """One sandbox's folder, sockets and thread, for all the kernels that run in it one after another.
+    """The sockets and the thread of one sandbox, over its restarts.
 
     Args:
-        lease: The sandbox's lease; its folder is where everything lies.
-        install: What serves install requests.
-        ran: Gets each program that is executed inside, where that is looked at.
+        lease: The sandbox's lease; the sockets lie in its folder.
+        install: Serves install requests.
+        ran: Gets each program that is executed inside, if those are reported.
 
     Attributes:
         folder: The private folder: `k-1` … `k-5` are the kernel's sockets, `s` is the one of process 1.
-        shared: The part of it that the sandbox sees, read-only, at /run/nbagent.
+        shared: The folder in it that the sandbox sees read-only at /run/nbagent.
     """
 
     def __init__(self, lease: Lease, *, install: InstallHook | None = None, ran: CommandHook | None = None) -> None:
@@ -87,20 +84,20 @@ class Handoff:
         if not self.shared.exists():
             self.shared.mkdir(mode=0o755)
             self.shared.chmod(0o755)
-            for name in PROGRAMS:
-                shutil.copyfile(Path(__file__).parents[1] / "inside" / name, self.shared / name)
-                (self.shared / name).chmod(0o644)
+            for program in PROGRAMS:
+                shutil.copyfile(program, self.shared / program.name)
+                (self.shared / program.name).chmod(0o644)
 
     @property
     def endpoint(self) -> UnixEndpoint:
-        """Where the kernel is reached: sockets of this folder's."""
+        """The kernel's sockets."""
         return UnixEndpoint(self.folder / "k", self.lease.terms.key.encode())
 
     def open(self, config: dict[str, Any]) -> None:
         """Make the sockets for one start of the kernel, and serve them from now on.
 
         Args:
-            config: What `inside.py` needs beside the connection.
+            config: The configuration of `inside.py`, beside the connection.
         """
         self.close()
         listening = [self._listen(self.folder / f"k-{number}", mode=0o600) for number in PORTS.values()]
@@ -111,7 +108,7 @@ class Handoff:
         self._start(message, listening)
 
     def take_over(self) -> None:
-        """Serve a sandbox that another process started and did not live to end.
+        """Take over a sandbox that another process started, and serve it.
 
         Raises:
             SandboxError: It has ended.
@@ -145,10 +142,10 @@ class Handoff:
         self.lease.remove(keep_scratch=keep_scratch)
 
     def hold(self, *, keep: float) -> None:
-        """Own the sandbox anew, on other terms.
+        """Connect to process 1 anew, and change how long the sandbox is kept.
 
         Args:
-            keep: Seconds that it lives on without an owner from now on.
+            keep: Seconds that it lives on without a controller.
 
         Raises:
             SandboxError: It has ended.
@@ -160,7 +157,7 @@ class Handoff:
             self._wake.send(b" ")
 
     def last_words(self) -> dict[str, Any]:
-        """What process 1 of a sandbox that has ended said at its end: what it had used. Waits a moment for that."""
+        """What process 1 said at its end: how it ended, and what the sandbox had used. Waits until that was read."""
         if self._thread is not None and self.lease.held is not None:
             self._silent.wait(LAST_WORDS)
         return self._words
@@ -214,7 +211,7 @@ class Handoff:
                         selector.unregister(output)
 
     def _listen_to_held(self, selector: selectors.BaseSelector) -> None:
-        """Listen to the connection to process 1 that is held now."""
+        """Listen to the connection to process 1, which `hold` may have replaced."""
         held = self.lease.held
         if held is not self._hearing:
             if self._hearing is not None:
@@ -227,7 +224,7 @@ class Handoff:
                     selector.register(held, selectors.EVENT_READ)
 
     def _hear(self, selector: selectors.BaseSelector) -> None:
-        """Take what process 1 says, line by line: a program that is executed, or its last words."""
+        """Read what process 1 says, line by line: a program that is executed, or its last words."""
         assert self._hearing is not None  # noqa: S101 - it was selected
         try:
             data = self._hearing.recv(CHUNK)
@@ -259,12 +256,12 @@ class Handoff:
     def _answer(self, door: socket.socket, message: dict[str, Any], handed: list[socket.socket]) -> list[socket.socket]:
         """Serve one caller. The first one is the start-up code, before any code of the person's has run."""
         caller, _ = door.accept()
-        # A caller that says nothing must not hold up the next one for long.
+        # A caller that sends nothing must not keep the next one waiting for long.
         caller.settimeout(REQUEST_SECONDS)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError, ValueError):
             stack.callback(caller.close)
             if handed:
-                # As long as it is open, process 1 inside knows that its controller lives. A fork closes what is held.
+                # By this connection process 1 knows that its controller lives; a fork of ours closes it.
                 self.lease.held = caller
                 stack.pop_all()
                 socket.send_fds(caller, [b" "], [each.fileno() for each in handed])
@@ -276,7 +273,7 @@ class Handoff:
         return []
 
     def _handle(self, caller: socket.socket) -> dict[str, Any]:
-        wanted = _wanted(caller)
+        wanted = _read_wanted(caller)
         if self.install is None:
             return {"error": "This sandbox takes no installs."}
         if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
@@ -288,7 +285,7 @@ class Handoff:
             return {"installed": self.install(wanted)}
         except NbagentError as error:
             return {"error": str(error)}
-        except Exception as error:  # what goes wrong in there must not end this thread
+        except Exception as error:  # an error of the installer must not end this thread
             return {"error": f"The install failed: {type(error).__name__}: {error}"}
 
     def _drain(self, output: int) -> bool:
@@ -298,29 +295,28 @@ class Handoff:
             return True
         self._tail = (self._tail + data)[-TAIL:]
         if len(data) == CHUNK:
-            # Who prints without end waits for us, and not this process for it.
             time.sleep(PAUSE)
         return bool(data)
 
 
 def open_fifo(path: Path) -> int:
-    """The reading end of the pipe for a sandbox's own output; it has a name, so that who takes over finds it again."""
+    """Open the reading end of a sandbox's output; the pipe has a name, so that a process that takes over finds it."""
     with contextlib.suppress(FileExistsError):
         os.mkfifo(path, 0o600)
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def open_output(folder: Path) -> int:
-    """The end of that pipe that a sandbox writes to.
+    """Open the end that a sandbox writes to, for reading too: without any reader, a print would be an error.
 
-    It reads too: without any reader, a print would be an error. Only a start that fails has anything to say there: once
-    the kernel is up, `inside.py` lets go of it, so that a full pipe whose reader is dead stops nobody.
+    It serves a start that fails. Once the kernel is up `inside.py` lets go of it, so that a full pipe whose reader is
+    dead stops nobody.
     """
     return os.open(folder / OUTPUT, os.O_RDWR | os.O_CLOEXEC)
 
 
-def _wanted(caller: socket.socket) -> Any:
-    """Read the install request of a caller, which may be hostile code of the sandbox and send anything.
+def _read_wanted(caller: socket.socket) -> Any:
+    """Read what a caller wants to install; the caller may be hostile code, so this may be anything.
 
     Raises:
         OSError: It takes too long.
@@ -328,7 +324,7 @@ def _wanted(caller: socket.socket) -> Any:
     end = time.monotonic() + REQUEST_SECONDS
     request = b""
     while not request.endswith(b"\n") and len(request) < MAX_REQUEST:
-        # All of it must come in time: one that sends a byte now and then would hold up the others for ever.
+        # The whole request must come in time: a caller that sends a byte now and then would block the others for ever.
         caller.settimeout(max(0.001, end - time.monotonic()))
         more = caller.recv(MAX_REQUEST)
         if not more:

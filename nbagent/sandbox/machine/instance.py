@@ -1,4 +1,4 @@
-"""What an engine adds to a sandbox that runs on this machine: its processes. All else is `MachineSandbox`'s."""
+"""What an engine brings to a sandbox that runs on this machine: its processes. `MachineSandbox` has all else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.paths import OUTPUT, WORKSPACE
 
 if TYPE_CHECKING:
-    from nbagent.packages.installer import Target
+    from nbagent.packages.requirements import Target
     from nbagent.sandbox.contract import Control
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.leases.lease import Lease
@@ -24,7 +24,7 @@ ONE_USER = dict.fromkeys(
     ("shrink_pipes_of_the_neighbour", "block_files_of_the_neighbour"),
     "all sandboxes of one person run as one user, by whom Linux counts these",
 )
-"""Probes of the self-check that succeed where sandboxes share a user, as they do unless root starts them."""
+"""Probes of the self-check that succeed where sandboxes share a user id: everywhere, unless root starts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class InstancePlan:
 
     Attributes:
         spec: What the sandbox is to be.
-        lease: Its lease; what must be known to end it, should this process die, goes into the lease's parts.
+        lease: Its lease. The instance writes to the lease's parts what others must know to end it if this process dies.
         shared: The folder that it sees read-only at /run/nbagent.
-        scratch: Its folder on disk.
+        scratch: Its scratch folder.
         mounts: The data that it sees, all read-only.
         uid: The user that code runs as, on the host.
         gid: The group.
@@ -57,11 +57,11 @@ class InstancePlan:
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """How an instance ended, as far as its engine knows; process 1 may have said more.
+    """How an instance ended, as far as its engine knows.
 
     Attributes:
-        status: As a shell tells it, 128 and more for a signal; negative for a signal to the process that tells it.
-        killed: Whether Linux has killed something of it for its memory.
+        status: As a shell has it, 128 and more for a signal; negative for a signal to the process that reports it.
+        killed: Whether Linux killed a process of it for its memory.
     """
 
     status: int
@@ -69,26 +69,26 @@ class ProcessEnd:
 
 
 class Instance(abc.ABC):
-    """The processes of one sandbox, and of those that replace it over restarts. `MachineSandbox` calls all of it.
+    """The processes of one sandbox over its restarts; `MachineSandbox` calls all of it.
 
     Attributes:
-        mirrors: Whether code sees data at `/tmp/data`, as a mirror of it, and not where it lies.
+        mirrors: Whether code sees a mirror of the data at /tmp/data; otherwise the data at its place on the host.
     """
 
     mirrors: ClassVar[bool] = True
 
     @abc.abstractmethod
     def controls(self, spec: SandboxSpec) -> Sequence[Control]:
-        """What is enforced here of what such a sandbox needs; may block.
+        """Which restrictions are enforced here on such a sandbox; may block.
 
         Raises:
             EngineUnavailable: No sandbox can be started at all.
-            UsageError: The engine is not for such a one.
+            UsageError: The engine doesn't run sandboxes with this spec.
         """
 
     @abc.abstractmethod
     async def start(self, plan: InstancePlan) -> None:
-        """Start process 1 of the sandbox, `inside.py`, which finds its way from `plan.shared`.
+        """Start process 1 of the sandbox: `inside.py`, which lies in `plan.shared`.
 
         Raises:
             SandboxError: It could not be started.
@@ -96,7 +96,7 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     async def take_over(self, plan: InstancePlan) -> None:
-        """Go on with a sandbox that another process started, by the parts of its lease.
+        """Take over a sandbox that another process started, by the parts of its lease.
 
         Raises:
             SandboxError: It has ended.
@@ -112,45 +112,45 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     async def clean(self) -> None:
-        """End what runs, and remove what the engine has of it. May be called again."""
+        """Kill all that runs, and remove what the engine keeps for it. May be called again."""
 
     @property
     @abc.abstractmethod
     def environment(self) -> str:
-        """What the kernel is made of: the digest of its image or environment."""
+        """The digest of the image or environment that the kernel is made of."""
 
     @abc.abstractmethod
     def target(self) -> Target:
         """What packages must fit to be importable inside; see `Sandbox.target`."""
 
     def inside(self, plan: InstancePlan) -> dict[str, Any]:  # noqa: ARG002 - for engines that need it
-        """What `inside.py` is told in place of what it is told by default; called before `start`."""
+        """Changes to the configuration of `inside.py` (`userland.config_inside`); called before `start`."""
         return {}
 
     def users(self) -> range | None:
-        """The users of whom one may be the sandbox's own if root starts it; None if it runs as whoever starts it."""
+        """The users of whom root may give the sandbox one of its own; None if it runs as whoever starts it."""
         return users.mapped()
 
     def user(self, own: int | None) -> tuple[int, int]:
         """The user and the group that code runs as, on the host.
 
         Args:
-            own: The user that is the sandbox's own, if it has one; the group has the same number then.
+            own: The user that was reserved for the sandbox, if one was; its group has the same number.
         """
         return own or os.getuid(), own or os.getgid()
 
     def folders(self, scratch: Path) -> tuple[str, str]:  # noqa: ARG002 - for engines that isolate nothing
-        """Where code leaves its results and where it works, as it sees it."""
+        """The folders where code leaves its results, and where it works, as code sees them."""
         return OUTPUT, WORKSPACE
 
     def usage(self) -> cgroup.Usage | None:
-        """What the sandbox uses, or None where this engine can't tell. Cheap, like `poll`."""
+        """What the sandbox uses of memory and cores; None if unknown. Cheap, like `poll`."""
         return None
 
     async def tail(self) -> str:
-        """The end of what it printed, where that doesn't come by the hand-over."""
+        """The end of what it printed, if that doesn't go through the hand-over."""
         return ""
 
     def forget(self) -> None:
-        """Drop what this process has of a sandbox that goes on without it."""
+        """Drop the handles of a sandbox that goes on without this process."""
         return None

@@ -1,8 +1,8 @@
-"""Sweeps up what dead controllers left behind: sandboxes, folders, containers, control groups.
+"""Removes what dead controllers left behind: sandboxes, folders, containers, control groups.
 
-A controller that ends by itself leaves nothing. One that was killed leaves what Linux doesn't take with it, and a
-restart of the machine leaves what lies on disk or with a daemon. Every start of a sandbox sweeps up what nobody can
-want any more; `nbagent clean` also ends sandboxes that still wait to be taken over.
+A controller that ends by itself leaves nothing. One that is killed leaves what Linux doesn't end with it, and a restart
+of the machine leaves what lies on disk or with a daemon. Every start of a sandbox sweeps up what nobody can use any
+more; `nbagent clean` also ends sandboxes that wait to be taken over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nbagent.sandbox.contract import Engine
 
 NAMELESS = 3600.0
-"""Seconds after which a folder that names no lease is nobody's."""
+"""Seconds after which a scratch folder that names no lease is abandoned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Removed:
     Attributes:
         kind: What it is: `sandbox`, `host`, `folder`, or what an engine calls its own.
         name: Its name.
-        session: The session that it belonged to; empty if to none, or if that isn't known.
+        session: The session that it belonged to; empty if unknown or none.
         age: Seconds since it was made.
     """
 
@@ -51,8 +51,8 @@ def sweep(*, waiting: bool = False, max_age: float = 0.0, engine: str | None = N
 
     Args:
         waiting: Also end sandboxes that live and wait to be taken over.
-        max_age: Seconds; what was made later than that stays.
-        engine: Ask only this engine for what its sandboxes left; all by default.
+        max_age: Seconds; what is younger stays.
+        engine: The one engine to ask for leftovers; all by default.
 
     Returns:
         What was removed.
@@ -63,13 +63,13 @@ def sweep(*, waiting: bool = False, max_age: float = 0.0, engine: str | None = N
     for name, each in engines().items():
         if engine in (None, name):
             removed += _sweep_strays(each, newest)
-    # Last: what was ended just now runs as nobody any more.
+    # Last: no process of what was ended above runs as a reserved user any more.
     users.sweep(leases.runtime_root())
     return removed
 
 
 def _sweep_sandbox(folder: Path, waiting: bool, newest: float) -> Removed | None:
-    """End and remove one sandbox, if its controller is dead and nobody can want it."""
+    """End and remove one sandbox, if its controller is dead and nobody can use it."""
     if not leases.abandoned(folder):
         return None
     terms = leases.read_terms(folder)
@@ -80,8 +80,8 @@ def _sweep_sandbox(folder: Path, waiting: bool, newest: float) -> Removed | None
     try:
         lease = leases.Lease.take_over(folder)
     except NbagentError:
-        return None  # somebody was faster: another sweep, or who takes it over
-    # Only now, when nobody can take it over: until it was held, that may have happened.
+        return None  # another sweep was faster, or a process that takes it over
+    # Asked while the lock is held: before, another process could have taken the sandbox over in between.
     if not waiting and terms.spec.keep and not terms.origin.is_over and supervisor.is_alive(folder):
         lease.release()
         return None
@@ -94,12 +94,12 @@ def _sweep_sandbox(folder: Path, waiting: bool, newest: float) -> Removed | None
 
 
 def end(folder: Path) -> bool:
-    """End and remove a sandbox that waits to be taken over; returns whether it was one, and is gone."""
+    """End and remove a sandbox that waits to be taken over; returns False if it doesn't, or is somebody's."""
     return _sweep_sandbox(folder, True, time.time()) is not None
 
 
 def _sweep_unknown(folder: Path, newest: float) -> Removed | None:
-    """Remove a folder whose terms can't be read: of another nbagent, or half removed. What runs may be any engine's."""
+    """Remove a lease whose terms can't be read (another version's, or half removed); it may be of any engine."""
     with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
         made = folder.stat().st_mtime
         if made > newest:
@@ -115,7 +115,7 @@ def _sweep_unknown(folder: Path, newest: float) -> Removed | None:
 
 
 def _sweep_scratch(folder: Path, newest: float) -> Removed | None:
-    """Remove a folder on disk whose lease is gone altogether."""
+    """Remove a scratch folder whose lease is gone."""
     with contextlib.suppress(OSError):
         made = folder.stat().st_mtime
         gone = scratch.is_abandoned(folder)
@@ -128,7 +128,7 @@ def _sweep_scratch(folder: Path, newest: float) -> Removed | None:
 
 
 def _sweep_strays(engine: Engine, newest: float) -> list[Removed]:
-    """Remove what an engine has of sandboxes whose lease is gone altogether."""
+    """Remove what an engine has left of sandboxes whose lease is gone."""
     removed = []
     for stray in engine.strays():
         if stray.created <= newest and stray.remove():
@@ -140,11 +140,11 @@ _SWEEPING = threading.Lock()
 
 
 def sweep_in_background(engine: str) -> None:
-    """Sweep in a thread of its own, which no start waits for; nothing happens while another one is at it."""
+    """Sweep in a thread, for which no start waits; nothing happens while another sweep runs."""
 
     def work() -> None:
         try:
-            with contextlib.suppress(Exception):  # a sweep that fails must not disturb who only wanted to start
+            with contextlib.suppress(Exception):  # a sweep that fails must not disturb a start
                 sweep(engine=engine)
         finally:
             _SWEEPING.release()

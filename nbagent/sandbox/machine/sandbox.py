@@ -1,7 +1,7 @@
 """A sandbox on this machine, whatever its engine: started, taken over by another process, detached, ended.
 
-The engine brings the `Instance`, which is the sandbox's processes. Here is all that goes with them: the lease and its
-folders, the hand-over, the mirror of the data, the way out, and the user that code runs as.
+The engine brings the `Instance`, which runs the sandbox's processes. `MachineSandbox` has the rest: the lease and its
+folders, the hand-over, the mirror of the data, the egress proxy, and the user that code runs as.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import SandboxError
 from nbagent.core.events import DataLeftOut
-from nbagent.packages.installer import Installer, Target
+from nbagent.packages.installer import Installer
+from nbagent.packages.requirements import Target
+from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.contract import About, Hooks, Sandbox
 from nbagent.sandbox.data.live import LiveMirror
 from nbagent.sandbox.data.tree import LeftOut, Why, facts
@@ -30,9 +33,9 @@ from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
 from nbagent.sandbox.machine.userland import config_inside
 from nbagent.sandbox.machine.way_out import open_egress
+from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.registry import missing, unenforceable
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.sandbox.threads import in_thread, to_the_end
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
@@ -212,6 +215,13 @@ class MachineSandbox(Sandbox):
     def egress(self) -> Egress | None:
         """The proxy, if the sandbox has one."""
         return self._egress
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket beside the one of the hand-over."""
+        if self.handoff is None:
+            return None
+        shared = self.handoff.shared
+        return ByteStream(shared, RUN if self.instance.mirrors else str(shared))
 
     def target(self) -> Target:
         """What packages must fit to be importable inside."""

@@ -1,4 +1,4 @@
-"""The controller's side of a sandbox's process 1 (`supervisor_inside.py`): own it, end it, or open a shell in it."""
+"""The controller's calls to process 1 of a sandbox (`supervisor_inside.py`): own it, end it, or open a shell in it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nbagent.sandbox.untrusted import parse
 
 SOCKET = "s"
 SECONDS = 5.0
-"""For an answer; process 1 has little else to do."""
+"""For an answer of process 1, which has little else to do."""
 MAX_ANSWER = 4096
-"""Bytes of one, which is a line."""
+"""Bytes of one answer, which is a line."""
 
 
 def hold(folder: Path, *, keep: float | None = None) -> socket.socket:
-    """Own a sandbox for as long as the connection that is returned stays open.
+    """Own a sandbox; it counts as owned for as long as the connection that is returned stays open.
 
     Args:
         folder: Its private folder.
@@ -112,7 +112,7 @@ def _read(connection: socket.socket) -> dict[str, Any]:
     line = b""
     try:
         while not line.endswith(b"\n") and len(line) <= MAX_ANSWER:
-            # Byte by byte: what follows the line is for whoever listens from then on.
+            # Byte by byte: what follows the line is read by whoever listens from then on.
             more = connection.recv(1)
             if not more:
                 raise SandboxError("The sandbox has ended.")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from nbagent.core.policy import Network, Trust
@@ -22,49 +25,72 @@ SHELLS = (
 """Programs that are shells, or that start a shell whatever their arguments."""
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 """/etc/hosts of a sandbox without the host's network."""
-START = (f"{paths.KERNEL}/bin/python", "-I", f"{paths.RUN}/inside.py")
-"""The command of process 1. With -I, no variable and no working folder can put other modules in place of ours."""
+START = (f"{paths.KERNEL}/bin/python", "-s", "-P", f"{paths.RUN}/inside.py")
+"""The command of process 1. No folder of the code's can put other modules in place of ours.
+
+Not with -I, which would ignore `PYTHONHASHSEED` too; `environment_variables` says all that Python reads of the rest.
+"""
+HASH_SEED = "0"
+"""The seed of Python's hashes of text: with a random one, sets would print in another order each time."""
 
 
-def environment_variables(*, shared_library: bool, trust: Trust) -> dict[str, str]:
+def environment_variables(
+    *, shared_library: bool, trust: Trust, variables: Iterable[tuple[str, str]] = ()
+) -> dict[str, str]:
     """All environment variables of a kernel: an allow-list, with nothing of the host's but its proxies.
 
     Args:
         shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
         trust: What is permitted; it decides about proxies, and how many threads libraries start.
+        variables: What shall be different in this sandbox.
     """
     cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
-    variables = {
+    found = {
         "HOME": HOME,
         "USER": "sandbox",
         "LOGNAME": "sandbox",
         "LANG": "C.UTF-8",
+        "TZ": time_zone(),
         "PATH": f"{paths.KERNEL}/bin:{paths.PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
         "TMPDIR": "/tmp",  # noqa: S108 - inside
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": HASH_SEED,
+        # Empty is unset: an image may have them.
+        "PYTHONHOME": "",
+        "PYTHONPATH": "",
         # Frozen modules' frames and the debugger's warning about them help nobody here.
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "IPYTHONDIR": f"{HOME}/.ipython",
         "NBAGENT": "1",
-        # Polars folds the names of columns at 80 characters, and whoever reads them as text takes them for broken.
+        # At 80 characters, Polars folds the names of columns, which readers of text take for broken.
         "POLARS_TABLE_WIDTH": "120",
         # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
         "LOKY_MAX_CPU_COUNT": str(cores),
     }
     if trust.limits.cpus:
         # A thread for each core of the machine would be slow, and too many for the limit on processes.
-        variables |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
+        found |= {"POLARS_MAX_THREADS": str(cores), "OMP_NUM_THREADS": str(cores)}
     if shared_library:
-        variables["LD_LIBRARY_PATH"] = f"{paths.PYTHON}/lib"
+        found["LD_LIBRARY_PATH"] = f"{paths.PYTHON}/lib"
     if trust.network is Network.FULL:
         for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES)):
             if name in os.environ:
-                variables[name] = os.environ[name]
+                found[name] = os.environ[name]
     elif has_egress(trust):
         for name in PROXY_VARIABLES:
             value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
-            variables |= {name: value, name.upper(): value}
-    return variables
+            found |= {name: value, name.upper(): value}
+    return found | dict(variables)
+
+
+@functools.cache
+def time_zone() -> str:
+    """The machine's time zone by its name, such as `Europe/Rome`; UTC if it has none."""
+    try:
+        _, _, name = str(Path("/etc/localtime").resolve(strict=True)).partition("/zoneinfo/")
+    except OSError:
+        return "UTC"
+    return name or "UTC"
 
 
 def accounts(uid: int, gid: int) -> dict[str, str]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import polars as pl
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbagent.core.errors import DataError
-from nbagent.faces.magic.variables import FOLDER, KINDS, MAX_LITERAL, is_plain, pack, unpack
+from nbagent.faces.magic.variables import KINDS, MAX_LITERAL, is_plain, pack, unpack
 from nbagent.kernel.inside import variables_inside
+from nbagent.kernel.variables import FOLDER
 
 PLAIN = st.recursive(
     st.one_of(
@@ -83,6 +87,18 @@ def test_a_polars_frame_is_the_same_there_and_back(name: str, tmp_path: Path) ->
     assert found.schema == frame.schema
 
 
+def test_a_table_of_pandas_or_arrow_is_the_same_there_and_back(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None], "c": pandas.Categorical(["u", "v"])}, index=["i", "j"])
+    pandas.testing.assert_frame_equal(there(frame, tmp_path), frame)
+    pandas.testing.assert_frame_equal(back(frame, tmp_path), frame)
+    for series in (frame["a"], pandas.Series([1.5, 2.5])):
+        pandas.testing.assert_series_equal(there(series, tmp_path), series)
+        pandas.testing.assert_series_equal(back(series, tmp_path), series)
+    table = pyarrow.table({"a": [1, None], "b": [["x"], []]})
+    assert there(table, tmp_path).equals(table)
+    assert back(table, tmp_path).equals(table)
+
+
 def test_a_series_stays_one(tmp_path: Path) -> None:
     series = pl.Series("s", [1.5, None])
     assert there(series, tmp_path).equals(series)
@@ -141,6 +157,46 @@ def test_a_hostile_file_is_one_sentence(kind: str, content: bytes, tmp_path: Pat
     path.write_bytes(content)
     with pytest.raises(DataError):
         unpack(kind, path)
+
+
+LONG = ["x" * 20, "y" * 30]
+OLD: dict[str, Any] = {"compat_level": pl.CompatLevel.oldest()}
+VIEW = struct.pack("<i4sii", 20, b"xxxx", 0, 0)
+HOSTILE: dict[str, tuple[pl.Series, bytes, bytes, dict[str, Any]]] = {
+    "lists": (pl.Series([[1, 2], [3]]), struct.pack("<3q", 0, 2, 3), struct.pack("<3q", 0, 2**40, 2**41), {}),
+    "buffers of views": (pl.Series(LONG), VIEW, struct.pack("<i4sii", 20, b"xxxx", 7, 0), {}),
+    "views": (pl.Series(LONG), VIEW, struct.pack("<i4sii", 20, b"xxxx", 0, 2**30), {}),
+    "text": (pl.Series(LONG), struct.pack("<3q", 0, 20, 50), struct.pack("<3q", 0, 2**40, 2**41), OLD),
+    "letters": (pl.Series(LONG), b"x" * 20, b"\xff" * 20, OLD),
+    "categories": (pl.Series(["a", "b", "a"], dtype=pl.Categorical), struct.pack("<3I", 0, 1, 0), b"\x7f" * 12, {}),
+}
+
+
+@pytest.mark.parametrize("kind", ["polars.DataFrame", "pyarrow.Table", "pandas.DataFrame"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_table_that_leads_out_of_its_memory_is_refused(name: str, kind: str, tmp_path: Path) -> None:
+    """An offset that is believed reads what else the kernel holds, or ends it."""
+    series, before, after, options = HOSTILE[name]
+    pl.DataFrame({"a": series}).write_ipc(tmp_path / "a", **options)
+    content = (tmp_path / "a").read_bytes()
+    assert before in content
+    (tmp_path / "a").write_bytes(content.replace(before, after))
+    with pytest.raises(DataError):
+        unpack(kind, tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["polars.DataFrame", "pyarrow.Table"])
+def test_a_small_file_is_no_large_table(kind: str, tmp_path: Path) -> None:
+    """Neither by compression, nor by values that take no bytes, nor by a batch that is named many times."""
+    zeros = pl.DataFrame({"a": np.zeros(1_000_000, dtype=np.uint8)})
+    zeros.write_ipc(tmp_path / "packed", compression="zstd")
+    nulls = pl.DataFrame({"a": [None] * 1000})
+    nulls.write_ipc(tmp_path / "nulls")
+    content = (tmp_path / "nulls").read_bytes()
+    (tmp_path / "nulls").write_bytes(content.replace(struct.pack("<q", 1000), struct.pack("<q", 2**40)))
+    for name, told in (("packed", "compressed"), ("nulls", "more than it has")):
+        with pytest.raises(DataError, match=told):
+            unpack(kind, tmp_path / name)
 
 
 def test_no_pickle_is_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from nbagent.core.events import Cell
 from nbagent.faces.selfcheck.check import AFTERWARDS, MODULES, PROBES
-from nbagent.faces.selfcheck.probe import Finding, Probe, ProbeVerdict, excused, judge
+from nbagent.faces.selfcheck.probe import Finding, Probe, ProbeVerdict, excuse, judge
 
 PROBE = Probe(name="try_it", threat="1", group="tests", title="Try it", expected="nothing")
 
@@ -89,9 +89,9 @@ def test_only_an_attack_on_memory_may_end_the_kernel() -> None:
 def test_a_reason_excuses_what_is_broken_only() -> None:
     """A declared failure is shown as known with its reason; what held, or came to nothing, stays what it is."""
     for verdict in ProbeVerdict:
-        found = excused(Finding(probe=PROBE, verdict=verdict, seen=""), {"try_it": "so it is"})
+        found = excuse(Finding(probe=PROBE, verdict=verdict, seen=""), {"try_it": "so it is"})
         assert found.verdict is (ProbeVerdict.KNOWN if verdict is ProbeVerdict.BROKEN else verdict)
-    assert excused(Finding(probe=PROBE, verdict=ProbeVerdict.BROKEN, seen=""), {}).verdict is ProbeVerdict.BROKEN
+    assert excuse(Finding(probe=PROBE, verdict=ProbeVerdict.BROKEN, seen=""), {}).verdict is ProbeVerdict.BROKEN
 
 
 def test_each_probe_can_be_told_from_the_others() -> None:

@@ -42,7 +42,7 @@ def test_what_was_written_is_whole(write: Write) -> None:
     assert verify(write([stories.started()]).path).whole
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_byte_that_was_changed_is_found_in_its_line(fixed: Written, data: st.DataObject) -> None:
     """Any byte, to any other, wherever it stands; the line is the one that it stands in."""

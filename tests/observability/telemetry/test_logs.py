@@ -25,7 +25,7 @@ from nbagent.core.events import (
     Record,
     StateLost,
     ToolRefused,
-    ToolStage,
+    ToolStageEntered,
 )
 from nbagent.observability.telemetry import Telemetry
 from nbagent.observability.telemetry.logs import Log, entries, shown
@@ -233,8 +233,8 @@ def test_approvals_are_logged_without_their_code() -> None:
 def test_tools_are_logged_without_their_code() -> None:
     """Each stage, and one that is not used."""
     events = (
-        ToolStage(tool="word_count", version=1, stage="creating", code="secret()", tests="secret()"),
-        ToolStage(tool="word_count", version=1, stage="cleanup", reason="It failed.", seconds=1.5),
+        ToolStageEntered(tool="word_count", version=1, stage="creating", code="secret()", tests="secret()"),
+        ToolStageEntered(tool="word_count", version=1, stage="cleanup", reason="It failed.", seconds=1.5),
         ToolRefused(tool="word_count", reason="It was changed."),
     )
     found = [line for event in events for line in entries(Record(seq=1, at=0.0, event=event))]

@@ -11,7 +11,7 @@ from nbagent.core.events import (
     Asked,
     CellFinished,
     CellStarted,
-    LateOutput,
+    LateOutputAdded,
     ModelReplied,
     Record,
     SessionResumed,
@@ -78,7 +78,7 @@ def test_the_models_time_is_from_what_it_waited_for() -> None:
         (2.0, ModelReplied(turn=1, text="", tools=["python"], usage=Usage(7, 3, 1))),
         (2.5, CellStarted(cell=1, turn=1, code="1")),
         (9.0, CellFinished(cell=1, status="ok", outputs=[], execution_count=1, duration=6.5)),
-        (9.5, LateOutput(cell=1, output=stories.TEXT)),
+        (9.5, LateOutputAdded(cell=1, output=stories.TEXT)),
         (10.0, ModelReplied(turn=1, text="Done.")),
     ]
     records = [Record(number, at, event) for number, (at, event) in enumerate(events)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.observability.telemetry.redact import HIDDEN, brief, redact
+from nbagent.observability.telemetry.logs import HIDDEN, brief, redact
 
 SECRETS = [
     "sk-proj-abcDEF1234567890abcDEF",

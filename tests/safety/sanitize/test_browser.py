@@ -174,11 +174,11 @@ def exported() -> Any:
         remarks = [ModelReplied(turn=number, text=text, tools=["python"])] if number % 3 == 1 else []
         events += [Asked(turn=number, question=said[0], model="m"), *remarks, done]
     events += [Asked(turn=10_000, question=END, model="m")]
-    made = build(record(Record(number, 0.0, event) for number, event in enumerate(events, start=1)), pins={})
+    made = build(record(Record(number, 0.0, event) for number, event in enumerate(events, start=1)))
     nbformat.validate(made)
     written = json.dumps(made)
     assert all(f"leaky{number}y" in written for number in range(len(cases.MARKDOWN))), "a case is missing"
-    return made
+    return nbformat.from_dict(made)
 
 
 def control() -> Any:

@@ -90,6 +90,38 @@ def test_hostile_markup_costs_time_by_its_size(piece: str) -> None:
     assert time.monotonic() - started < 200 * machine.pace()
 
 
+@pytest.mark.parametrize(
+    "active",
+    [
+        *(
+            "<script>steal()</script>",
+            "<img src=x onerror=steal()>",
+            "<svg onload=steal()><script>steal()</script></svg>",
+        ),
+        *("<form action=steal><input name=steal><button>x</button></form>", "<iframe srcdoc='<p onclick=steal()>'>"),
+        *(
+            "<a href='javascript:steal()'>x</a>",
+            "<a href='java&#10;script:steal()'>x</a>",
+            "<a href='vbscript:steal'>x</a>",
+        ),
+        *("<p data-commandlinker-command='steal' data-commandlinker-args='{}'>x</p>", "<b contenteditable=steal>x</b>"),
+        *("<a href='data:text/html,steal'>x</a>", "<details open ontoggle=steal()>x</details>", "<base href='steal:'>"),
+    ],
+)
+def test_nothing_acts(active: str) -> None:
+    """Neither scripts nor what a click would run, send, or have JupyterLab do."""
+    assert "steal" not in clean_html(active)
+
+
+def test_thousands_of_small_outputs_cost_little() -> None:
+    """As many as hostile code may leave are cleaned in one go, while nobody else in the process is served."""
+    clean_html("<b>x</b>")
+    started = time.thread_time()
+    for _ in range(1000):
+        clean_html('<b style="color: red">x</b>')
+    assert time.thread_time() - started < 12 * machine.pace()
+
+
 @given(text=st.text(alphabet="<>/\"'= abpsg!-&#;:()[]{}@\\\x00\n", max_size=200))
 def test_any_text_is_taken(text: str) -> None:
     """Nothing raises, and what comes out comes out the same again, links and notes aside."""

@@ -45,6 +45,15 @@ def test_a_chart_of_its_own_data_stays() -> None:
     assert written["data"] == {vega: CHART, plotly: {"data": FIGURE["data"], "layout": FIGURE["layout"]}}
 
 
+def test_javascript_is_left_out() -> None:
+    """Under each of its names, and what would run it in another form."""
+    for mime in ("application/javascript", "text/javascript", "application/vnd.holoviews_exec.v0+json"):
+        output = {"output_type": "display_data", "data": {mime: "steal()", "text/plain": "x"}, "metadata": {}}
+        kept = clean_output(output)["data"]
+        assert set(kept) == {"text/plain"}
+        assert "Left out" in kept["text/plain"]
+
+
 def test_metadata_can_t_steer_a_renderer() -> None:
     """Sizes and backgrounds stay; frames, trust and what nobody knows go."""
     of_image = {"width": 10, "height": 1e9, "isolated": True, "alt": "x"}

@@ -55,7 +55,7 @@ def read(hierarchy: OwnGroups, controller: str, *names: str) -> str:
 
 def test_limits_are_written(hierarchy: OwnGroups, group: OwnGroup) -> None:
     """Memory in bytes, no swap beside it, the quota of a period, and processes."""
-    assert NAME.name in hierarchy.made()
+    assert NAME.name in hierarchy.existing()
     assert group.processes() == []
     assert read(hierarchy, "memory", "memory.limit_in_bytes", "memory.max") == str(200 * MIB)
     assert read(hierarchy, "cpu", "cpu.cfs_quota_us", "cpu.max").split()[0] == "25000"
@@ -204,11 +204,11 @@ def delegated(group: Path, *processes: int) -> Path:
 def test_a_delegated_group_without_processes_gives_its_controllers(root: Path) -> None:
     """Which Linux refuses, with EBUSY, as long as it has some. What was not delegated isn't asked."""
     group = delegated(root / "ours")
-    own._gives(group)
+    own._enable_controllers(group)
     assert (group / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
     foreign = delegated(root / "theirs")
     os.removexattr(foreign, "user.delegate")
-    assert not own._gives(foreign)
+    assert not own._enable_controllers(foreign)
     assert (foreign / "cgroup.subtree_control").read_text() == ""
 
 
@@ -216,7 +216,7 @@ def test_only_our_own_processes_are_moved(root: Path) -> None:
     """A shell that shares the group with us, or a process of an outer namespace, stays where it is."""
     for number, other in enumerate((1, 0, os.getppid())):
         group = delegated(root / f"shared-{number}", os.getpid(), other)
-        assert not own._gives(group)
+        assert not own._enable_controllers(group)
         assert not (group / LEAF).exists()
     with subprocess.Popen(["sleep", "60"]) as child:
         assert own._is_ours(child.pid)

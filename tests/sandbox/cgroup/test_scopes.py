@@ -64,7 +64,7 @@ def test_the_names_of_scopes_are_those_of_sandboxes(tmp_path: Path) -> None:
     """What else is in the slice is none of ours."""
     for name in ("nbagent-kabc.scope", "nbagent-probe-1-2.scope", "other.scope", "nbagent-x.service"):
         (tmp_path / name).mkdir()
-    assert set(Scopes(tmp_path, frozenset(CONTROLLERS), ()).made()) == {"kabc", "probe-1-2"}
+    assert set(Scopes(tmp_path, frozenset(CONTROLLERS), ()).existing()) == {"kabc", "probe-1-2"}
 
 
 def test_without_a_service_manager_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

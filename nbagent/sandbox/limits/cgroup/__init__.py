@@ -1,9 +1,8 @@
-"""Control groups: the bounds on memory, CPU and processes for engines that don't bring their own.
+"""Control groups: the limits on memory, CPU and processes for engines that don't bring their own.
 
-There are two ways to a group, behind one interface (`groups.py`): this process makes it (`tree.py`), as root or below a
-group that was delegated to it, with version 1 and 2; or the person's own systemd does (`scopes.py`), which is there for
-everybody who has logged in to most Linux systems of today. Where neither can be had, `find` says so, and the engine
-decides what that means.
+There are two ways to a group, behind one interface (`groups.py`). This process makes it (`own.py`), as root or below a
+group that was delegated to it, with version 1 or 2. Or the person's own systemd makes it (`scopes.py`), which runs for
+everybody who has logged in on most of today's Linux systems. If neither works, `find` returns None.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ __all__ = ["CONTROLLERS", "PROBE", "Group", "Groups", "Usage", "can_bound_connec
 
 
 def find() -> Groups | None:
-    """The best way here to a group for each sandbox, or None."""
+    """The better way to control groups that works here, or None."""
     return own.find() or scopes.find()
 
 
 def why_not() -> str:
-    """Why `find` has found nothing, as part of a sentence."""
+    """Why `find` returned None, as part of a sentence."""
     return f"this user may not make control groups, and {scopes.why_not()}"

@@ -1,4 +1,4 @@
-"""What a way to control groups is to an engine, and what one group is."""
+"""The interface of a way to make control groups, and of one group."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from nbagent.sandbox.limits.cgroup.usage import Usage
 
 CONTROLLERS = ("memory", "cpu", "pids")
 PROBE = "probe-"
-"""How the names of groups begin that are made to see whether that works."""
+"""The prefix of groups that are made only to see whether that works."""
 PERIOD = 100_000
 """Microseconds over which the CPU quota is counted, the kernel's own default."""
 
 
 class Group(abc.ABC):
-    """One sandbox's group: what is started with `prefix` before its command is in it, with all that it starts.
+    """The control group of one sandbox: a command that is started with `prefix` before it runs in the group.
 
     Attributes:
         usage: What the sandbox uses.
@@ -35,15 +35,15 @@ class Group(abc.ABC):
     environment: Mapping[str, str] = {}
 
     def settle(self, process: subprocess.Popen[bytes]) -> None:  # noqa: B027 - for groups that come with their process
-        """Wait until a command that was started with the prefix is in the group, bound by its limits.
+        """Wait until a command that was started with the prefix is in the group, and the limits hold.
 
         Raises:
-            SandboxError: It never was.
+            SandboxError: That never happens.
         """
 
     @abc.abstractmethod
     def processes(self) -> list[int]:
-        """The ids of what runs in it; 0, or none in version 1, for what runs in another process namespace."""
+        """The ids of its processes; one in a foreign process namespace has the id 0, or is missing in version 1."""
 
     def kill(self) -> None:
         """Kill all processes that are in it."""
@@ -66,11 +66,11 @@ class Group(abc.ABC):
 
 
 class Groups(abc.ABC):
-    """A way to a group for each sandbox. A group's name is that of the sandbox's private folder.
+    """A way to make a group for each sandbox; the group has the name of the sandbox's private folder.
 
     Attributes:
-        bounded: Those of `CONTROLLERS` whose limits hold.
-        transient: Whether a group goes with its last process.
+        bounded: The controllers whose limits hold.
+        transient: Whether a group disappears with its last process.
     """
 
     transient: ClassVar[bool] = False
@@ -80,20 +80,20 @@ class Groups(abc.ABC):
     @property
     @abc.abstractmethod
     def how(self) -> str:
-        """What bounds a sandbox here, in a word or two."""
+        """What makes the groups, in a word or two."""
 
     @property
     def lasting(self) -> bool:
-        """Whether what runs in the groups goes on when the person logs out."""
+        """Whether processes in the groups go on when the person logs out."""
         return True
 
     @abc.abstractmethod
     def make(self, folder: Path, limits: Limits) -> Group:
-        """A group with these limits.
+        """Make a group with these limits.
 
         Args:
             folder: The sandbox's private folder.
-            limits: What binds it.
+            limits: The limits.
 
         Raises:
             SandboxError: Linux refuses one of the limits.
@@ -101,11 +101,11 @@ class Groups(abc.ABC):
 
     @abc.abstractmethod
     def take(self, folder: Path) -> Group:
-        """The group of a sandbox that is there, or was."""
+        """The group of a sandbox that exists, or existed."""
 
     @abc.abstractmethod
-    def made(self) -> dict[str, float]:
-        """The names of the groups here, each with when it was made, in seconds since the epoch."""
+    def existing(self) -> dict[str, float]:
+        """The names of all groups, each with its time of making in seconds since the epoch."""
 
 
 def cores(limits: Limits) -> float:
@@ -114,7 +114,7 @@ def cores(limits: Limits) -> float:
 
 
 def children(folder: Path) -> dict[str, float]:
-    """The groups in a group by name, each with when it was made."""
+    """The names of the groups in a group, each with its time of making."""
     found: dict[str, float] = {}
     with contextlib.suppress(OSError):
         for each in folder.iterdir():

@@ -1,7 +1,7 @@
-"""Groups that this process makes: one tree a controller in version 1, one for all of them in version 2.
+"""Control groups that this process makes: in version 1 a tree for each controller, in version 2 one tree for all.
 
-Version 2 has a rule that version 1 lacks: a group that gives controllers to its children may have no process of its
-own. So where a group was delegated to us, our own processes first move into a leaf of it, beside the sandboxes:
+In version 2, a group that gives controllers to its children may have no process itself. So in a group that was
+delegated to this process, its processes first move into a leaf beside the sandboxes:
 
     GROUP/                  delegated: a service with Delegate=yes, a container's root
           nbagent-own       this process, and what it started
@@ -27,7 +27,7 @@ from nbagent.sandbox.limits.cgroup.usage import Usage, groups_of, is_unified, wo
 OURS = "nbagent"
 LEAF = "nbagent-own"
 DELEGATED = ("user.delegate", "trusted.delegate")
-"""What systemd marks a group with that it delegates; the second only root can read."""
+"""The marks of a group that systemd delegates; only root can read the second."""
 JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@"'
 FILES = {
     1: {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us", "pids": "pids.max"},
@@ -38,7 +38,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class OwnGroups(Groups):
-    """Where this process can make groups: a folder for each controller, all the same one in version 2."""
+    """The folders in which this process can make groups, one for each controller; in version 2 all are the same."""
 
     version: int
     folders: dict[str, Path]
@@ -63,7 +63,7 @@ class OwnGroups(Groups):
         """The group of that name."""
         return OwnGroup(self.version, {name: each / folder.name for name, each in self.folders.items()})
 
-    def made(self) -> dict[str, float]:
+    def existing(self) -> dict[str, float]:
         """The groups of sandboxes."""
         found: dict[str, float] = {}
         for folder in set(self.folders.values()):
@@ -78,32 +78,32 @@ def _mend(error: OSError, limits: Limits) -> str:
 
 
 def find() -> OwnGroups | None:
-    """The place where this process can bound all of memory, CPU and processes, or None."""
+    """The folders in which this process can limit memory, CPU and processes; None if it can't limit all three."""
     if not is_unified():
-        return _usable(1, {name: _own(name) / OURS for name in CONTROLLERS})
-    own = _own("")
+        return _probe(1, {name: _current_group(name) / OURS for name in CONTROLLERS})
+    own = _current_group("")
     if own.name == LEAF:
         own = own.parent
     for parent in dict.fromkeys((own, counts.ROOT)):
         with contextlib.suppress(OSError):
-            if _gives(parent) and (found := _usable(2, dict.fromkeys(CONTROLLERS, parent / OURS))):
+            if _enable_controllers(parent) and (found := _probe(2, dict.fromkeys(CONTROLLERS, parent / OURS))):
                 return found
     return None
 
 
-def _own(controller: str) -> Path:
+def _current_group(controller: str) -> Path:
     """The group that this process is in."""
     base = counts.ROOT / controller
     own = base / groups_of("self").get(controller, "/").lstrip("/")
-    # In a container the own group may lie outside of what is mounted here; then the mount's root is it.
+    # In a container the group may lie outside of what is mounted here; then it is the mount's root.
     return own if own.is_dir() else base
 
 
-def _gives(parent: Path) -> bool:
-    """Whether a group of version 2 gives its children all controllers, now that it was asked to where it is ours.
+def _enable_controllers(parent: Path) -> bool:
+    """Have a group of version 2 give its children all controllers, if it is ours; returns whether it does.
 
     Raises:
-        OSError: It may not be asked to.
+        OSError: This process may not change that.
     """
     given = parent / "cgroup.subtree_control"
     wanted = set(CONTROLLERS)
@@ -111,15 +111,15 @@ def _gives(parent: Path) -> bool:
         return True
     if not wanted <= set(words(parent / "cgroup.controllers")):
         return False
-    # The root of the whole machine is the one group that may have both processes and children with controllers.
-    if (parent / "cgroup.type").exists() and not _empty(parent):
+    # Only the root group of the whole machine may have both processes and children with controllers.
+    if (parent / "cgroup.type").exists() and not _move_out(parent):
         return False
     given.write_text(" ".join(f"+{name}" for name in CONTROLLERS))
     return wanted <= set(words(given))
 
 
-def _empty(group: Path) -> bool:
-    """Move our own processes into a leaf, if the group was delegated and there are no others; returns whether it was.
+def _move_out(group: Path) -> bool:
+    """Move all processes of a group into a leaf, if it was delegated and all are ours; returns whether it is empty.
 
     Raises:
         OSError: They can't be moved.
@@ -130,7 +130,7 @@ def _empty(group: Path) -> bool:
         inside = words(group / "cgroup.procs")
         if not inside:
             return True
-        # Of a process in an outer namespace, Linux tells 0.
+        # For a process in an outer namespace, Linux tells 0.
         if not all(_is_ours(int(pid)) for pid in inside):
             return False
         (group / LEAF).mkdir(exist_ok=True)
@@ -141,7 +141,7 @@ def _empty(group: Path) -> bool:
 
 
 def _is_delegated(group: Path) -> bool:
-    """Whether whoever made a group leaves what is in it to us: systemd says so, and a container has its own root."""
+    """Whether a group was delegated to this process: systemd marks it, or it is the root group of a container."""
     if group == counts.ROOT:
         return os.access(group / "cgroup.procs", os.W_OK)
     for name in DELEGATED:
@@ -152,7 +152,7 @@ def _is_delegated(group: Path) -> bool:
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether a process is this one, or was started by it."""
+    """Whether a process is this one, or a descendant of it."""
     while pid > 0:
         if pid == os.getpid():
             return True
@@ -163,14 +163,14 @@ def _is_ours(pid: int) -> bool:
     return False
 
 
-def _usable(version: int, folders: dict[str, Path]) -> OwnGroups | None:
-    """The folders as a tree, if groups with limits can be made in each."""
+def _probe(version: int, folders: dict[str, Path]) -> OwnGroups | None:
+    """These folders, if groups with limits can be made in each; else None."""
     with contextlib.suppress(OSError):
         for controller, folder in folders.items():
             folder.mkdir(exist_ok=True)
             if version == 2 and controller not in words(folder / "cgroup.subtree_control"):
                 (folder / "cgroup.subtree_control").write_text(f"+{controller}")
-            # Threads look at the same time when a client starts its kernels in threads.
+            # A client may start kernels in several threads, which look at the same time.
             probe = folder / f"{PROBE}{os.getpid()}-{threading.get_ident()}"
             probe.mkdir(exist_ok=True)
             usable = (probe / FILES[version][controller]).exists()
@@ -182,7 +182,7 @@ def _usable(version: int, folders: dict[str, Path]) -> OwnGroups | None:
 
 
 class OwnGroup(Group):
-    """A group that this process makes, which a command joins before it becomes what it is to be."""
+    """A group that this process makes; a shell joins it and then becomes the command."""
 
     def __init__(self, version: int, folders: dict[str, Path]) -> None:
         self._version = version
@@ -201,9 +201,11 @@ class OwnGroup(Group):
             folder.mkdir(exist_ok=True)
         memory = self._folders["memory"]
         size = str(limits.memory_mb * MIB)
-        # A sandbox dies as a whole or not at all only if one asks for it; a child alone may be killed.
+        # Linux may kill one child alone: that a group dies as a whole would have to be asked for.
         _write(memory / FILES[self._version]["memory"], size)
-        self._try(memory / {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}[self._version], {1: size, 2: "0"})
+        name, most = {1: ("memory.memsw.limit_in_bytes", size), 2: ("memory.swap.max", "0")}[self._version]
+        with contextlib.suppress(OSError):  # this Linux may not limit swap
+            (memory / name).write_text(most)
         if self._version == 1:
             self.usage.bound_connections(memory=limits.memory_mb * MIB)
         self._bound_cpu(self._folders["cpu"], cores(limits))
@@ -217,10 +219,6 @@ class OwnGroup(Group):
         most = min([wanted, *(share for each in folder.parents if (share := _share(each)) is not None)])
         _write(folder / "cpu.cfs_period_us", str(PERIOD))
         _write(folder / "cpu.cfs_quota_us", str(int(most * PERIOD)))
-
-    def _try(self, path: Path, by_version: dict[int, str]) -> None:
-        with contextlib.suppress(OSError):
-            path.write_text(by_version[self._version])
 
     def processes(self) -> list[int]:
         """The ids of what runs in it, by any of its controllers."""
@@ -241,7 +239,7 @@ class OwnGroup(Group):
 
 
 def _write(file: Path, value: str) -> None:
-    """Write to a file of Linux's, whose refusal doesn't name it."""
+    """Write to a file of Linux's; an error names the file, as that of Linux itself doesn't."""
     try:
         file.write_text(value)
     except OSError as error:
@@ -249,7 +247,7 @@ def _write(file: Path, value: str) -> None:
 
 
 def _share(folder: Path) -> float | None:
-    """The cores that a group of version 1 has at most; None if that has no bound, or can't be seen."""
+    """How many cores a group of version 1 may use; None if that is unlimited or unknown."""
     try:
         quota = int((folder / "cpu.cfs_quota_us").read_text())
         return quota / int((folder / "cpu.cfs_period_us").read_text()) if quota > 0 else None

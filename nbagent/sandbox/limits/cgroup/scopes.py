@@ -1,11 +1,11 @@
-"""Groups that systemd makes: a scope of the person's own service manager for each sandbox.
+"""Control groups that systemd makes: for each sandbox, a scope of the person's own service manager.
 
-Most people may not make a control group with limits, but their service manager may, and does for whoever asks it:
+Most people may not make a control group with limits, but their service manager may, and makes them on request:
 
     user@UID.service/nbagent.slice/nbagent-kNAME.scope       the keeper, bwrap, and all of the sandbox
 
 The command becomes a part of the scope before it runs (`systemd-run --scope` executes it), so its parent, its files and
-its standard streams are ours as always. A scope goes with its last process; `systemctl --user` shows those there are.
+its standard streams are ours as always. A scope disappears with its last process; `systemctl --user` lists all.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ BEFORE, AFTER = "nbagent-", ".scope"
 """Around a sandbox's name, in the name of its scope."""
 KEEPER = Path(__file__).with_name("keeper.sh")
 SPARING = "OOMPolicy=continue"
-"""What keeps systemd from ending a scope when one process of it is killed for its memory. Before version 253 it doesn't
-know the word, and doesn't end it either."""
+"""Keeps systemd from ending a scope when one of its processes is killed for its memory. Before version 253 systemd
+neither knows the word nor ends the scope."""
 PATIENCE = 10.0
-"""Seconds for systemd to do what takes it a few hundredths of one."""
+"""Seconds to wait for systemd, which usually takes a few hundredths of one."""
 LINGERS = Path("/var/lib/systemd/linger")
 _TRIED = Limits(memory_mb=128, pids=64, cpus=1)
 _TELL = """
@@ -55,9 +55,9 @@ class Scopes(Groups):
     """The person's service manager, which makes scopes.
 
     Attributes:
-        folder: The slice's, which has the scopes'.
-        bounded: Those of the controllers that it may use.
-        options: Properties of scopes that it knows.
+        folder: The folder of the slice, in which those of the scopes lie.
+        bounded: The controllers that it may use.
+        options: Properties of scopes that this version of systemd knows.
     """
 
     folder: Path
@@ -77,21 +77,23 @@ class Scopes(Groups):
 
     def make(self, folder: Path, limits: Limits) -> Scope:
         """A scope that is made when the command starts."""
-        shutil.rmtree(_left(folder), ignore_errors=True)
-        _left(folder).mkdir(mode=0o700)
+        shutil.rmtree(_counts_folder(folder), ignore_errors=True)
+        _counts_folder(folder).mkdir(mode=0o700)
         return Scope(self, folder, limits)
 
     def take(self, folder: Path) -> Scope:
         """The scope of that name."""
         return Scope(self, folder, None)
 
-    def made(self) -> dict[str, float]:
-        """The scopes that there are. Of their folders Linux tells no time that can be relied on."""
+    def existing(self) -> dict[str, float]:
+        """All scopes, with the start of their oldest process: the times of their folders are unreliable."""
         found = {}
         for name in children(self.folder):
             if name.startswith(BEFORE) and name.endswith(AFTER):
                 running = words(self.folder / name / "cgroup.procs")
-                found[name.removeprefix(BEFORE).removesuffix(AFTER)] = min(map(_started, running), default=time.time())
+                found[name.removeprefix(BEFORE).removesuffix(AFTER)] = min(
+                    map(_start_time, running), default=time.time()
+                )
         return found
 
 
@@ -102,13 +104,13 @@ class Scope(Group):
         self._unit = f"{BEFORE}{folder.name}{AFTER}"
         self._folder = scopes.folder / self._unit
         self._wanted = {} if limits is None else _files(limits, scopes.bounded)
-        self.usage = Usage(2, self._folder, cpu=self._folder, left=_left(folder))
+        self.usage = Usage(2, self._folder, cpu=self._folder, left=_counts_folder(folder))
         self.environment = _environment()
         bounds = [] if limits is None else _properties(limits, scopes.bounded)
-        self.prefix = [*_run(self._unit, *scopes.options, *bounds), "/bin/sh", str(KEEPER), str(_left(folder))]
+        self.prefix = [*_run(self._unit, *scopes.options, *bounds), "/bin/sh", str(KEEPER), str(_counts_folder(folder))]
 
     def settle(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until systemd has put the command into its scope, and read the limits back."""
+        """Wait until systemd has put the command into its scope, and check the limits."""
         end = time.monotonic() + PATIENCE
         while _folder_of(process.pid) != self._folder:
             if process.poll() is not None or time.monotonic() > end:
@@ -127,12 +129,12 @@ class Scope(Group):
         return [int(pid) for pid in words(self._folder / "cgroup.procs")]
 
     def kill(self) -> None:
-        """Kill all processes in it, the keeper too, who then writes nothing down any more."""
+        """Kill all processes in it; also the keeper, which then can't write the counts."""
         self.usage.remember()
         super().kill()
 
     def _delete(self) -> bool:
-        # Also where the folder has gone already: systemd may not have forgotten the name yet.
+        # Even if the folder is gone already: systemd may still know the name.
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             _call("systemctl", "--user", "--quiet", "stop", self._unit)
         return not self._folder.exists()
@@ -144,7 +146,7 @@ def find() -> Scopes | None:
     if os.getuid() == 0 or not is_unified() or shutil.which("systemd-run") is None:
         return None
     with contextlib.suppress(OSError):
-        # It is another one after the person has logged out and in again.
+        # After the person has logged out and in again, it is another one.
         return _probe(manager.stat().st_ino)
     return None
 
@@ -168,14 +170,14 @@ def lingers() -> bool:
 
 
 @functools.cache
-def _probe(manager: int) -> Scopes | None:  # noqa: ARG001 - what the answer holds for
-    """Have a scope made, and read what its limits are."""
+def _probe(manager: int) -> Scopes | None:  # noqa: ARG001 - the answer is remembered for it
+    """Have a scope made, and read its limits."""
     wanted = _files(_TRIED, frozenset(CONTROLLERS))
     for options in ((SPARING,), ()):
         unit = f"{BEFORE}{PROBE}{os.getpid()}-{threading.get_ident()}{AFTER}"
         command = [*_run(unit, *options, *_properties(_TRIED, frozenset(CONTROLLERS))), "/bin/sh", "-s"]
         try:
-            # On its standard input, since systemd-run has a say in a command with a $ in it.
+            # On its standard input, since systemd-run replaces words with a $ in a command.
             told = _call(*command, text=_TELL)
         except (OSError, subprocess.TimeoutExpired):
             return None
@@ -195,13 +197,13 @@ def _manager() -> Path:
 
 
 def _environment() -> Mapping[str, str]:
-    # Where the manager is, whatever the person's own variables say: after `su` they say nothing, or another's.
+    # The person's own variables may be missing or name another person's manager, as after `su`.
     return {"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}"}
 
 
 def _run(unit: str, *properties: str) -> list[str]:
     command = ["systemd-run", "--user", "--scope", "--quiet", "--collect", f"--slice={SLICE}", f"--unit={unit}"]
-    # At the person's logout, nothing of a sandbox has anything to put away.
+    # At the person's logout, nothing in a sandbox needs time to end.
     return [*command, *(f"--property={each}" for each in ("KillSignal=SIGKILL", *properties)), "--"]
 
 
@@ -220,7 +222,7 @@ def _percent(limits: Limits) -> int:
 
 
 def _files(limits: Limits, bounded: frozenset[str]) -> dict[str, str]:
-    """What the first word of each file must be once the limits hold."""
+    """The first word that each file has once the limits hold."""
     found = {"memory": str(limits.memory_mb * MIB), "cpu": str(_percent(limits) * 1000), "pids": str(limits.pids)}
     return {f"{name}.max": value for name, value in found.items() if name in bounded}
 
@@ -233,7 +235,7 @@ def _call(*command: str, text: str = "") -> str:
     return done.stdout
 
 
-def _started(pid: str) -> float:
+def _start_time(pid: str) -> float:
     """When a process was started, in seconds since the epoch; now if it has ended."""
     now = time.time()
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -247,6 +249,6 @@ def _folder_of(pid: int) -> Path:
     return counts.ROOT / groups_of(str(pid)).get("", "/").lstrip("/")
 
 
-def _left(folder: Path) -> Path:
-    """Where the keeper writes down what Linux has counted."""
+def _counts_folder(folder: Path) -> Path:
+    """The folder to which the keeper writes what Linux has counted."""
     return folder / "counted"

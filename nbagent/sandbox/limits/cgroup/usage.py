@@ -1,4 +1,4 @@
-"""What Linux counts for a control group, whoever made it, and where groups are."""
+"""What Linux counts for a control group, whoever made the group, and where groups are."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 TCP = "memory.kmem.tcp.limit_in_bytes"
 TCP_SHARE = 8
-"""Where TCP's buffers are counted apart, they may take this part of the memory limit, besides it."""
+"""If Linux counts TCP's buffers apart, they may take one part in so many of the memory limit, beside it."""
 WEIGHTS = {1: ("cpu.shares", (1024, 64)), 2: ("cpu.weight", (100, 6))}
-"""By version: the file of a group's weight among its siblings, what Linux gives it, and what one has that gives way."""
+"""By version: the file of a group's weight among its siblings, the usual weight, and that of a group that gives way."""
 COUNTS = {1: ("memory.oom_control", "memory.max_usage_in_bytes"), 2: ("memory.events", "memory.peak")}
-"""By version: the files of how many processes were killed for their memory, and of the most that was in use."""
+"""By version: the files of how many processes were killed for their memory, and of the peak of memory."""
 
 
 def is_unified() -> bool:
-    """Whether all of this machine's control groups are of version 2, one tree."""
+    """Whether all control groups of this machine are of version 2."""
     return (ROOT / "cgroup.controllers").exists()
 
 
 def can_bound_connections() -> bool:
-    """Whether `Usage.bound_connections` works here for groups that others make, or isn't needed."""
+    """Whether `Usage.bound_connections` works for groups that others make, or is not needed here."""
     memory = ROOT / "memory"
     return not memory.is_dir() or os.access(memory / TCP, os.W_OK)
 
 
 def groups_of(process: str) -> dict[str, str]:
-    """The path of a process's group by controller; by an empty name in version 2."""
+    """The path of a process's group for each controller; in version 2 the name of the controller is empty."""
     own = {}
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
@@ -39,7 +39,7 @@ def groups_of(process: str) -> dict[str, str]:
 
 
 def words(path: Path) -> list[str]:
-    """What a file of Linux's lists; nothing if it can't be read."""
+    """The words in a file of Linux's; none if it can't be read."""
     try:
         return path.read_text().split()
     except OSError:
@@ -47,13 +47,13 @@ def words(path: Path) -> list[str]:
 
 
 class Usage:
-    """What a sandbox has used, and its weight among others, by the groups that bound it.
+    """What a sandbox has used, and its weight among others, by its control groups.
 
     Args:
-        version: Of control groups, 1 or 2.
-        folder: The group's, for memory.
-        cpu: The group's, for CPU, where it is known.
-        left: Where what was counted is written down before the group goes, under the files' own names.
+        version: The version of control groups, 1 or 2.
+        folder: The folder of the group that counts memory.
+        cpu: The folder of the group that counts CPU, if known.
+        left: A folder to which the counts are written before the group disappears, in files of the same names.
     """
 
     def __init__(self, version: int, folder: Path, *, cpu: Path | None = None, left: Path | None = None) -> None:
@@ -65,7 +65,7 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> Usage | None:
-        """Of the group that a process is in, or None where it can't be seen from here."""
+        """The usage of the group that a process is in; None if the group can't be seen from here."""
         groups = groups_of(str(pid))
         for version, controller in ((1, "memory"), (2, "")):
             base = ROOT / controller
@@ -77,24 +77,24 @@ class Usage:
         return None
 
     def give_way(self, yes: bool) -> None:
-        """Let other sandboxes come before this one when cores are short, or no longer; where that can't be, nothing."""
+        """Let other sandboxes go first when cores are short, or no longer; nothing happens where that is impossible."""
         if self._cpu is not None:
             name, weights = WEIGHTS[self._version]
             with contextlib.suppress(OSError):
                 (self._cpu / name).write_text(str(weights[yes]))
 
     def bound_connections(self, *, memory: int) -> None:
-        """Bound what waits in TCP connections, where Linux counts that apart from all other memory: version 1.
+        """Limit what waits in TCP connections, which version 1 counts apart from all other memory.
 
         Args:
-            memory: The limit on that, in bytes.
+            memory: The limit on all other memory, in bytes.
         """
         if self._version == 1:
             with contextlib.suppress(OSError):
                 (self._folder / TCP).write_text(str(memory // TCP_SHARE))
 
     def memory_peak(self) -> int | None:
-        """The most memory that was in use at once, in bytes, or None where Linux doesn't tell."""
+        """The peak of memory, in bytes; None if Linux doesn't tell."""
         try:
             return int(self._read(COUNTS[self._version][1]))
         except ValueError:
@@ -110,7 +110,7 @@ class Usage:
         return 0
 
     def remember(self) -> None:
-        """Look once more, before the group is taken down."""
+        """Read the counts once more, before the group is removed."""
         if self._left is not None:
             for name in COUNTS[self._version]:
                 self._read(name)

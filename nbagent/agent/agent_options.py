@@ -1,0 +1,57 @@
+"""The options of a session's agent, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nbagent.core.budget import Budget
+from nbagent.core.errors import UsageError
+from nbagent.core.options import Options
+from nbagent.mcp.constraints import Constraints
+from nbagent.safety.redaction import Redactor
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions:
+    """How an agent works.
+
+    Attributes:
+        replies: The form of the model's replies: `tools` for calls, `structured` for objects in text.
+        max_attempts: Replies in a row whose code may fail before the model must answer in words.
+        max_iterations: How often an answer with numbers that stand in no output is sent back.
+        budget: What one question may use.
+        redact: Hides secrets in what is sent to models.
+        forge: Whether the model may make tools, and use those of the library.
+        constraints: What each offered tool of an MCP server must meet.
+    """
+
+    replies: str = "tools"
+    max_attempts: int = 1
+    max_iterations: int = 0
+    budget: Budget = field(default_factory=Budget)
+    redact: Redactor = field(default_factory=Redactor)
+    forge: bool = False
+    constraints: Constraints = field(default_factory=Constraints)
+
+    @classmethod
+    def of(cls, chosen: Options) -> AgentOptions:
+        """The agent's options among all options.
+
+        Raises:
+            UsageError: One of them is wrong.
+        """
+        if chosen.max_attempts < 1:
+            raise UsageError(f"max_attempts must be at least 1, not {chosen.max_attempts}.")
+        if chosen.replies not in (forms := ("tools", "structured")):
+            raise UsageError(
+                f"There is no form of replies {chosen.replies!r}.", mend=f"Use one of: {', '.join(forms)}."
+            )
+        return cls(
+            replies=chosen.replies,
+            max_attempts=chosen.max_attempts,
+            max_iterations=chosen.max_iterations,
+            budget=chosen.budget,
+            redact=Redactor(chosen.redact),
+            forge=chosen.forge,
+            constraints=Constraints.of(chosen.mcp_constraints),
+        )

@@ -1,0 +1,236 @@
+"""What the model sees of a cell. Pure: no kernel, no LangChain.
+
+What there is no room for is left out, and counted where it is missing. The notebook keeps the outputs as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nbagent.agent.readable import LOOKED_AT, image_size, joined, text_of_bundle
+from nbagent.core.errors import contained
+from nbagent.core.text import one_line, plain
+
+if TYPE_CHECKING:
+    from nbagent.core.events import Cell, Output, Package
+
+STREAM_BYTES = 10 * 1024
+"""Of each stream, result and traceback, as UTF-8."""
+TOTAL_BYTES = 40 * 1024
+"""Of all the text of one cell."""
+IMAGE_BYTES = 2 * 1024 * 1024
+"""Of one image as base64; providers refuse more than about 5 MB, and a larger one is rarely worth its tokens."""
+IMAGES = 4
+"""Image blocks of one cell."""
+NAMED_FILES = 5
+"""Result files of one cell that are named."""
+FRAME_RUN = 6
+"""Frames of the person's own code shown in a row; recursion makes thousands."""
+
+Block = dict[str, Any]
+"""A LangChain standard content block."""
+
+_FRAME = re.compile(r"^(?= {0,2}(?:Cell In ?\[|Input In ?\[|File ))", re.MULTILINE)
+_OWN_FILE = re.compile(r"^ {0,2}File (?:/workspace|/tmp|~)/(?!\S*(?:site-packages|lib/python))")
+
+
+@dataclass(kw_only=True)
+class _Seen:
+    """A cell so far: its text by section, in order, and its images."""
+
+    sections: dict[str, list[str]] = field(default_factory=dict)
+    images: list[Block] = field(default_factory=list)
+    figures: int = 0
+
+    def add(self, heading: str, text: str) -> None:
+        self.sections.setdefault(heading, []).append(text)
+
+
+def render(cell: Cell, *, images: bool = False) -> str | list[Block]:
+    """A finished cell as the content of a tool's message.
+
+    Args:
+        cell: What `KernelPort.run_cell` returned.
+        images: Whether the model takes images; otherwise a sentence stands for each.
+
+    Returns:
+        Text; or, if there are images for the model, a text block and the image blocks.
+    """
+    shown: str | list[Block] = "[The outputs of this cell can't be shown here; print what you need of them.]"
+    with contained("The outputs of a cell were not shown to the model"):
+        shown = _render(cell, images=images)
+    return shown
+
+
+def _render(cell: Cell, *, images: bool) -> str | list[Block]:
+    seen = _Seen()
+    for output in cell.outputs:
+        _take(seen, output, images=images)
+    parts = [_section(heading, texts) for heading, texts in seen.sections.items()]
+    if not parts:
+        parts = [_nothing(cell)]
+    body, _ = cut("\n".join(parts), limit=TOTAL_BYTES)
+    # Before the outputs, which are those of the second run.
+    again = [f"{installed(cell.installed)} The cell was then run again:"] if cell.installed else []
+    text = "\n".join(part for part in (*again, body, *_remarks(cell)) if part)
+    return [{"type": "text", "text": text}, *seen.images] if seen.images else text
+
+
+def cut(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str, bool]:
+    """The text, or its head and its tail with an exact count of what is missing between them.
+
+    Args:
+        text: Any text; lone surrogates are replaced, since no provider takes them.
+        limit: Bytes of UTF-8 that are kept, the marker not counted.
+        gone: Bytes that were taken out of its middle before, which count as missing too.
+
+    Returns:
+        The text and whether it was cut.
+    """
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit and not gone:
+        return data.decode(), False
+    # A cut inside of a character drops the rest of that character; the count below is of what is really kept.
+    head = data[: limit // 2].decode("utf-8", "ignore")
+    tail = data[-(limit - limit // 2) :].decode("utf-8", "ignore")
+    missing = data[len(head.encode()) : len(data) - len(tail.encode())]
+    lines, size, whole = missing.count(b"\n") + gone.count(b"\n"), len(missing) + len(gone), len(data) + len(gone)
+    return f"{head}\n[… {size:,} of {whole:,} bytes ({lines:,} line ends) left out here …]\n{tail}", True
+
+
+def traceback_of(output: Output) -> str:
+    """An error output as the person's frames and the error's last line.
+
+    Of each run of library frames the first (how it was called) and the last (where it failed) stay, a line each: their
+    source explains little and costs much.
+    """
+    text = plain("\n".join(joined(line) for line in output.get("traceback", [])))
+    last = plain(f"{joined(output.get('ename', 'Error'))}: {joined(output.get('evalue', ''))}").rstrip(": ")
+    if not text.strip():
+        return last
+    start, *frames = _FRAME.split(text)
+    kept: list[str] = [start.strip("\n")] if start.strip("-\n ") else []
+    for own, run in _runs(frames):
+        if own:
+            kept.extend(_shorten(run, keep=FRAME_RUN, what="frame"))
+        else:
+            message = _after_frame(run[-1])
+            kept.extend(_shorten([frame.partition("\n")[0] for frame in run], keep=2, what="library frame"))
+            kept.extend(message)
+    return "\n".join(part for part in kept if part)
+
+
+def _after_frame(frame: str) -> list[str]:
+    """The error's own words, which IPython puts behind the last frame, divided from it by an empty line."""
+    _, gap, message = frame.partition("\n\n")
+    return [message] if gap else []
+
+
+def _runs(frames: Iterable[str]) -> list[tuple[bool, list[str]]]:
+    """Frames in runs of the person's own and of libraries'."""
+    runs: list[tuple[bool, list[str]]] = []
+    for frame in frames:
+        own = not frame.lstrip().startswith("File ") or _OWN_FILE.match(frame) is not None
+        if not runs or runs[-1][0] != own:
+            runs.append((own, []))
+        runs[-1][1].append(frame.strip("\n"))
+    return runs
+
+
+def _shorten(run: list[str], *, keep: int, what: str) -> list[str]:
+    if len(run) <= keep:
+        return run
+    head, tail = run[: keep // 2], run[-(keep - keep // 2) :]
+    missing = len(run) - keep
+    return [*head, f"[… {missing:,} {what}{'' if missing == 1 else 's'} left out here …]", *tail]
+
+
+def _take(seen: _Seen, output: Output, *, images: bool) -> None:
+    """Add one nbformat output to what is seen."""
+    kind = output.get("output_type")
+    if kind == "stream":
+        seen.add(joined(output.get("name", "stdout")), joined(output.get("text", "")))
+    elif kind == "error":
+        seen.add("error", traceback_of(output))
+    elif kind in ("execute_result", "display_data"):
+        data = output.get("data", {})
+        heading = "result" if kind == "execute_result" else "display"
+        if not _take_image(seen, data, images=images) and (text := _fallback(data)):
+            seen.add(heading, text)
+
+
+def _take_image(seen: _Seen, data: dict[str, Any], *, images: bool) -> bool:
+    """Add a MIME bundle's image, if it has one."""
+    for mime, name in (("image/png", "PNG"), ("image/jpeg", "JPEG"), ("image/gif", "GIF"), ("image/svg+xml", "SVG")):
+        if mime not in data:
+            continue
+        seen.figures += 1
+        encoded = "".join(joined(data[mime]).split())
+        size = image_size(encoded) if name in ("PNG", "JPEG") else None
+        sentence = f"figure {seen.figures}: {name}" + (f", {size[0]}×{size[1]}" if size else "")
+        if images and size and len(seen.images) < IMAGES and len(encoded) <= IMAGE_BYTES:
+            seen.images.append({"type": "image", "base64": encoded, "mime_type": mime})
+            seen.add("figures", f"[{sentence}, attached]")
+        else:
+            seen.add("figures", f"[{sentence}]")
+        return True
+    return False
+
+
+def _fallback(data: dict[str, Any]) -> str:
+    """A MIME bundle as text, or the names of its types if none is readable."""
+    text = text_of_bundle(data)
+    if "text/html" in data and text == "":
+        return "[HTML without text]"
+    return text if text is not None else f"[{', '.join(sorted(data))}: no text form]" if data else ""
+
+
+def _section(heading: str, texts: list[str]) -> str:
+    text = "".join(texts) if heading in ("stdout", "stderr") else "\n".join(texts)
+    gone = b""
+    if len(text) > 2 * LOOKED_AT:
+        # No work is spent on what can't be shown anyway.
+        gone = text[LOOKED_AT:-LOOKED_AT].encode("utf-8", "replace")
+        text = text[:LOOKED_AT] + text[-LOOKED_AT:]
+    text, truncated = cut(plain(text).strip("\n"), gone=gone)
+    return f"[{heading}{', truncated' if truncated else ''}]\n{text}"
+
+
+def _nothing(cell: Cell) -> str:
+    if cell.status == "ok":
+        return "(no output) The cell ran without an error. End it with an expression, or print, to see a value."
+    return "(no output)"
+
+
+def _remarks(cell: Cell) -> list[str]:
+    """What the model must know beside the outputs, one sentence a line."""
+    stopped = {
+        "timeout": f"The cell was stopped after {cell.duration:.0f} s: it ran longer than a cell may.",
+        "interrupted": "The cell was interrupted before it ended.",
+        "died": "The kernel died while the cell ran.",
+    }
+    remarks = [stopped[cell.status]] if cell.status in stopped else []
+    if note := cell.note.replace(cell.state_lost, "").replace(cell.restored, "").strip():
+        remarks.append(plain(note))
+    if cell.files:
+        more = f" and {len(cell.files) - NAMED_FILES} more" if len(cell.files) > NAMED_FILES else ""
+        names = ", ".join(one_line(name, 100) for name in cell.files[:NAMED_FILES])
+        remarks.append(f"Collected for the person: {names}{more}.")
+    if cell.state_lost:
+        left = plain(cell.restored) or (
+            "Variables, imports and files under /workspace and /tmp are gone; run again what you still need."
+        )
+        remarks.append(f"State lost: {plain(cell.state_lost)} {left}")
+    return remarks
+
+
+def installed(packages: list[Package]) -> str:
+    """What was installed, as one sentence."""
+    asked = [package for package in packages if package.requested] or packages
+    names = ", ".join(f"{package.name} {package.version}" for package in asked)
+    others = len(packages) - len(asked)
+    need = "it needs" if len(asked) == 1 else "they need"
+    return f"Installed {names}{f' (and {others} that {need})' if others else ''}."

@@ -1,0 +1,107 @@
+"""The ports through which the agent knows a session: what its tools may use, and what the session's own agent needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nbagent.core.events import Cell, DataSeen, Output, Package
+
+
+class KernelPort(Protocol):
+    """What tools may use of a session: its kernel, packages and result files."""
+
+    async def run_cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the kernel's
+        tool: str = "python",
+    ) -> Cell:
+        """Run a cell to its end.
+
+        Args:
+            code: Python, as IPython takes it.
+            timeout: Seconds; None for the session's limit.
+            tool: The name of the tool that the model called for it.
+
+        Raises:
+            SandboxError: The sandbox failed; the code is not to blame.
+        """
+
+    async def install(self, requirements: list[str]) -> list[Package]:
+        """Install distributions for the session.
+
+        Raises:
+            InstallRefused: Policy or the form of the request forbids it.
+            InstallError: It failed; the environment is as it was.
+        """
+
+    async def install_module(self, module: str) -> list[Package]:
+        """Install the distribution that has a module, by the name under which code imports it.
+
+        Raises:
+            InstallRefused: Policy forbids it, or no distribution is known to have it.
+            InstallError: It failed; the environment is as it was.
+        """
+
+    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
+        """The names of the first `limit` files in /tmp/output, and how many there are."""
+
+    async def count_in_file(self, path: str, text: str) -> int:
+        """How often a text stands in a text file of the sandbox.
+
+        Raises:
+            TransferError: There is no such file, it is no text, or it can't be read.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What a model must know of the sandbox.
+
+    Attributes:
+        data: The files of the data, each as `kernel/describe.py` describes it.
+        timeout: Seconds that a cell may run.
+        python: The version of Python.
+        versions: The versions of the packages that are there.
+        hosts: Rules of the hosts that the code may reach; None for the whole network.
+        programs: Whether the sandbox runs programs.
+    """
+
+    data: Sequence[Mapping[str, Any]]
+    timeout: float
+    python: str
+    versions: Mapping[str, str]
+    hosts: tuple[str, ...] | None
+    programs: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the numbers of an answer are looked for in.
+
+    Attributes:
+        outputs: The outputs of each cell by its number, in order.
+        given: Texts whose numbers the model did not make up: questions, code, results of other programs' tools.
+        has_data: Whether the session has data that numbers could come from.
+    """
+
+    outputs: Mapping[int, Sequence[Output]]
+    given: Sequence[str]
+    has_data: bool
+
+
+class SessionPort(KernelPort, Protocol):
+    """What a session gives to its own agent."""
+
+    @property
+    def data(self) -> Sequence[DataSeen]:
+        """The data that the sandbox sees, read-only."""
+
+    async def describe(self) -> Surroundings:
+        """The sandbox, with the data as it is described inside of it."""
+
+    def evidence(self) -> Evidence:
+        """The outputs and texts of the session so far."""

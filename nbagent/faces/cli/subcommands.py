@@ -1,0 +1,130 @@
+"""Commands that come in groups: `nbagent image`, `env`, `audit` and `tools`, each with commands of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nbagent.faces.cli import flags
+from nbagent.faces.cli.program import finish
+
+image_app = typer.Typer(help="The Docker image of the kernel.", no_args_is_help=True)
+env_app = typer.Typer(help="The kernel environment of the engine bubblewrap.", no_args_is_help=True)
+audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody changed it.", no_args_is_help=True)
+tools_app = typer.Typer(help="The library of tools that models have made (--forge).", no_args_is_help=True)
+GROUPS = {"image": image_app, "env": env_app, "audit": audit_app, "tools": tools_app}
+
+
+def build(engine: str, *, base: str | None = None, tag: str | None = None, force: bool = False) -> None:
+    """Make what the kernels of an engine are made of, if it isn't there."""
+    from nbagent.sandbox.registry import find
+
+    finish(find(engine).build(say=print, base=base, tag=tag, force=force))
+
+
+@image_app.command("build")
+def image_build(base: flags.Base = None, tag: flags.Tag = None, force: flags.Rebuild = False) -> None:
+    """Build the kernel's image, with no network in the build."""
+    build("docker", base=base, tag=tag, force=force)
+
+
+@audit_app.command("verify")
+def audit_verify(
+    session: flags.AuditLog,
+    key_file: flags.KeyFile = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Check that nobody changed an audit log: the exit code is 0 if it is whole, 1 if not."""
+    from nbagent.faces.cli import audit
+
+    raise typer.Exit(audit.verify(session, key_file=key_file, as_json=as_json))
+
+
+@audit_app.command("show")
+def audit_show(
+    session: flags.AuditLog,
+    key_file: flags.KeyFile = None,
+) -> None:
+    """Show an audit log as text."""
+    from nbagent.faces.cli import audit
+
+    raise typer.Exit(audit.show(session, key_file=key_file))
+
+
+@audit_app.command("sent")
+def audit_sent(
+    session: flags.AuditLog,
+    key_file: flags.KeyFile = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Show what was sent to models: which bytes of which outputs, to whom."""
+    from nbagent.faces.cli import audit
+
+    raise typer.Exit(audit.sent(session, key_file=key_file, as_json=as_json))
+
+
+@tools_app.command("list")
+def tools_list(as_json: flags.Json = False) -> None:
+    """List the tools, the last used one first."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(finish(tools.show_all(as_json=as_json)))
+
+
+@tools_app.command("show")
+def tools_show(name: flags.ToolName, version: flags.ToolVersion = None, as_json: flags.Json = False) -> None:
+    """Show a tool: its description, its packages, its code and its tests."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(finish(tools.show(name, version=version, as_json=as_json)))
+
+
+@tools_app.command("add")
+def tools_add(
+    path: Annotated[Path, typer.Argument(help="An exported folder or zip, or NAME.py with test_NAME.py beside it.")],
+    engine: flags.Engine = None,
+) -> None:
+    """Add a tool from files, once it has passed its tests in a sandbox of its own."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(finish(tools.add(path, engine=engine)))
+
+
+@tools_app.command("export")
+def tools_export(
+    name: flags.ToolName,
+    to: Annotated[Path, typer.Argument(help="A new folder, or a zip archive if its name ends so.")],
+    version: flags.ToolVersion = None,
+) -> None:
+    """Write a tool to files that others can add."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(finish(tools.export(name, to, version=version)))
+
+
+@tools_app.command("remove")
+def tools_remove(name: flags.ToolName) -> None:
+    """Remove all versions of a tool."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(finish(tools.remove(name)))
+
+
+@tools_app.command("clean")
+def tools_clean(
+    max_age: Annotated[
+        str, typer.Option("--max-age", metavar="AGE", help="How long they were not used, such as 12h or 90d.")
+    ] = "90d",
+) -> None:
+    """Remove the tools that nobody has used for long."""
+    from nbagent.faces.cli import tools
+
+    raise typer.Exit(finish(tools.clean(max_age=max_age)))
+
+
+@env_app.command("build")
+def env_build() -> None:
+    """Make the kernel's environment if it isn't there."""
+    build("bubblewrap")

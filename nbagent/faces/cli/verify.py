@@ -1,0 +1,185 @@
+"""`nbagent verify`: whether notebooks still give what they show, as a table, as JSON and as JUnit's XML."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbagent.core import fileio, folders, settings
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.text import safe
+from nbagent.faces.cli import objects
+from nbagent.notebook import document as documents
+from nbagent.notebook import report
+from nbagent.notebook.compare.cell import Strictness
+from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.document import Document
+from nbagent.notebook.inputs import inputs
+from nbagent.notebook.place import MAX_SIZE
+from nbagent.notebook.proof import Proof, Verification
+from nbagent.sandbox import registry
+from nbagent.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a person says of a verification.
+
+    Attributes:
+        data: Folders in which data is looked for by name, and files of it.
+        sanitize: A file of masks, as nbval has it.
+        tolerance: The relative difference up to which numbers with a decimal point are the same.
+        sweep: Whether it runs again on other terms, to find what its cells depend on.
+        jobs: Notebooks at a time; None for as many as there are cores.
+        write: Whether the result is written into the notebooks.
+        junit: Where JUnit's XML goes.
+        pictures: The folder for pictures of what differs in figures.
+        as_json: Print one JSON object instead of tables.
+        quiet: Print only what differs.
+    """
+
+    data: Sequence[Path] = ()
+    sanitize: Path | None = None
+    tolerance: float
+    sweep: bool = False
+    jobs: int | None = None
+    write: bool = True
+    junit: Path | None = None
+    pictures: Path | None = None
+    as_json: bool = False
+    quiet: bool = False
+
+
+async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
+    """Verify notebooks, several at a time.
+
+    Returns:
+        0 if all give what they show, 1 if one differs, 2 if one could not be run.
+
+    Raises:
+        UsageError: A file of masks or an option is wrong.
+    """
+    strictness = Strictness(masks=read_masks(wanted.sanitize) if wanted.sanitize else (), tolerance=wanted.tolerance)
+    chosen = settings.load(**options)
+    gate = asyncio.Semaphore(wanted.jobs or os.cpu_count() or 1)
+
+    with _progress(hidden=wanted.as_json or wanted.quiet) as progress:
+
+        async def one(path: Path) -> Proof:
+            async with gate:
+                task = progress.add_task(safe(path.name), total=None)
+                tell = lambda done, total: progress.update(task, completed=done, total=total)  # noqa: E731
+                try:
+                    return await _one(path, wanted, strictness, chosen, tell)
+                finally:
+                    progress.remove_task(task)
+
+        proofs = await asyncio.gather(*map(one, files))
+    if wanted.junit:
+        fileio.save(wanted.junit, report.junit(proofs))
+    if wanted.as_json:
+        objects.show({"notebooks": [report.plain(each, tolerance=wanted.tolerance) for each in proofs]})
+    else:
+        _show(proofs, wanted)
+    return max((each.exit_code for each in proofs), default=0)
+
+
+async def _one(
+    path: Path, wanted: Wanted, strictness: Strictness, chosen: Any, tell: Callable[[int, int], object]
+) -> Proof:
+    """Verify one notebook; what keeps it from running is in the proof."""
+    try:
+        document = read(path)
+        if not document.has_outputs:
+            raise UsageError(f"{path} has no outputs to compare.", mend="Run it first, and save it.")
+        found = inputs(
+            path, given=wanted.data, root=folders.state_root(chosen.state_dir), foreign="version" not in document.facts
+        )
+        spec = SandboxSpec.of(chosen, data=found.mounts)
+        engine = await registry.choose(chosen.engine or _engine(document), image=spec.image, specs=[spec])
+        verification = Verification(
+            document, engine=engine, spec=spec, strictness=strictness, problems=found.problems, tell=tell
+        )
+        proof = await verification.run(sweeps=wanted.sweep)
+        if wanted.write and "version" in document.facts:
+            report.write_into(document, path, proof)
+    except NbagentError as error:
+        return Proof(name=str(path), result="not run", error=str(error))
+    if wanted.pictures:
+        _save(proof, wanted.pictures / path.stem)
+    return proof
+
+
+def read(path: Path) -> Document:
+    """A notebook that a person names.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        if path.stat().st_size > MAX_SIZE:
+            raise UsageError(f"{path} is too large for a notebook.")
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from error
+    return documents.parse(text, name=str(path))
+
+
+def _engine(document: Document) -> str | None:
+    """The engine that a notebook was made with, if it works here."""
+    name = document.lock.engine if document.lock else ""
+    engine = registry.engines().get(name)
+    return name if engine is not None and engine.isolates and engine.check().available else None
+
+
+def _save(proof: Proof, folder: Path) -> None:
+    for cell in proof.cells:
+        for number, picture in enumerate(cell.pictures, 1):
+            fileio.save(folder / f"{cell.number}-{number}.png", picture)
+
+
+def _progress(*, hidden: bool) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal)
+
+
+def _show(proofs: Sequence[Proof], wanted: Wanted) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    for proof in proofs:
+        if proof.result == "same" and wanted.quiet:
+            continue
+        console.print(safe(_line(proof)), soft_wrap=True)
+        for line in (*proof.problems, *([] if wanted.quiet else proof.notes)):
+            console.print(safe(f"  {line}"), soft_wrap=True)
+        rows = [each for each in proof.cells if report.told(each) or not wanted.quiet]
+        if rows:
+            table = Table("cell", "result", "what differs", show_edge=False, pad_edge=False)
+            for each in rows:
+                excused = f"same but for {', '.join(each.excused)}" if each.excused and each.result == "same" else ""
+                table.add_row(safe(each.id), each.result, safe("\n".join(report.told(each)) or excused))
+            console.print(table)
+    if len(proofs) != 1 or not wanted.quiet:
+        counts = {name: sum(each.result == name for each in proofs) for name in ("same", "differs", "not run")}
+        told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        console.print(f"{told}. Numbers are the same within a relative difference of {wanted.tolerance:g}.")
+
+
+def _line(proof: Proof) -> str:
+    if proof.error:
+        return f"{proof.name}: {proof.result}: {proof.error}"
+    runs = f", run {proof.runs} times" if proof.runs > 1 else ""
+    return f"{proof.name}: {proof.result} ({proof.engine}, {proof.seconds:.1f} s{runs})"

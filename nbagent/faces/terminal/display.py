@@ -1,0 +1,103 @@
+"""Shows a session on the terminal while it runs, asks its questions, and heeds Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from typing import IO, TYPE_CHECKING
+
+from nbagent.faces.terminal.asker import Asker
+from nbagent.faces.terminal.keyboard import Keyboard
+from nbagent.faces.terminal.view import View
+
+if TYPE_CHECKING:
+    from nbagent.session.protocol import AnySession
+
+PATIENCE = 1.0
+"""Seconds that a running cell has to heed the interrupt when the task is cancelled."""
+
+
+class CtrlC:
+    """From now on the first Ctrl-C stops the running cell, and the next one cancels the current task.
+
+    Args:
+        session: The session whose cell is stopped.
+        asker: Its open questions are answered with no.
+    """
+
+    def __init__(self, session: AnySession, asker: Asker) -> None:
+        self._session = session
+        self._asker = asker
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._pressed = 0
+        self._loop.add_signal_handler(signal.SIGINT, self._press)
+
+    def ignore(self) -> None:
+        """Cancel nothing any more: pressing on must not keep the sandbox from being ended."""
+        self._task = None
+
+    def close(self) -> None:
+        """Leave Ctrl-C to Python."""
+        self._loop.remove_signal_handler(signal.SIGINT)
+
+    def _press(self) -> None:
+        if self._asker.is_away:
+            return
+        self._pressed += 1
+        # Whoever stops the code doesn't allow it anything.
+        self._asker.refuse()
+        if self._pressed == 1 and self._session.interrupt_cell():
+            return
+        self._give_up()
+        # A cell that doesn't heed the interrupt is not waited for.
+        self._loop.call_later(PATIENCE, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def shown(
+    session: AnySession,
+    *,
+    quiet: bool,
+    results: IO[str] | None = None,
+    keep: bool = False,
+    keyboard: Keyboard | None = None,
+) -> AsyncIterator[View]:
+    """Start a session, show its events, ask its questions and heed Ctrl-C; end it at the end.
+
+    Args:
+        session: Not started yet.
+        quiet: Show only what must be known.
+        results: Where the cells' own output goes.
+        keep: Whether its kernel is left running at the end, for `nbagent resume`.
+        keyboard: Where the person types and answers what code may do.
+    """
+    view = View(keep_figure=session.keep_figure, quiet=quiet, results=results, code=results is None)
+    asker = Asker(session, view, keyboard or Keyboard())
+    pressing = CtrlC(session, asker)
+    try:
+        view.wait("starting the sandbox")
+        await session.start()
+        for record in session.news:
+            view.show(record)
+        session.follow(view.show)
+        session.follow(asker.hear)
+        yield view
+    finally:
+        pressing.ignore()
+        asker.close()
+        view.idle()
+        if keep and session.is_running:
+            await session.detach()
+            print(f"Its kernel waits to be resumed: nbagent resume {session.id}", file=sys.stderr)
+            if not session.outlasts_login:
+                print("It ends when you log out, unless you first run: loginctl enable-linger", file=sys.stderr)
+        await session.stop()
+        pressing.close()

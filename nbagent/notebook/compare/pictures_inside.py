@@ -1,0 +1,70 @@
+"""Compares two pictures, pixel by pixel. It is sent into a sandbox as source: pictures are code's, and so hostile."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+STRONG = 32
+"""Of 255: the difference of a blurred pixel that an eye sees."""
+WIDEST = 700
+"""Pixels of each of the three parts of the picture that shows a difference."""
+
+
+def main(stored: str, fresh: str) -> dict[str, Any]:
+    """Compare two pictures in base64.
+
+    Returns:
+        `sizes`, `different` (pixels), `strong` (pixels that differ so that an eye sees it), `largest` (of 255), and
+        `shown`: a PNG in base64 of both pictures and, in red, where they differ.
+    """
+    import numpy as np
+    from PIL import Image, ImageFilter
+
+    Image.MAX_IMAGE_PIXELS = 50_000_000
+    one, other = (Image.open(io.BytesIO(base64.b64decode(each))).convert("RGBA") for each in (stored, fresh))
+    sizes = [list(one.size), list(other.size)]
+    if one.size != other.size:
+        return {"sizes": sizes, "shown": _side_by_side([one, other])}
+    one, other = (_on_white(each) for each in (one, other))
+    left, right = (np.asarray(each, dtype=np.int16) for each in (one, other))
+    apart = np.abs(left - right).max(axis=2)
+    blurred = [np.asarray(each.filter(ImageFilter.BoxBlur(1)), dtype=np.int16) for each in (one, other)]
+    strong = np.abs(blurred[0] - blurred[1]).max(axis=2) > STRONG
+    found = {
+        "sizes": sizes,
+        "different": int((apart > 0).sum()),
+        "strong": int(strong.sum()),
+        "largest": int(apart.max(initial=0)),
+    }
+    if found["different"]:
+        marked = np.asarray(other.convert("L").convert("RGB"), dtype=np.uint8) // 2 + 127
+        marked[apart > 0] = (255, 0, 0)
+        found["shown"] = _side_by_side([one, other, Image.fromarray(marked)])
+    return found
+
+
+def _on_white(picture: Any) -> Any:
+    from PIL import Image
+
+    ground = Image.new("RGBA", picture.size, "white")
+    return Image.alpha_composite(ground, picture).convert("RGB")
+
+
+def _side_by_side(pictures: list[Any]) -> str:
+    from PIL import Image
+
+    small = [each.convert("RGB") for each in pictures]
+    for each in small:
+        each.thumbnail((WIDEST, WIDEST))
+    whole = Image.new(
+        "RGB", (sum(each.width for each in small) + 8 * len(small), max(each.height for each in small)), "white"
+    )
+    place = 0
+    for each in small:
+        whole.paste(each, (place, 0))
+        place += each.width + 8
+    written = io.BytesIO()
+    whole.save(written, "PNG", optimize=True)
+    return base64.b64encode(written.getvalue()).decode()

@@ -1,0 +1,67 @@
+"""Where in a table a difference is: tables in HTML, and frames that are printed with lines between columns. Pure."""
+
+from __future__ import annotations
+
+import html
+import re
+from itertools import zip_longest
+from typing import NamedTuple
+
+import nh3
+
+MOST = 2 * 1024 * 1024
+"""Characters of HTML that is read as tables."""
+_TAGS = {"table", "tr", "td", "th"}
+_ROW = re.compile(r"<tr>(.*?)(?=<tr>|</table>|\Z)", re.DOTALL)
+_CELL = re.compile(r"<t[dh]>(.*?)(?=<t[dh]>|</tr>|\Z)", re.DOTALL)
+_BORDER = re.compile(r"[│┆┃|║]")
+
+
+class Spot(NamedTuple):
+    """A cell of a table that differs; row and column count from 1, the header's row is 0."""
+
+    row: int
+    column: str
+    stored: str
+    fresh: str
+
+    def __str__(self) -> str:
+        return f"row {self.row}, column {self.column}: {self.stored!r} → {self.fresh!r}"
+
+
+def content(markup: str) -> str:
+    """The text and the tables of HTML, without any other tag."""
+    return nh3.clean(markup[:MOST], tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
+
+
+def html_rows(markup: str) -> list[list[str]]:
+    """The rows of all tables in HTML."""
+    plain = content(markup)
+    return [[_plain(cell) for cell in _CELL.findall(row)] for row in _ROW.findall(plain)]
+
+
+def text_rows(text: str) -> list[list[str]]:
+    """The rows of a frame that is printed with lines between its columns."""
+    rows = []
+    for line in text.splitlines():
+        if len(parts := _BORDER.split(line)) > 2:
+            rows.append([part.strip() for part in parts[1:-1]])
+    return rows
+
+
+def _plain(cell: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]{0,200}>", " ", cell)).split())
+
+
+def spots(stored: list[list[str]], fresh: list[list[str]]) -> list[Spot]:
+    """The cells that differ, by row and column; rows and cells that one lacks are empty."""
+    header = fresh[0] if fresh else []
+    found = []
+    one: list[str]
+    other: list[str]
+    for row, (one, other) in enumerate(zip_longest(stored, fresh, fillvalue=[])):
+        for column, (left, right) in enumerate(zip_longest(one, other, fillvalue="")):
+            if left != right:
+                name = header[column] if column < len(header) and header[column] else str(column + 1)
+                found.append(Spot(row, name, left, right))
+    return found

@@ -1,0 +1,162 @@
+"""Reads a notebook, anybody's: its cells with their tags, what they showed, and what nbagent wrote into it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from nbagent.core.errors import UsageError
+from nbagent.core.events import Output
+from nbagent.notebook.lock import Lock
+from nbagent.notebook.place import digest, source_digest
+
+MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
+"""Tags of cells, as in nbclient and Jupyter Book."""
+_BLOCK = re.compile(r"\s*# /// script\n(?:#.*\n)*# ///\s*")
+_INSTALLS = re.compile(r"\s*(?:[%!]\s*(?:uv\s+)?(?:pip|conda|mamba)\s+install\s.*\s*)+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentCell:
+    """A code cell that runs.
+
+    Attributes:
+        id: Its name in the notebook.
+        number: Its place among the code cells, from 1.
+        code: Its source.
+        tags: Its tags.
+        outputs: What it showed, as nbformat 4 has it.
+        count: Its execution count; None if it never ran.
+        facts: What nbagent wrote of it.
+        at: When it ran, in seconds since the epoch; None if nothing says so.
+    """
+
+    id: str
+    number: int
+    code: str
+    tags: frozenset[str] = frozenset()
+    outputs: list[Output] = field(default_factory=list)
+    count: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    at: float | None = None
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an error of its code is expected: by its tag, or since it showed one before."""
+        return MAY_FAIL in self.tags or any(each["output_type"] == "error" for each in self.outputs)
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it only names packages, as PEP 723 has it."""
+        return _BLOCK.fullmatch(self.code + "\n") is not None
+
+    @property
+    def installs(self) -> bool:
+        """Whether it only installs packages: what that prints is no result."""
+        return _INSTALLS.fullmatch(self.code) is not None
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether its source is another than the one that nbagent wrote."""
+        digest = self.facts.get("sha256")
+        return isinstance(digest, str) and digest != source_digest(self.code)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A notebook.
+
+    Attributes:
+        name: What it is called.
+        cells: Its code cells that run: neither empty nor tagged to be skipped.
+        facts: What nbagent wrote into its metadata; empty in anybody else's.
+        lock: Its lock; None without one.
+        raw: The whole, an nbformat node.
+    """
+
+    name: str
+    cells: list[DocumentCell]
+    facts: Mapping[str, Any]
+    lock: Lock | None
+    raw: Any
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether anything of it ever ran."""
+        return any(each.outputs or each.count is not None for each in self.cells)
+
+    @property
+    def edits(self) -> list[str]:
+        """What of an export was changed since, but for the code of its cells, in sentences."""
+        found, same = [], True
+        for cell in self.raw.cells:
+            known = cell.metadata.get("nbagent", {}).get("sha256")
+            if known is not None and known != source_digest(cell.source):
+                same = False
+                if cell.cell_type != "code":
+                    found.append(f"The text {cell.get('id')} was edited since nbagent wrote it.")
+        written = self.facts.get("cells_sha256")
+        if same and written and written != digest((each.cell_type, each.source) for each in self.raw.cells):
+            found.append("Cells were added, removed or moved since nbagent wrote the notebook.")
+        return found
+
+
+def parse(text: str, *, name: str) -> Document:
+    """Read a notebook.
+
+    Raises:
+        UsageError: It is none.
+    """
+    import nbformat
+
+    try:
+        with warnings.catch_warnings():
+            # Of cells without an id, or with the same one: nothing that matters here.
+            warnings.simplefilter("ignore")
+            notebook = nbformat.reads(text, as_version=4)
+        code = [each for each in notebook.cells if each.cell_type == "code"]
+        cells = [_cell(each, number) for number, each in enumerate(code, 1)]
+        facts = notebook.metadata.get("nbagent", {})
+        lock = msgspec.convert(_plain(facts["lock"]), Lock) if "lock" in facts else None
+    except Exception as error:
+        raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error
+    running = [each for each in cells if each.code.strip() and SKIPPED not in each.tags]
+    return Document(name=name, cells=running, facts=_plain(facts), lock=lock, raw=notebook)
+
+
+def _cell(cell: Any, number: int) -> DocumentCell:
+    facts = cell.metadata.get("nbagent", {})
+    return DocumentCell(
+        id=str(cell.get("id") or f"code-{number}"),
+        number=number,
+        code=cell.source,
+        tags=frozenset(map(str, set(cell.metadata.get("tags", [])))),
+        outputs=_plain(cell.outputs),
+        count=cell.execution_count,
+        facts=_plain(facts) if isinstance(facts, dict) else {},
+        at=_moment(cell.metadata),
+    )
+
+
+def _moment(metadata: Any) -> float | None:
+    """When a cell ran, as nbagent or JupyterLab wrote it down."""
+    written = (metadata.get("nbagent", {}).get("time"), metadata.get("execution", {}).get("iopub.execute_input"))
+    for text in written:
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except (TypeError, ValueError):
+            continue
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """Nodes of nbformat as plain dicts and lists."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value

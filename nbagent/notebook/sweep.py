@@ -1,0 +1,112 @@
+"""Other terms on which a notebook's cells run, to find what they depend on beside their code and data. Pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+STABLE = "__nbagent_stable__"
+"""What sorts are called by where they are made stable."""
+_SORTS = frozenset(
+    {"sort", "argsort", "sort_values", "sort_index", "argpartition", "partition", "nlargest", "nsmallest"}
+)
+_FEATURE = re.compile(r"[A-Z0-9_]{1,40}")
+
+DISPATCH = """
+def main():
+    import sys
+    if "numpy" not in sys.modules:
+        return []
+    from numpy._core._multiarray_umath import __cpu_dispatch__ as known, __cpu_features__ as found
+    return [name for name in known if found.get(name)]
+"""
+"""Names NumPy's own for the instructions that it chooses its code by here, if the notebook uses it."""
+PRELUDE = f"""
+def main():
+    import builtins, functools, sys
+    def sorter(value, name):
+        method = getattr(value, name)
+        owner = type(value).__module__.partition(".")[0]
+        if name == "sort_index" or owner not in ("numpy", "pandas", "builtins") or isinstance(value, (list, dict)):
+            return method
+        if owner == "builtins" and getattr(value, "__name__", "") != "numpy":
+            return method
+        if name in ("argpartition", "partition"):
+            name, method = name.replace("partition", "sort"), getattr(value, name.replace("partition", "sort"))
+            keep = 1 if owner == "builtins" else 0
+            return lambda *args, **more: method(*args[:keep], kind="stable")
+        if name in ("nlargest", "nsmallest"):
+            return method
+        return functools.partial(method, kind="stable")
+    setattr(builtins, {STABLE!r}, sorter)
+    import numpy as np
+    def stable(function):
+        @functools.wraps(function)
+        def run(*args, kind=None, **more):
+            return function(*args, kind="stable", **more)
+        return run
+    np.argsort, np.sort = stable(np.argsort), stable(np.sort)
+    return True
+"""
+"""Makes sorts stable in a kernel: those of NumPy, and those that a cell calls by `STABLE`."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is different in a run.
+
+    Attributes:
+        name: What cells that differ then depend on.
+        variables: Of the kernel's environment.
+        sorts: Whether an unstable sort may be the cause.
+    """
+
+    name: str
+    variables: Sequence[tuple[str, str]]
+    sorts: bool = False
+
+
+def terms(features: Iterable[str]) -> list[Terms]:
+    """The terms of a sweep.
+
+    Args:
+        features: The processor's instructions by NumPy's names, as the kernel says.
+    """
+    plain = [each for each in features if isinstance(each, str) and _FEATURE.fullmatch(each)]
+    threads = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
+    found = [
+        Terms("the seed of Python's hashes", (("PYTHONHASHSEED", "1"),)),
+        Terms(
+            "the number of threads", (*((f"{each}_NUM_THREADS", "1") for each in threads), ("POLARS_MAX_THREADS", "1"))
+        ),
+        Terms(
+            "the locale or the time zone",
+            (("LC_ALL", "tr_TR.UTF-8"), ("LANG", "tr_TR.UTF-8"), ("TZ", "Asia/Kathmandu")),
+        ),
+    ]
+    if plain:
+        cpu = Terms("the processor's vector instructions", (("NPY_DISABLE_CPU_FEATURES", " ".join(plain)),), sorts=True)
+        found.insert(0, cpu)
+    return found
+
+
+def with_stable_sorts(code: str) -> str:
+    """A cell's code with its sorts called by `STABLE`; as it is if it isn't plain Python."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+    return ast.unparse(ast.fix_missing_locations(_Sorts().visit(tree)))
+
+
+class _Sorts(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Replace `x.sort(…)` by `STABLE(x, 'sort')(…)` where no kind is named."""
+        self.generic_visit(node)
+        named = {each.arg for each in node.keywords}
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _SORTS and "kind" not in named:
+            name = ast.Name(id=STABLE, ctx=ast.Load())
+            node.func = ast.Call(func=name, args=[node.func.value, ast.Constant(node.func.attr)], keywords=[])
+        return node

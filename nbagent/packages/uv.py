@@ -1,0 +1,175 @@
+"""Runs uv: which binary, with which environment, for which Python; and what its failures mean."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from nbagent.core.errors import InstallError
+from nbagent.core.text import ends
+from nbagent.packages.requirements import Target
+
+RESOLVE_SECONDS = 60.0
+"""Seconds for resolving, with retries and the search for a failure's cause."""
+FETCH_SECONDS = 600.0
+"""Seconds for downloading and unpacking; uv gives a silent connection up far earlier."""
+
+_PASSED = frozenset({
+    "HOME", "LANG", "LOGNAME", "NETRC", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "TMPDIR",
+    "USER", "XDG_CACHE_HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "ALL_PROXY", "HTTPS_PROXY",
+    "HTTP_PROXY", "NO_PROXY",
+})  # fmt: skip
+_PASSED_UV = (
+    "UV_CACHE_DIR", "UV_CONCURRENT_", "UV_CONFIG_FILE", "UV_CREDENTIALS_DIR", "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_HTTP", "UV_INDEX", "UV_INSECURE_HOST", "UV_KEYRING_PROVIDER",
+    "UV_NATIVE_TLS", "UV_NO_CACHE", "UV_NO_CONFIG", "UV_OFFLINE", "UV_REQUEST_TIMEOUT", "UV_SYSTEM_CERTS",
+)  # fmt: skip
+"""Variables that uv gets: the person chooses where packages come from, but not what is checked, so
+`UV_NO_VERIFY_HASHES` is not among them."""
+_UNREACHABLE = re.compile(
+    r"error sending request|HTTP status|timed out|connection|Request failed|authentication|credentials|"
+    r"network connectivity|dns error|end of file",
+    re.IGNORECASE,
+)
+
+
+class IndexUnreachableError(InstallError):
+    """The index or the way to it failed, so the same request may succeed later."""
+
+
+# -- its command line
+
+
+def binary() -> str:
+    """Path of the uv binary: the one that came with nbagent, else the one on PATH.
+
+    Raises:
+        InstallError: There is none.
+    """
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        found = shutil.which("uv")
+    if not found:
+        raise InstallError("uv, which installs packages, isn't there.", mend="Install it: pip install uv")
+    return found
+
+
+def environment() -> dict[str, str]:
+    """The environment for uv: variables about indexes and networks only."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper() in _PASSED or name.startswith(_PASSED_UV)
+    }  # fmt: skip
+    own = {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    patience = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "3"}  # seconds without a byte; the person may say more
+    return patience | kept | own
+
+
+def target_arguments(target: Target) -> list[str]:
+    """The options for the sandbox's Python. The host's is named so that uv doesn't search for one."""
+    platform = newest_known(target.platform, _known_platforms(binary()))
+    return ["--python", sys.executable, "--python-version", target.python, "--python-platform", platform, "--quiet"]
+
+
+def newest_known(platform: str, known: frozenset[str]) -> str:
+    """The platform, or that with the newest older glibc that uv knows: wheels run on a newer glibc, too.
+
+    Args:
+        platform: Such as `x86_64-manylinux_2_41`.
+        known: The values of uv's `--python-platform`.
+    """
+    machine, _, version = platform.partition("-manylinux_2_")
+    older = [int(each.rpartition("_")[2]) for each in known if each.startswith(f"{machine}-manylinux_2_")]
+    fitting = [minor for minor in older if version.isdigit() and minor <= int(version)]
+    # If uv knows none, it says so itself.
+    return f"{machine}-manylinux_2_{max(fitting)}" if fitting else platform
+
+
+@functools.cache
+def _known_platforms(program: str) -> frozenset[str]:
+    """The platforms with glibc that this uv knows, read from its help text."""
+    said = subprocess.run(
+        [program, "pip", "install", "--help"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False, timeout=RESOLVE_SECONDS,
+    )  # fmt: skip
+    return frozenset(re.findall(r"\b\w+-manylinux_2_\d+\b", said.stdout))
+
+
+def install_arguments(folder: Path, requirements: str, target: list[str]) -> list[str]:
+    """The command line that unpacks wheels by hash.
+
+    uv copies the files: through hard links, its default, a change of mode would reach its cache.
+    """
+    checks = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy"]
+    return ["pip", "install", "--requirements", requirements, "--target", str(folder), *checks, *target]
+
+
+# -- its process
+
+
+async def run(arguments: list[str], *, work: Path, deadline: float) -> tuple[int, str, str]:
+    """Run uv; returns its exit code, output and errors. uv never outlives the call, even if that is cancelled.
+
+    Args:
+        arguments: Its command line.
+        work: Its working folder, with a `uv.toml` of its own so that no project's configuration is found.
+        deadline: A time on the event loop's clock.
+
+    Raises:
+        IndexUnreachableError: The deadline passed.
+    """
+    process = _start(arguments, work)
+    reading = asyncio.get_running_loop().run_in_executor(None, process.communicate)
+    try:
+        async with asyncio.timeout_at(deadline):
+            output, error = await asyncio.shield(reading)
+    except TimeoutError:
+        raise IndexUnreachableError("The package index did not answer in time.") from None
+    finally:
+        if not reading.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.wait([reading])
+    return process.returncode, output.decode(errors="replace"), error.decode(errors="replace")
+
+
+def _start(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
+    """Start uv in a process group of its own.
+
+    It doesn't use asyncio's subprocesses: if a loop ends while one is being started, Python 3.11 waits for ever.
+    """
+    return subprocess.Popen(
+        [binary(), *arguments],
+        cwd=work,
+        env=environment(),
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+# -- its failures
+
+
+def unreachable(error: str) -> bool:
+    """Whether a failure, by uv's message, is the index's or the network's."""
+    return _UNREACHABLE.search(error) is not None
+
+
+def shorten(error: str) -> str:
+    """The message of uv on one line of bounded length, without credentials in an index's URL."""
+    line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ")
+    return ends(line, head=300, tail=200, mark=lambda _: " … ")

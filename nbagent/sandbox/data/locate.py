@@ -1,0 +1,85 @@
+"""Finds the data of a notebook that is run again: beside the notebook, where it was, or among nbagent's own demo.
+
+A notebook may come from anybody. It names its data by name and hash; where to look is decided here and by what this
+machine remembers of its own exports, never by a path in the notebook.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbagent.core import folders
+from nbagent.sandbox.data.needs import HASHED, Needed, digest, needed
+from nbagent.sandbox.paths import DATA
+
+DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
+MAX_NOTEBOOKS = 100
+
+
+@dataclass
+class Located:
+    """Where a notebook's data is.
+
+    Attributes:
+        places: The paths on the host, by the paths at which code reads them.
+        changed: Names of files whose contents have changed since the notebook was made.
+        missing: Names of files that were not found.
+    """
+
+    places: dict[str, Path] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def locate(notebook: Path, root: Path) -> Located:
+    """Find the data of a notebook.
+
+    Args:
+        notebook: The notebook.
+        root: The folder of the person's state, which has a list of exports.
+    """
+    found = Located()
+    remembered = folders.recall_exports(root, notebook.parent)
+    for each in needed(notebook):
+        name = each.path.removeprefix(f"{DATA}/")
+        beside, known = notebook.parent / name, Path(remembered.get(each.path, "/dev/null"))
+        if _is_same(beside, each):
+            found.places[each.path] = beside
+        elif (place := packaged(name, each.sha256)) is not None:
+            found.places[each.path] = place
+        elif known.is_dir() or known.is_file():
+            found.places[each.path] = known
+            same = digest(known) == each.sha256 or not each.sha256 if known.is_dir() else _is_same(known, each)
+            found.changed += [] if same else [name]
+        else:
+            found.missing.append(name)
+    return found
+
+
+def _is_same(place: Path, wanted: Needed) -> bool:
+    """Whether a path is the plain file that a notebook names; a link or a folder never is."""
+    if place.is_symlink() or not place.is_file():
+        return False
+    return digest(place) == wanted.sha256 if wanted.sha256 else place.stat().st_size == wanted.size > HASHED
+
+
+def packaged(name: str, sha256: str) -> Path | None:
+    """The file of nbagent's own demo that has this name and hash, if there is one."""
+    place = DEMO / name
+    return place if sha256 and place.is_file() and digest(place) == sha256 else None
+
+
+def packaged_for(folder: Path) -> dict[str, Path]:
+    """Files of nbagent's own demo that notebooks in a folder need and the folder lacks, by the path of their code."""
+    return dict(_packaged_for(folder))
+
+
+def _packaged_for(folder: Path) -> Iterator[tuple[str, Path]]:
+    for notebook in itertools.islice(folder.glob("*.ipynb"), MAX_NOTEBOOKS):
+        for each in needed(notebook) if not notebook.is_symlink() else ():
+            name = each.path.removeprefix(f"{DATA}/")
+            if not (folder / name).exists() and (place := packaged(name, each.sha256)) is not None:
+                yield each.path, place

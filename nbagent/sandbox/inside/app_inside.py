@@ -1,0 +1,137 @@
+"""The kernel of a sandbox: ipykernel's application, on sockets that the controller made; imported by `inside.py` there.
+
+It imports the standard library and ipykernel only, of whatever version the sandbox has.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import ipykernel.compiler
+import ipykernel.iostream
+import zmq
+from bounds_inside import bounded  # type: ignore[import-not-found]  # beside this file, in there
+from ipykernel.heartbeat import Heartbeat
+from ipykernel.kernelapp import IPKernelApp
+from jupyter_client.session import Session
+from magics_inside import offer_installs, print_once, refuse_shells  # type: ignore[import-not-found]
+from streams_inside import in_order  # type: ignore[import-not-found]
+from traitlets.config import Config
+
+CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
+
+
+def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> Any:
+    """An ipykernel application that listens on the sockets that the controller made.
+
+    Args:
+        config: What the controller sent.
+        descriptors: The sockets, in the order of `CHANNELS`.
+        host: The path of the controller's socket, for installs.
+    """
+    # Warnings and tracebacks name the file of a cell, and by default that has the process's number in it: the same
+    # cells would never give the same outputs again.
+    ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"  # noqa: S108 - a path inside
+    ipykernel.iostream.OutStream = in_order(ipykernel.iostream.OutStream)  # type: ignore[misc]
+    app = App.instance(config=_settings())
+    app.handed = config, dict(zip(CHANNELS, descriptors, strict=True))
+    app.initialize([])
+    offer_installs(app.shell, host)
+    if config["notice"]:
+        print_once(app.shell, config["notice"])
+    if not config["shell"]:
+        refuse_shells(app.shell)
+    return app
+
+
+def _settings() -> Config:
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.IPKernelApp.outstream_class = "ipykernel.iostream.OutStream"
+    settings.Session.username = "sandbox"
+    # By default each reply waits half a millisecond, so that clients which read no further than that miss less output.
+    # Whoever runs cells waits for `idle`, which comes after all of it.
+    settings.IPythonKernel._execute_sleep = 0.0
+    return settings
+
+
+class App(IPKernelApp):
+    """A kernel whose sockets are there already.
+
+    Attributes:
+        handed: What the controller sent, and the kernel's sockets by channel.
+    """
+
+    handed: tuple[dict[str, Any], dict[str, int]]
+
+    def _session_default(self) -> Session:
+        # Whatever is displayed: what is more than the controller takes is cut here, and the cell goes on.
+        return bounded(Session)(parent=self)  # type: ignore[no-any-return]
+
+    def init_connection_file(self) -> None:
+        """Take the connection from the controller."""
+        config, _ = self.handed
+        self.session.key = config["key"].encode()
+        self.transport, self.ip = "ipc", config["ip"]
+        for channel, port in config["ports"].items():
+            setattr(self, f"{channel}_port", port)
+
+    def write_connection_file(self, **kwargs: Any) -> None:
+        """Write no connection file: the controller has one, and nothing inside needs it."""
+
+    def listen(self, target: Any, channel: str) -> None:
+        """Have a ZeroMQ socket use the one that the controller made for a channel."""
+        config, sockets = self.handed
+        target.setsockopt(zmq.USE_FD, sockets[channel])
+        target.bind(f"ipc://{config['ip']}-{config['ports'][channel]}")
+
+    def _bind_socket(self, target: Any, port: int) -> int:
+        config, _ = self.handed
+        self.listen(target, next(name for name, number in config["ports"].items() if number == port))
+        return port
+
+    def init_control(self, context: Any) -> None:
+        """Let the debugger reach the shell channel by an address of its own: the path is not there inside."""
+        self.shell_socket.bind("inproc://nbagent-shell")
+        super().init_control(context)
+
+    def init_iopub(self, context: Any) -> None:
+        """Set no bound: what a slow client has not read yet waits in this sandbox's memory, and is never dropped."""
+        context.setsockopt(zmq.SNDHWM, 0)
+        super().init_iopub(context)
+
+    def log_connection_info(self) -> None:
+        """Log nothing: nobody can connect by hand from outside, and it would hide why a start failed."""
+
+    def init_heartbeat(self) -> None:
+        """Start the heartbeat on the controller's socket."""
+        app = self
+
+        class Beat(Heartbeat):
+            def _bind_socket(self) -> None:
+                app.listen(self.socket, "hb")
+
+        self.heartbeat = Beat(zmq.Context(), ("ipc", self.ip, self.hb_port))
+        self.heartbeat.start()
+
+    def init_path(self) -> None:
+        """Put packages installed for the session last, so that they can't stand in for the kernel's own."""
+        config, _ = self.handed
+        sys.path.insert(0, "")
+        sys.path.extend(each for each in config["path"] if each not in sys.path)
+
+
+def forget_original_streams() -> None:
+    """Stop ipykernel from repeating to its original stdout and stderr what programs print.
+
+    Those tell the controller why a start failed. Once the kernel is up nobody reads them, and a pipe that is full, or
+    whose reader has died, must not stop what prints.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        original = getattr(stream, "_original_stdstream_copy", None)
+        if original is not None:
+            os.dup2(nowhere, original, inheritable=False)
+    os.close(nowhere)

@@ -1,0 +1,119 @@
+"""What nbagent adds to IPython in a sandbox: `%pip install`, PEP 723 blocks, a notice, errors instead of shells.
+
+Imported by `app_inside.py` there; standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+from typing import Any
+
+SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
+"""Inline script metadata, as PEP 723 has it."""
+PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
+
+
+def offer_installs(shell: Any, host: str) -> None:
+    """Have `%pip install`, `!pip install` and the PEP 723 block of a cell ask the controller: there is no network.
+
+    Args:
+        shell: IPython's.
+        host: The path of the controller's socket.
+    """
+
+    def pip(line: str) -> None:
+        """Install packages into this session: `%pip install NAME …`."""
+        verb, *words = line.split() or [""]
+        wanted = [word.strip("'\"") for word in words if not word.startswith("-")]
+        if verb != "install" or not wanted:
+            print("In this sandbox pip can only install, by name and version: %pip install NAME …", file=sys.stderr)
+            return
+        print(install(wanted, host) or f"Already there: {', '.join(wanted)}")
+
+    def before_run(info: Any) -> None:
+        found = re.search(SCRIPT, info.raw_cell or "")
+        if not found:
+            return
+        try:
+            block = "".join(line[2:] or "\n" for line in found["block"].splitlines(keepends=True))
+            install(tomllib.loads(block).get("dependencies", []), host)
+        except tomllib.TOMLDecodeError as error:
+            print(f"The script block can't be read: {error}", file=sys.stderr)
+
+    def rewrite(lines: list[str]) -> list[str]:
+        return re.sub(PIP, r"\1%pip install ", "".join(lines)).splitlines(keepends=True)
+
+    def after_run(result: Any) -> None:
+        if re.fullmatch(rf"\s*(?:{SCRIPT[4:]})\s*", result.info.raw_cell or "", re.MULTILINE):
+            # Such a cell does not count: tracebacks name cells by number, and a notebook that was exported with one on
+            # top must give the same outputs again.
+            shell.execution_count -= 1
+
+    import tomllib
+
+    shell.register_magic_function(pip, "line", "pip")
+    shell.events.register("pre_run_cell", before_run)
+    shell.events.register("post_run_cell", after_run)
+    shell.input_transformers_cleanup.insert(0, rewrite)
+
+
+def install(wanted: list[str], host: str) -> str:
+    """Have the controller install packages; returns a sentence about what is new, or prints why it failed."""
+    import importlib
+
+    if not wanted:
+        return ""
+    try:
+        answer = ask({"install": wanted}, host)
+    except (OSError, ValueError) as error:
+        answer = {"error": str(error)}
+    importlib.invalidate_caches()
+    if "error" in answer:
+        print(f"Not installed: {answer['error']}", file=sys.stderr)
+        return " "
+    names = ", ".join(f"{each['name']} {each['version']}" for each in answer["installed"])
+    return f"Installed {names}." if names else ""
+
+
+def ask(request: dict[str, Any], host: str) -> dict[str, Any]:
+    """Send the controller a request, such as an install; returns its answer.
+
+    Raises:
+        OSError: It doesn't answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(host)
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        line = b""
+        while not line.endswith(b"\n"):
+            more = connection.recv(65536)
+            if not more:
+                raise OSError("The controller does not answer.")
+            line += more
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def print_once(shell: Any, notice: str) -> None:
+    """Have the first cell print a notice before it runs."""
+
+    def tell(_: Any) -> None:
+        shell.events.unregister("pre_run_cell", tell)
+        print(f"nbagent: {notice}", file=sys.stderr)
+
+    shell.events.register("pre_run_cell", tell)
+
+
+def refuse_shells(shell: Any) -> None:
+    """Raise an error that says why where code asks IPython for a shell."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("This sandbox has no shell (its option allow_shell is off): use Python instead.")
+
+    for name in ("system", "system_raw", "system_piped", "getoutput"):
+        setattr(shell, name, refuse)
+    for name in ("bash", "sh"):
+        shell.register_magic_function(refuse, "cell", name)

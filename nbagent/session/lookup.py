@@ -1,0 +1,85 @@
+"""Finds the folder of a session, and tells whether a process owns it. Imports next to nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbagent.core import fileio
+from nbagent.core.errors import UsageError
+from nbagent.core.folders import is_session_id
+
+LOG = "log.jsonl"
+
+
+def folders(root: Path) -> Iterator[os.DirEntry[str]]:
+    """The folders of this person's sessions below a state folder; links are left out."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(root / "sessions") as found:
+        for each in found:
+            if each.is_dir(follow_symlinks=False) and is_session_id(each.name) and _is_own(each):
+                yield each
+
+
+def _is_own(folder: os.DirEntry[str]) -> bool:
+    """Whether a folder is this person's: what lies in it says what a resumed session's sandbox sees."""
+    try:
+        return folder.stat(follow_symlinks=False).st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False  # it was deleted meanwhile
+
+
+def find(root: Path, session: str) -> Path:
+    """The folder of a session, given by its name or enough of its beginning.
+
+    Raises:
+        UsageError: There is none, or several begin so.
+    """
+    names = {each.name: Path(each.path) for each in folders(root)}
+    found = [session] if session in names else [name for name in names if session and name.startswith(session)]
+    if len(found) > 1:
+        found = [name for name in found if (names[name] / LOG).is_file()] or found
+    if len(found) == 1:
+        return names[found[0]]
+    if found:
+        raise UsageError(f"{len(found)} sessions begin with {session!r}.", mend="Give more of the name.")
+    raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
+
+
+@contextlib.contextmanager
+def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
+    """Hold a session's lock, so that nobody resumes it meanwhile; yields False if another process has it.
+
+    Args:
+        folder: The session's.
+        patience: Seconds to wait for another process to release it.
+
+    Raises:
+        FileNotFoundError: It was deleted.
+    """
+    with (folder / "lock").open("ab") as lock:
+        try:
+            fileio.lock(lock, patience=patience)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def is_running(folder: str | Path) -> bool:
+    """Whether a process owns a session."""
+    try:
+        lock = os.open(f"{folder}/lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    finally:
+        os.close(lock)
+    return False

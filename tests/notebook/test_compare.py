@@ -1,0 +1,284 @@
+"""Two runs of a cell: what is the same though it looks different, and what differs though it looks the same."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import machine
+import pytest
+
+from nbagent.core.errors import UsageError
+from nbagent.kernel.kernel import Kernel
+from nbagent.notebook.compare.cell import EVERY_RUN, NO_SEED, Comparison, Context, Strictness, compare
+from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.compare.tokens import MOST, changes, tokens
+from nbagent.notebook.compare.volatile import Code, Moments, Reads
+
+NOW = datetime(2026, 11, 23, 14, 3, 22, tzinfo=UTC).timestamp()
+THEN = NOW - 40 * 86_400.0
+MOMENTS = Moments(stored=THEN, fresh=NOW, elapsed=3.0)
+
+
+def stream(text: str, name: str = "stdout") -> dict[str, Any]:
+    """Printed text."""
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+def result(**data: Any) -> dict[str, Any]:
+    """A cell's value, by MIME type with `_` for `/`."""
+    bundle = {name.replace("_", "/", 1): value for name, value in data.items()}
+    return {"output_type": "execute_result", "data": bundle, "metadata": {}, "execution_count": 1}
+
+
+def compared(
+    stored: str, fresh: str, again: str | None = None, *, code: str = "", masks: Any = (), moments: Moments = MOMENTS
+) -> Comparison:
+    """What comes of two printed texts."""
+    context = Context(moments=moments, reads=Code().take(code), strictness=Strictness(masks=masks))
+    return compare([stream(stored)], [stream(fresh)], context, again=None if again is None else [stream(again)])
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("<object at 0x7f0011aabb00>", "<object at 0x7fe2>"),
+        ("1.23 ms ± 45 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)",
+         "980 µs ± 3.1 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)"),
+        ("CPU times: user 3 µs, sys: 1 µs, total: 4 µs\nWall time: 5.01 µs",
+         "CPU times: user 1.2 s, sys: 0 ns, total: 1.2 s\nWall time: 1min 3s"),
+        ("100%|██████████| 10/10 [00:01<00:00,  9.8it/s]", "100%|█████████▉| 10/10 [00:00<00:00, 120.1it/s]"),
+        ("/tmp/tmpab12_xyz/a.csv", "/tmp/tmpqqqqqqqq/a.csv"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("Cell In[3], line 1", "Cell In[17], line 1"),
+        ("/tmp/ipykernel_77/123456.py:3: UserWarning: x", "/tmp/ipykernel/99.py:3: UserWarning: x"),
+        ("0.1234567890123", "0.1234567890124"),
+        ("a   b", "a b"),
+    ],
+)  # fmt: skip
+def test_what_is_never_a_result_is_not_compared(stored: str, fresh: str) -> None:
+    """Addresses, IPython's timings, progress bars, temporary files, colours, numbers of cells, the last digits."""
+    assert compared(stored, fresh).differences == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "%Y-%m-%d", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S+00:00", "%d.%m.%Y", "%m/%d/%y", "%d %B %Y",
+        "%A, %d %B %Y at %H:%M", "%b %d, %Y", "%a %b %d %H:%M:%S %Y", "%Y%m%d_%H%M%S", "%Y/%m/%d %H:%M",
+        "%a %b %d %H:%M:%S UTC %Y",
+        "datetime.datetime(%Y, %m, %d, %H, %M)", "Timestamp('%Y-%m-%d %H:%M:%S')", "[%Y-%m-%d %H:%M:%S,123] INFO: x",
+    ],
+)  # fmt: skip
+def test_the_date_of_the_run_is_no_difference_and_any_other_is(form: str) -> None:
+    """In the forms in which dates are printed; one that neither run's clock showed is a result."""
+    then, now = (datetime.fromtimestamp(each, UTC).strftime(form) for each in (THEN, NOW))
+    other = (datetime.fromtimestamp(NOW, UTC) + timedelta(days=90)).strftime(form)
+    assert compared(f"Report of {then}: 3 rows", f"Report of {now}: 3 rows").differences == []
+    assert compared(f"Last sale {other}", f"Last sale {now}").differences
+    assert compared(f"Last sale {then}", f"Last sale {other}").differences
+    assert compared(f"Report of {then}: 3 rows", f"Report of {now}: 4 rows").differences
+
+
+def test_seconds_since_the_epoch_are_a_date() -> None:
+    """Of the run; others are results."""
+    assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []
+    assert compared("1600000000", f"{NOW:.0f}").differences
+
+
+TIMED = "t = time.perf_counter()\nprint(time.perf_counter() - t)"
+
+
+def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
+    """And only if it is no longer than the run."""
+    assert compared("done in 0.12 s", "done in 0.31 s", code=TIMED).differences == []
+    assert compared("took 850 ms", "took 1.1 s", code=TIMED).differences == []
+    assert compared("elapsed: 0.1", "elapsed: 0.2", code=TIMED).differences == []
+    assert compared("0:00:00.123", "0:00:01.503", code=TIMED).differences == []
+    assert compared("mean trip: 0.12 s", "mean trip: 0.31 s").differences
+    assert compared("mean trip: 12.5 min", "mean trip: 12.7 min", code=TIMED).differences
+    assert compared("rows: 12", "rows: 13", code=TIMED).differences
+
+
+def test_libraries_time_themselves() -> None:
+    """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
+    assert (
+        compared("[Parallel]: Done 4 tasks | elapsed: 0.1s", "[Parallel]: Done 4 tasks | elapsed: 0.2s").differences
+        == []
+    )
+    assert compared("fit 0.123 s", "fit 0.456 s", "fit 0.789 s").differences == []
+    assert compared("14:03:22,1 INFO x", "14:03:29,5 INFO x", "14:03:31,2 INFO x").differences == []
+    assert compared("opens 08:30", "opens 09:30", "opens 09:30").differences
+    assert compared("fit 0.123 s", "fit 0.456 s", "fit 0.456 s").differences
+
+
+def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
+    """By its name, and by the names of what came of it."""
+    code = Code()
+    assert code.take("import time\ndef timed(f):\n    t = time.time(); f(); return time.time() - t").clock
+    assert not code.take("x = 1\nprint(x)").clock
+    assert code.take("took = timed(print)").clock
+    assert code.take("print(took)").clock
+    assert code.take("%%time\nx = 1").clock
+    assert not code.take("import time, uuid").clock
+
+
+def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
+    """An id is no difference; a random number is one, with its cause; what both agree on was changed."""
+    one, two, three = ("6f1c2a9e-1111-4222-8333-4444deadbeef", "0aa2f0c4-9e37-41b5-a1a1-5d3dbeefdead", "run 77ab01")
+    assert compared(one, two, three).differences == []
+    assert compared("run 77ab01", "run 81ff2c", "run 9910ee").differences == []
+    assert compared("run 77ab01", "run 81ff2c", "run 81ff2c").differences[0].cause == ""
+    found = compared("x = 0.123", "x = 0.541", "x = 0.777", code="print(random.random())").differences
+    assert [each.cause for each in found] == [NO_SEED]
+    assert compared("x = 1", "x = 2", "x = 3").differences[0].cause == EVERY_RUN
+    assert compared("x = 1", "x = 2", "x = 2").differences[0].cause == ""
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("12", "13"), ("1,234,567", "1,234,568"), ("0.500", "0.501"), ("1e-5", "2e-5"), ("a b", "a c"), ("x", ""),
+        ("a\nb", "a\nb\nc"), ("-1", "1"), ("0x10", "0x11"), ("sha256 ab12cd34", "sha256 ab12cd35"), ("1 h", "2 h"),
+        ("v1.2.3", "v1.2.4"), ("[1, 2]", "[2, 1]"), ("True", "False"), ("3 seconds", "4 seconds"),
+    ],
+)  # fmt: skip
+def test_every_other_change_is_found(stored: str, fresh: str) -> None:
+    """Whole numbers exactly; both ways; also with a second run that agrees with the first."""
+    for left, right in ((stored, fresh), (fresh, stored)):
+        assert compared(left, right).differences
+        assert compared(left, right, right).differences
+
+
+def test_a_cell_of_a_table_is_named_by_row_and_column() -> None:
+    """In HTML, and in a frame that is printed."""
+    table = "<style>{}</style><table id='{}'><tr><th>bill</th><th>mass</th></tr><tr><td>{}</td><td>2</td></tr></table>"
+    context = Context(moments=MOMENTS)
+    old, new = result(text_html=table.format("", "T_a", "38.1")), result(text_html=table.format("", "T_b", "38.2"))
+    (found,) = compare([old], [new], context, again=[new]).differences
+    assert str(found) == "output 1, text/html, row 1, column bill: '38.1' → '38.2'"
+    frame = "┌──────┬──────┐\n│ bill ┆ mass │\n│ 1    ┆ {} │\n└──────┴──────┘"
+    (found,) = compare(
+        [result(text_plain=frame.format("10"))], [result(text_plain=frame.format("1000"))], context
+    ).differences
+    assert found.where == "row 1, column mass"
+
+
+def test_markup_counts_only_where_something_is_drawn() -> None:
+    """Names in it that a library makes up differ with every run; a drawing that differs is found."""
+    context = Context(moments=MOMENTS)
+
+    def html(text: str) -> list[dict[str, Any]]:
+        return [result(text_html=text)]
+
+    assert compare(html('<b class="a">1</b>'), html('<i id="7">1</i>'), context).differences == []
+    one, two, three = (html(f"<svg><path id='p{name}' d='M 0 0 L 5 5'/></svg>") for name in ("ab12", "cd34", "ef56"))
+    assert compare(one, two, context, again=three).differences == []
+    other = html("<svg><path id='pab12' d='M 0 0 L 5 9'/></svg>")
+    assert compare(other, two, context, again=three).differences
+
+
+def test_errors_and_missing_outputs_are_found() -> None:
+    """An error by its type and message, not by its traceback; an output by its MIME type."""
+    context = Context(moments=MOMENTS)
+
+    def error(name: str, value: str, *trace: str) -> dict[str, Any]:
+        return {"output_type": "error", "ename": name, "evalue": value, "traceback": list(trace)}
+
+    assert compare([error("E", "x", "a")], [error("E", "x", "b")], context).differences == []
+    assert compare([error("E", "x")], [error("E", "y")], context).differences
+    assert compare([error("E", "x")], [error("F", "x")], context).differences
+    assert compare([result(text_plain="1")], [], context).differences[0].where == "missing"
+    assert compare([], [result(text_plain="1")], context).differences[0].where == "new"
+    two = [stream("a"), stream("w", "stderr"), stream("b")]
+    assert compare(two, [stream("ab"), stream("w", "stderr")], context).differences == []
+    (pair,) = compare([result(image_png="aa")], [result(image_png="bb")], context).pictures
+    assert (pair.stored, pair.fresh, pair.differs_again) == ("aa", "bb", None)
+
+
+def test_a_persons_masks_are_nbvals(tmp_path: Path) -> None:
+    """Sections with `regex` and `replace`; a wrong one is told."""
+    path = tmp_path / "masks.cfg"
+    path.write_text("[runs]\nregex: run \\d+\nreplace: RUN\n")
+    assert compared("run 7 of x", "run 12 of x", masks=read_masks(path)).differences == []
+    for wrong in ("[a]\nregex: (\nreplace: x\n", "[a]\nregex: x\n", "no section"):
+        path.write_text(wrong)
+        with pytest.raises(UsageError):
+            read_masks(path)
+
+
+def test_long_texts_take_time_in_proportion() -> None:
+    """Hostile or not: alignment, which takes the square, is bounded."""
+    started, pace = time.thread_time(), machine.pace()
+    one, other = ("\n".join(f"{word} {number}" for number in range(20 * MOST)) for word in ("left", "right of"))
+    assert len(changes(tokens(one), tokens(other))) == 1
+    assert time.thread_time() - started < 200 * pace
+
+
+HONEST = """
+import datetime, time, uuid, os, random, tempfile, logging, sys, secrets
+---
+print('Report of', datetime.date.today(), 'at', datetime.datetime.now().strftime('%H:%M:%S'))
+---
+t = time.perf_counter()
+x = sum(range(1000 * random.Random(time.time()).randint(1, 30)))
+print(f'done in {time.perf_counter() - t:.3f} s')
+---
+print('run', uuid.uuid4(), uuid.uuid4().hex[:8], secrets.token_hex(4))
+---
+print(object(), tempfile.mkdtemp())
+---
+%timeit -n 2 -r 2 sum(range(100))
+---
+%%time
+y = 1
+---
+datetime.datetime.now()
+---
+print(int(time.time()), time.ctime(), time.time())
+---
+logging.basicConfig(stream=sys.stdout, format='%(asctime)s %(process)d %(message)s', force=True)
+logging.warning('hi')
+---
+def timed(f):
+    t = time.time()
+    f()
+    return time.time() - t
+---
+took = timed(lambda: sum(range(5000)))
+print('elapsed', round(took, 4), f'{took * 1e6:.1f} µs', f'{5000 / (took + 1e-9):,.0f} rows/s')
+---
+print(timed(lambda: None))
+---
+print(datetime.timedelta(seconds=time.perf_counter() - t))
+---
+print(id(x) % 10**9, hash('a') != 0, {'b', 'a'})
+---
+import warnings
+warnings.warn(f'at {time.time()}')
+""".split("---\n")
+
+
+async def test_honest_cells_are_the_same_a_hundred_times() -> None:
+    """With dates, ids, timings and addresses in their outputs: not one false alarm."""
+    reads: list[Reads] = []
+    code = Code()
+    for each in HONEST:
+        reads.append(code.take(each))
+    runs: list[list[tuple[list[Any], float]]] = []
+    async with Kernel(machine.works("bubblewrap")) as kernel:
+        started = time.time()
+        for _ in range(102):
+            runs.append([])
+            for each in HONEST:
+                at = time.time()
+                runs[-1].append(((await kernel.run(each)).outputs, at))
+    alarms = []
+    for stored, fresh, again in zip(runs, runs[1:], runs[2:], strict=False):
+        for number, (one, two, three) in enumerate(zip(stored, fresh, again, strict=True)):
+            moments = Moments(stored=one[1], fresh=two[1], elapsed=two[1] - started)
+            found = compare(one[0], two[0], Context(moments=moments, reads=reads[number]), again=three[0])
+            alarms += [f"{HONEST[number]!r}: {each} ({each.cause})" for each in found.differences]
+    assert alarms == []

@@ -1,0 +1,91 @@
+"""The export of a session as a person would have written it: what was tried in vain is left out if nothing needs it."""
+
+from __future__ import annotations
+
+import compileall
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from program import TABLE, call, nbagent, replies
+
+from nbagent import Session
+from nbagent.notebook.formats import markdown, percent
+from nbagent.notebook.nodes import new_code_cell, new_markdown_cell, new_notebook
+
+USELESS = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/tabel.csv')))", "rows[0]['bil']"]
+USEFUL = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/table.csv')))\nlen(rows)", "print(rows[0]['bill'])"]
+
+
+async def asked(folder: Path, *cells: str, question: str = "How many rows?") -> str:
+    """The id of a session in which a model ran these cells, each with a remark before it, and has ended."""
+    (folder / "table.csv").write_text(TABLE)
+    model = replies(folder / "r.jsonl", *(call(cell) for cell in cells), "There are 5 rows.")
+    state = folder / "state"
+    async with Session(model=model, data=[folder / "table.csv"], engine="bubblewrap", state_dir=state) as session:
+        await session.ask(question)
+        return session.id
+
+
+async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path: Path) -> None:
+    """And stay if a person wants them, tagged; title and data stand first; cells are counted from the top."""
+    name = await asked(tmp_path, USELESS[0], USEFUL[0], USELESS[1], USEFUL[1])
+    state = str(tmp_path / "state")
+    done = nbagent("export", name, "-o", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
+    assert done.code == 0, done.err
+    assert "2 failed attempts are left out; a run of the rest shows the same." in done.err
+    made = nbformat.read(tmp_path / "n.ipynb", as_version=4)
+    nbformat.validate(made)
+    assert made.cells[0].source.startswith("# How many rows?\n\n- Data: `/tmp/data/table.csv` (106 bytes, SHA-256 `")
+    code = [cell for cell in made.cells if cell.cell_type == "code"][1:]
+    assert [(cell.source, cell.execution_count) for cell in code] == [(USEFUL[0], 1), (USEFUL[1], 2)]
+    assert len(made.metadata.nbagent.lock.kernel) > 40
+    done = nbagent("export", name, "-o", "all.ipynb", "--keep-attempts", cwd=tmp_path, NBAGENT_STATE_DIR=state)
+    assert done.code == 0, done.err
+    kept = [cell for cell in nbformat.read(tmp_path / "all.ipynb", as_version=4).cells if cell.cell_type == "code"][1:]
+    assert [cell.metadata.get("tags", []) for cell in kept] == [["raises-exception"], [], ["raises-exception"], []]
+    done = nbagent("verify", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
+    assert done.code == 0, done.out + done.err
+
+
+async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:
+    """What it did before it failed is seen later."""
+    name = await asked(tmp_path, "found = 5\n1 / 0", "print(found)")
+    state = str(tmp_path / "state")
+    done = nbagent("export", name, "-o", "n.py", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
+    assert done.code == 0, done.err
+    assert "The failed attempts stay. Without them cell-2 is another one: " in done.err
+    assert "found = 5\n1 / 0" in (tmp_path / "n.py").read_text()
+
+
+def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
+    """In the percent format: text and magics are comments."""
+    block = '# /// script\n# requires-python = ">=3.11"\n# dependencies = []\n# ///'
+    metadata = {"nbagent": {"role": "requirements"}}
+    cells = [
+        new_markdown_cell("# Title\n\nText.", id="t", metadata={}),
+        new_code_cell(block, id="requirements", metadata=metadata),
+        new_code_cell("%matplotlib inline\n!ls\nprint(6 * 7)", id="c", metadata={}),
+    ]
+    (tmp_path / "n.py").write_text(percent(new_notebook(cells, {})))
+    text = (tmp_path / "n.py").read_text()
+    assert text.startswith(block)
+    assert re.findall(r"^# %%.*$", text, re.MULTILINE) == ["# %% [markdown]", "# %%"]
+    assert compileall.compile_file(tmp_path / "n.py", quiet=1)
+    done = subprocess.run([sys.executable, tmp_path / "n.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == "42\n"
+
+
+def test_markdown_has_code_outputs_and_figures() -> None:
+    """Code that has fences in it is fenced by longer ones."""
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": "a\n"},
+        {"output_type": "display_data", "data": {"image/png": "AA\n==", "text/plain": "<Figure>"}, "metadata": {}},
+        {"output_type": "error", "ename": "E", "evalue": "x", "traceback": []},
+    ]
+    cell = new_code_cell("print('```')", id="c", metadata={}, outputs=outputs, execution_count=1)
+    text = markdown(new_notebook([new_markdown_cell("# T", id="t", metadata={}), cell], {}))
+    code, figure = "````python\nprint('```')\n````", "![cell 1](data:image/png;base64,AA==)"
+    assert text == f"# T\n\n{code}\n\n```\na\n```\n\n{figure}\n\n```\nE: x\n```\n"

@@ -1,0 +1,63 @@
+"""The lock of a notebook: what it names, and that an edit of it shows."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import msgspec
+import nbformat
+import pytest
+from program import TABLE
+
+from nbagent import Session
+from nbagent.core.events import Cell
+from nbagent.notebook.lock import Lock, seeds
+
+
+def test_seeds_are_found_where_code_sets_them() -> None:
+    """As arguments and as calls, each once; a seed of None is none."""
+    code = """
+import numpy as np, random
+rng = np.random.default_rng(7)
+random.seed(1); random.seed(1)
+KMeans(n_clusters=3, random_state=42).fit(x)
+KMeans(random_state=None); seed(n)
+"""
+    assert [each.code for each in seeds(Cell(cell=2, code=code, status="ok"))] == [
+        "np.random.default_rng(7)",
+        "random.seed(1)",
+        "random_state=42",
+    ]
+    assert seeds(Cell(cell=2, code="%time f(", status="ok")) == []
+
+
+@pytest.mark.parametrize("engine", ["bubblewrap", "docker"])
+async def test_an_export_names_all_that_its_results_may_depend_on(tmp_path: Path, engine: str) -> None:
+    """Every package with version and hash, the machine, the limits; each cell with who, by what, when; no address."""
+    (tmp_path / "table.csv").write_text(TABLE)
+    async with Session(data=[tmp_path / "table.csv"], engine=engine) as session:
+        await session.run("import humanize, numpy\nnumpy.random.seed(3)\nhumanize.intcomma(1000)")
+        path = session.export(tmp_path / "n.ipynb")
+        pins = session._running().kernel.pins
+    notebook = nbformat.read(path, as_version=4)
+    facts = notebook.metadata.nbagent
+    lock = msgspec.convert(copy.deepcopy(facts.lock), Lock)
+    assert lock.is_intact
+    assert lock.versions == {**pins, "humanize": lock.packages[0].version}
+    assert all(len(each.sha256) == 64 for each in (*lock.kernel, *lock.packages))
+    assert lock.environment.startswith("sha256:")
+    assert lock.limits["timeout"] == 60
+    assert lock.machine["platform"].startswith(("x86_64-", "aarch64-"))
+    assert lock.machine["cpu_features"]
+    assert (lock.machine["locale"], lock.machine["hash_seed"]) == ("C.UTF-8", "0")
+    assert [each.code for each in lock.seeds] == ["numpy.random.seed(3)"]
+    assert len(facts.data[0].sha256) == 64
+    requirements, cell = notebook.cells
+    assert f'# exclude-newer = "{lock.exclude_newer}"' in requirements.source
+    assert (cell.metadata.nbagent.tool, cell.metadata.nbagent.approver) == ("person", "person")
+    assert cell.metadata.nbagent.time.endswith("Z")
+    assert len(cell.metadata.nbagent.sha256) == 64
+    assert "://" not in path.read_text()
+    facts.lock.packages[0].version = "4.0.0"
+    assert not msgspec.convert(facts.lock, Lock).is_intact

@@ -1,0 +1,294 @@
+"""Verifying notebooks on real kernels: honest ones are the same, and each real change is named."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import machine
+import msgspec
+import nbformat
+import pytest
+from program import TABLE, nbagent
+
+from nbagent import Session
+from nbagent.core import settings
+from nbagent.notebook import document
+from nbagent.notebook.compare.pictures import Pictures
+from nbagent.notebook.inputs import inputs
+from nbagent.notebook.lock import Lock, digest_of
+from nbagent.notebook.proof import Proof, Verification
+from nbagent.sandbox.spec import SandboxSpec
+
+CELLS = [
+    "import csv\nrows = list(csv.DictReader(open('/tmp/data/table.csv')))\nprint(len(rows), 'rows')",
+    "import datetime, time, uuid\nt = time.time()\nprint(datetime.datetime.now(), uuid.uuid4(), object())\n"
+    "print(f'{time.time() - t:.4f} seconds')",
+    "print('mean', sum(float(row['bill']) for row in rows) / len(rows))",
+    "import humanize\nhumanize.intcomma(1234567)",
+    "rows[99]",
+    "from IPython.display import HTML\nbills = ''.join(f'<tr><td>{row[\"bill\"]}</td></tr>' for row in rows)\n"
+    "HTML(f'<table><tr><th>bill</th></tr>{bills}</table>')",
+    "{'a', 'b', 'c', 'd', 'e'}",
+    "import base64\nfrom IPython.display import Image\nImage(base64.b64decode(PICTURE))",
+]
+
+
+def png(*pixels: int) -> str:
+    """A grey picture of one line, in base64."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+
+    head = len(pixels).to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes([8, 0, 0, 0, 0])
+    parts = [chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(b"\0" + bytes(pixels))), chunk(b"IEND", b"")]
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(parts)).decode()
+
+
+PICTURE = png(*range(0, 250, 5))
+OLD_CYCLER = ("0.11.0", "3a27e95f763a428a739d2add979fa7494c912a32c17c4c38c4d5f082cad165a3")
+OTHER = png(*range(0, 245, 5), 246)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export of an honest session, with its data beside it."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "table.csv").write_text(TABLE)
+
+    async def make() -> None:
+        async with Session(data=[folder / "table.csv"], engine="bubblewrap") as session:
+            for code in CELLS:
+                await session.run(code.replace("PICTURE", repr(PICTURE)))
+            session.export(folder / "n.ipynb")
+
+    asyncio.run(make())
+    return folder / "n.ipynb"
+
+
+async def verified(path: Path, *data: Path, sweeps: bool = False) -> Proof:
+    """What a verification finds."""
+    found = document.parse(path.read_text(), name=path.name)
+    foreign = "version" not in found.facts
+    given = inputs(path, given=data, root=path.parent / "state", foreign=foreign)
+    spec = SandboxSpec.of(settings.load(), data=given.mounts)
+    engine = machine.works("bubblewrap")
+    return await Verification(found, engine=engine, spec=spec, problems=given.problems).run(sweeps=sweeps)
+
+
+def changed(path: Path, to: Path, change: Callable[[Any, dict[str, Any]], object]) -> Path:
+    """A copy of a notebook in which something is changed: `change` gets it, and its cells by name."""
+    notebook = json.loads(path.read_text())
+    change(notebook, {cell["id"]: cell for cell in notebook["cells"]})
+    (to / "n.ipynb").write_text(json.dumps(notebook))
+    (to / "table.csv").write_text(TABLE)
+    return to / "n.ipynb"
+
+
+def replace_output(cell: dict[str, Any], old: str, new: str) -> None:
+    """Change what a cell shows."""
+    text = json.dumps(cell["outputs"])
+    assert old in text
+    cell["outputs"] = json.loads(text.replace(old, new))
+
+
+def differing(proof: Proof) -> dict[str, list[str]]:
+    """What differs, cell by cell."""
+    return {cell.id: [*map(str, cell.differences), cell.note] for cell in proof.cells if cell.result != "same"}
+
+
+async def test_an_honest_notebook_is_the_same(made: Path) -> None:
+    """With dates, ids, timings, addresses, an installed package, an error and a set in it."""
+    proof = await verified(made)
+    assert (proof.result, differing(proof), proof.problems, proof.error) == ("same", {}, [], "")
+    assert [cell.id for cell in proof.cells if cell.excused] == ["cell-2"]
+
+
+async def test_every_changed_output_is_named(made: Path, tmp_path: Path) -> None:
+    """A number, a date that no clock shows, a message, a cell of a table, a pixel, an output that is gone."""
+
+    def change(_: Any, cells: dict[str, Any]) -> None:
+        replace_output(cells["cell-1"], "5 rows", "6 rows")
+        replace_output(cells["cell-2"], "seconds", "seconds on 2019-03-04")
+        replace_output(cells["cell-3"], "43.98", "43.97")
+        cells["cell-4"]["outputs"] = []
+        replace_output(cells["cell-5"], "out of range", "out of reach")
+        replace_output(cells["cell-6"], ">46.1<", ">46.2<")
+        replace_output(cells["cell-8"], PICTURE, OTHER)
+
+    proof = await verified(changed(made, tmp_path, change))
+    found = differing(proof)
+    assert proof.result == "differs"
+    assert list(found) == [f"cell-{number}" for number in (1, 2, 3, 4, 5, 6, 8)]
+    assert found["cell-1"][0] == "stdout, line 1: '6' → '5'"
+    assert found["cell-6"][0] == "output 1, text/html, row 3, column bill: '46.2' → '46.1'"
+    assert "1 of 50 pixels differ, by up to 1 of 255" in found["cell-8"][0]
+    assert [bool(cell.pictures) for cell in proof.cells if cell.id == "cell-8"] == [True]
+
+
+async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: Path) -> None:
+    """Even where every output is the same."""
+
+    def change(notebook: Any, cells: dict[str, Any]) -> None:
+        cells["cell-7"]["source"] = "# sorted\n" + "".join(cells["cell-7"]["source"])
+        notebook["metadata"]["nbagent"]["lock"]["limits"]["timeout"] = 61.0
+
+    path = changed(made, tmp_path, change)
+    (tmp_path / "table.csv").write_text(TABLE.replace("3700\nAdelie", "3701\nAdelie"))
+    proof = await verified(path, tmp_path)
+    assert differing(proof) == {"cell-7": ["edited since nbagent wrote it"]}
+    assert [each.split(" (")[0] for each in proof.problems] == [
+        "The data table.csv is not what it was when the notebook was made",
+        "The lock in the notebook's metadata was edited since nbagent wrote it.",
+    ]
+
+
+async def test_cells_that_were_added_removed_or_moved_are_told(made: Path, tmp_path: Path) -> None:
+    """Though each that is left is what it was."""
+
+    def change(notebook: Any, _: dict[str, Any]) -> None:
+        notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] in ("requirements", "cell-7")]
+
+    proof = await verified(changed(made, tmp_path, change))
+    assert proof.problems == ["Cells were added, removed or moved since nbagent wrote the notebook."]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [("sha256", "0" * 64, "not the one that the index announced"), ("version", "4.16.0", ""), ("version", "99", "")],
+)
+async def test_another_package_than_the_locks_is_not_installed(
+    made: Path, tmp_path: Path, name: str, value: str, told: str
+) -> None:
+    """A hash that no such wheel has, and a version whose wheel has another one: then nothing runs."""
+
+    def change(notebook: Any, _: dict[str, Any]) -> None:
+        notebook["metadata"]["nbagent"]["lock"]["packages"][0][name] = value
+
+    proof = await verified(changed(made, tmp_path, change))
+    assert (proof.result, proof.exit_code, proof.cells) == ("not run", 2, [])
+    assert told in proof.error
+    assert proof.problems
+
+
+async def test_a_package_of_the_kernel_is_had_in_the_locks_version(tmp_path: Path) -> None:
+    """Of a notebook that was made with another environment: what its code imports is what the lock says."""
+    async with Session(engine="bubblewrap") as session:
+        await session.run("__import__('cycler').cycler\nfrom importlib.metadata import version\nversion('cycler')")
+        path = session.export(tmp_path / "n.ipynb")
+    notebook = nbformat.read(path, as_version=4)
+    facts = notebook.metadata.nbagent
+    (package,) = [each for each in facts.lock.kernel if each.name == "cycler"]
+    package.version, package.sha256 = OLD_CYCLER
+    notebook.cells[-1].outputs[0].data["text/plain"] = f"'{package.version}'"
+    facts.lock.sha256 = digest_of(msgspec.convert(json.loads(json.dumps(facts.lock)), Lock))
+    nbformat.write(notebook, path)
+    proof = await verified(path)
+    assert (differing(proof), proof.problems, proof.error) == ({}, [], "")
+
+
+async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
+    """Without a lock, with its data by plain names; what has no output is not compared; skipped cells do not run."""
+    (tmp_path / "a.txt").write_text("hello")
+    cells = [
+        ("print(open('a.txt').read())", [nbformat.v4.new_output("stream", text="hello\n")], []),
+        ("1 / 0", [nbformat.v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero")], []),
+        ("6 * 7", [nbformat.v4.new_output("execute_result", {"text/plain": "41"}, execution_count=3)], []),
+        ("raise SystemError", [], ["skip-execution"]),
+        ("'never run'", [], []),
+    ]
+    notebook = nbformat.v4.new_notebook()
+    for number, (code, outputs, tags) in enumerate(cells, 1):
+        count = number if outputs else None
+        made = nbformat.v4.new_code_cell(code, id=f"c{number}", outputs=outputs, execution_count=count)
+        made.metadata["tags"] = tags
+        notebook.cells.append(made)
+    nbformat.write(notebook, tmp_path / "n.ipynb")
+    proof = await verified(tmp_path / "n.ipynb")
+    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5"]
+    assert differing(proof) == {"c3": ["output 1, text/plain, line 1: '41' → '42'", ""]}
+
+
+async def test_a_sweep_names_what_a_cell_depends_on(tmp_path: Path) -> None:
+    """The processor by an unstable sort, the seed of hashes, threads, and the time zone."""
+    cells = [
+        "import numpy as np, os, time\nx = np.random.default_rng(0).integers(0, 5, size=400)\nprint(x.sum())",
+        "print(np.argsort(x)[:10], x.argsort()[-5:])",
+        "print({'alpha', 'beta', 'gamma', 'delta', 'epsilon'})",
+        "print(os.environ.get('OMP_NUM_THREADS'))",
+        "print(time.strftime('%Z'))",
+    ]
+    async with Session(engine="bubblewrap") as session:
+        for code in cells:
+            await session.run(code)
+        session.export(tmp_path / "n.ipynb")
+    proof = await verified(tmp_path / "n.ipynb", sweeps=True)
+    found = {cell.id: cell.depends for cell in proof.cells if cell.depends}
+    features = await _features()
+    sorts = ["the processor's vector instructions: unstable sort"]
+    assert found == ({"cell-2": sorts} if features & {"X86_V4", "AVX512_SKX"} else {}) | {
+        "cell-3": ["the seed of Python's hashes"],
+        "cell-4": ["the number of threads"],
+        "cell-5": ["the locale or the time zone"],
+    }
+    assert proof.result == "same"
+
+
+async def _features() -> set[str]:
+    """NumPy's names for what the processor has."""
+    from nbagent.kernel.kernel import Kernel
+    from nbagent.notebook.sweep import DISPATCH
+
+    async with Kernel(machine.works("bubblewrap")) as kernel:
+        await kernel.run("import numpy")
+        return set(await kernel.evaluate(DISPATCH, []))
+
+
+async def test_pictures_are_compared_by_their_pixels() -> None:
+    """In a sandbox; within a bound where programs and fonts are others; what is no picture is told."""
+    async with Pictures(machine.works("bubblewrap")) as pictures:
+        same = await pictures.compare(PICTURE, PICTURE + "\n", exact=True)
+        assert same.same
+        assert not (await pictures.compare(PICTURE, OTHER, exact=True)).same
+        near = await pictures.compare(PICTURE, OTHER, exact=False)
+        assert (near.same, near.shown is not None) == (True, True)
+        assert not (await pictures.compare(PICTURE, png(*[255] * 50), exact=False)).same
+        assert "50×1 → 3×1" in (await pictures.compare(PICTURE, png(1, 2, 3), exact=False)).told
+        assert "can't be read" in (await pictures.compare(PICTURE, "AAAA", exact=False)).told
+
+
+def test_the_command_tells_people_and_programs(made: Path, tmp_path: Path) -> None:
+    """Exit codes, the table, JSON, JUnit's XML, the verdict in the notebook, several notebooks at once, the story."""
+
+    def change(_: Any, cells: dict[str, Any]) -> None:
+        replace_output(cells["cell-3"], "43.98", "43.97")
+
+    wrong = changed(made, tmp_path, change)
+    words = ["verify", "-e", "bubblewrap", str(made), str(wrong), "--junit", "out.xml"]
+    done = nbagent(*words, cwd=tmp_path, seconds=300)
+    assert done.code == 1, done.err
+    assert f"{made}: same" in done.out
+    assert "stdout, line 1: '43.97" in done.out
+    assert "within a relative difference of 1e-09" in done.out
+    suites = Xml.parse(tmp_path / "out.xml").getroot()  # noqa: S314 - nbagent's own
+    assert [suite.get("failures") for suite in suites] == ["0", "1"]
+    assert nbformat.read(made, as_version=4).metadata.nbagent.verified.result == "same"
+    assert nbformat.read(wrong, as_version=4).metadata.nbagent.verified.cells == {"cell-3": "differs"}
+    (tmp_path / "empty").mkdir()
+    broken = changed(made, tmp_path / "empty", lambda *_: None)
+    (tmp_path / "empty" / "table.csv").unlink()
+    words = ["verify", "-e", "bubblewrap", str(broken), "--json", "--no-write"]
+    done = nbagent(*words, cwd=tmp_path, seconds=120, NBAGENT_STATE_DIR=str(tmp_path / "state"))
+    (told,) = done.json["notebooks"]
+    assert (done.code, told["result"]) == (2, "not run")
+    assert "table.csv, which isn't here" in told["error"]
+    story = nbagent("log", str(made), cwd=tmp_path).out
+    assert "cell-4, by person, approved by person, ok" in story
+    assert "installed humanize" in story
+    assert "(bubblewrap): same." in story
