@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nbagent.core.concurrency import finished
 from nbagent.core.errors import SandboxError, UsageError
@@ -41,6 +41,9 @@ from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine.traits import traits
 from nbagent.sandbox.paths import SITE
 from nbagent.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.channels.byte_stream import ByteStream
 
 Restore = Literal["nothing", "replay"]
 """What is done about the state of a kernel that was lost."""
@@ -409,6 +412,10 @@ class Kernel:
         async with self._busy:
             await self._recovery.ensure_alive(0)
             return await self._queries.call(source, arguments, seconds=seconds, chunks=chunks, buffers=buffers)
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside; see `Sandbox.byte_stream`."""
+        return self._process.byte_stream()
 
     # -- hosts --------------------------------------------------------------------------------------------------
 

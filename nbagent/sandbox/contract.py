@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
     from nbagent.egress.proxy import Observe
     from nbagent.packages.requirements import Target
+    from nbagent.sandbox.channels.byte_stream import ByteStream
     from nbagent.sandbox.channels.endpoint import Endpoint
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.data.tree import LeftOut
@@ -222,6 +223,14 @@ class Sandbox(abc.ABC):
     @property
     def egress(self) -> Egress | None:
         """Its egress proxy, if it may reach a list of hosts."""
+        return None
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside; None where there can be none, and messages do.
+
+        Raises:
+            OSError: It can't be made now.
+        """
         return None
 
     async def take_over(self, lease: Lease) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
+    from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
     from nbagent.session.sandbox_files import Listing, Uploaded
     from nbagent.state import Artifact
@@ -264,6 +265,20 @@ class AnySession(Protocol):
             StoreError: The host's file can't be written.
         """
 
+    async def pull(self, name: str, to: str | Path) -> Written:
+        """Fetch a variable of the kernel's as a file: a table as Arrow, an array as `.npy`, plain data as JSON.
+
+        Args:
+            name: The variable's name.
+            to: The file on the host, which may be there.
+
+        Returns:
+            What it is; the sandbox says so, and the file was written by code under suspicion.
+
+        Raises:
+            TransferError: There is no such variable, or it is nothing of the kind.
+        """
+
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         """List /workspace and /tmp, /tmp/data and /tmp/output included, or one folder of them.
 
@@ -300,6 +315,26 @@ class AnySession(Protocol):
         """
 
     # -- what the person decides --------------------------------------------------------------------------------
+
+    async def use_model(self, name: str) -> None:
+        """Have another model answer from the next question on; it is told the questions and answers so far.
+
+        Args:
+            name: `provider:model`, or `replay:FILE`.
+
+        Raises:
+            UsageError: A question is being answered, or the model can't be had; the one before it stays.
+        """
+
+    def set_approvals(self, mode: str) -> Awaitable[None] | None:
+        """Set what the person is asked about, from now on.
+
+        Args:
+            mode: `ask`, `auto-edit`, `allow-list` or `never-ask`.
+
+        Raises:
+            UsageError: There is no such mode.
+        """
 
     def rename(self, title: str) -> Awaitable[None] | None:
         """Give the session another title; an empty one stands for its first question."""

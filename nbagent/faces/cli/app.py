@@ -303,6 +303,24 @@ async def _in_background(given: dict[str, Any]) -> AnySession:
     return await host(**flags.with_output_dir(given))
 
 
+@app.command(short_help="Ask question after question at the terminal.")
+@flags.takes(*SANDBOX, *MODEL)
+def chat(
+    session: Annotated[
+        str | None, typer.Argument(help="A session to go on with, by its whole name; a new one by default.")
+    ] = None,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Hold a conversation: questions, and commands such as /status, /model NAME, /export FILE and /help.
+
+    The session has a process of its own, as by `nbagent host`, and goes on when you leave.
+    """
+    from nbagent.faces.cli.chat import chat as work
+
+    raise typer.Exit(finish(work(session, flags.landing(given))))
+
+
 @app.command(short_help="Run a session in a process of its own.")
 @flags.takes(*SANDBOX, *MODEL)
 def host(

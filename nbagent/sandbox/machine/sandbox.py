@@ -20,6 +20,7 @@ from nbagent.core.errors import SandboxError
 from nbagent.core.events import DataLeftOut
 from nbagent.packages.installer import Installer
 from nbagent.packages.requirements import Target
+from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.contract import About, Hooks, Sandbox
 from nbagent.sandbox.data.live import LiveMirror
 from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
@@ -32,6 +33,7 @@ from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
 from nbagent.sandbox.machine.userland import config_inside
 from nbagent.sandbox.machine.way_out import open_egress
+from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.registry import missing, unenforceable
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -213,6 +215,13 @@ class MachineSandbox(Sandbox):
     def egress(self) -> Egress | None:
         """The proxy, if the sandbox has one."""
         return self._egress
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket beside the one of the hand-over."""
+        if self.handoff is None:
+            return None
+        shared = self.handoff.shared
+        return ByteStream(shared, RUN if self.instance.mirrors else str(shared))
 
     def target(self) -> Target:
         """What packages must fit to be importable inside."""
