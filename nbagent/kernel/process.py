@@ -24,7 +24,7 @@ from nbagent.sandbox.spec import SandboxSpec
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
     from nbagent.sandbox.channels.byte_stream import ByteStream
-    from nbagent.sandbox.limits.cgroup import Usage
+    from nbagent.sandbox.limits.cgroup import GroupUsage
 
 
 class KernelProcess:
@@ -168,7 +168,7 @@ class KernelProcess:
             return str(self.last_exit or "ended")
         return self.connection.lost
 
-    def usage(self) -> Usage | None:
+    def usage(self) -> GroupUsage | None:
         """The resources that the sandbox uses; None where the engine can't tell, or nothing runs."""
         return self._started.usage() if self._started is not None else None
 

@@ -64,7 +64,7 @@ class AnySession(Protocol):
 
     @property
     def hosts(self) -> tuple[str, ...] | None:
-        """What of the network the code may reach: rules, or None for all of it."""
+        """Rules of the hosts that the code may reach; None for the whole network."""
 
     @property
     def is_replay(self) -> bool:
