@@ -30,11 +30,13 @@ class Likeness(NamedTuple):
         same: Whether they count as the same.
         told: In words.
         shown: A PNG with both and where they differ; None if there is none.
+        is_within: Whether they differ only where the second differs from a third one.
     """
 
     same: bool
     told: str
     shown: bytes | None = None
+    is_within: bool = False
 
 
 class Pictures:
@@ -55,12 +57,13 @@ class Pictures:
     async def __aexit__(self, *exception: object) -> None:
         await self._kernel.stop()
 
-    async def compare(self, stored: str, fresh: str, *, exact: bool) -> Likeness:
+    async def compare(self, stored: str, fresh: str, again: str = "", *, exact: bool) -> Likeness:
         """Compare two pictures in base64.
 
         Args:
             stored: The one that a notebook has.
             fresh: The one of a fresh run.
+            again: The one of another fresh run, if that is another one.
             exact: Whether each pixel has to be the same; else a part of them within `BOUND` may differ.
 
         Raises:
@@ -71,7 +74,7 @@ class Pictures:
                 await self._kernel.start()
                 self._started = True
         source = (Path(__file__).parent / "pictures_inside.py").read_text()
-        given = ["".join(each.split()) for each in (stored, fresh)]
+        given = ["".join(each.split()) for each in (stored, fresh, again)]
         found = await self._kernel.evaluate(source, given, seconds=SECONDS)
         return _likeness(found, exact=exact)
 
@@ -82,13 +85,16 @@ def _likeness(found: object, *, exact: bool) -> Likeness:
         return Likeness(same=False, told="the pictures can't be read")
     sizes = found["sizes"]
     shown = _decoded(found.get("shown"))
+    within = found.get("within") is True
     if sizes[0] != sizes[1]:
-        return Likeness(same=False, told=f"its size: {_size(sizes[0])} → {_size(sizes[1])} pixels", shown=shown)
+        told = f"its size: {_size(sizes[0])} → {_size(sizes[1])} pixels"
+        return Likeness(same=False, told=told, shown=shown, is_within=within)
     different, strong, largest = (int(found.get(name, 0)) for name in ("different", "strong", "largest"))
     pixels = max(1, int(sizes[0][0]) * int(sizes[0][1]))
     share = strong / pixels
     told = f"{different:,} of {pixels:,} pixels differ, by up to {largest} of 255; {share:.3%} visibly"
-    return Likeness(same=different == 0 or (not exact and share <= BOUND), told=told, shown=shown)
+    same = different == 0 or (not exact and share <= BOUND)
+    return Likeness(same=same, told=told, shown=shown, is_within=within)
 
 
 def _size(found: list[int]) -> str:
