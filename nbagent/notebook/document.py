@@ -24,8 +24,43 @@ from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
 """Tags of cells, as in nbclient and Jupyter Book."""
+LATEST = 2**33
+"""Seconds since the epoch, in the year 2242: no notebook was made after that."""
 _BLOCK = re.compile(r"\s*# /// script\n(?:#.*\n)*# ///\s*")
-_INSTALLS = re.compile(r"\s*(?:[%!]\s*(?:uv\s+)?(?:pip|conda|mamba)\s+install\s.*\s*)+")
+_INSTALL = re.compile(r"\s*[%!]\s*(?:uv\s+)?(?:pip|conda|mamba)\s+install\s.*")
+
+
+class _Shown(msgspec.Struct):
+    """What is read of an output."""
+
+    output_type: str
+    data: dict[str, Any] = {}
+    text: str | list[str] = ""
+
+
+class _Metadata(msgspec.Struct):
+    """What is read of metadata."""
+
+    nbagent: dict[str, Any] = {}
+    tags: list[str] = []
+    execution: dict[str, Any] = {}
+
+
+class _Cell(msgspec.Struct):
+    """What is read of a cell."""
+
+    cell_type: str
+    source: str
+    metadata: _Metadata
+    outputs: list[_Shown] = []
+    execution_count: int | None = None
+
+
+class _Form(msgspec.Struct):
+    """What a notebook has to be for all of this to be read."""
+
+    cells: list[_Cell]
+    metadata: _Metadata
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +105,8 @@ class DocumentCell:
     @property
     def installs(self) -> bool:
         """Whether it only installs packages: what that prints is no result."""
-        return _INSTALLS.fullmatch(self.code) is not None
+        lines = [each for each in self.code.splitlines() if each.strip()]
+        return bool(lines) and all(_INSTALL.fullmatch(each) for each in lines)
 
     @property
     def is_edited(self) -> bool:
@@ -112,7 +148,7 @@ class Document:
     @property
     def widgets(self) -> Mapping[str, Any]:
         """The models of its widgets, by their names."""
-        return models(_plain(self.raw.metadata.get("widgets", {}).get(STATE_MIME)))
+        return models(_part(_plain(self.raw.metadata), "widgets").get(STATE_MIME))
 
     @property
     def has_views(self) -> bool:
@@ -128,13 +164,13 @@ class Document:
     @property
     def language(self) -> str:
         """The language of its code, as far as it says so."""
-        info, spec = (self.raw.metadata.get(name, {}) for name in ("language_info", "kernelspec"))
+        info, spec = (_part(self.raw.metadata, name) for name in ("language_info", "kernelspec"))
         return str(info.get("name") or spec.get("language") or {"ir": "R"}.get(spec.get("name"), ""))
 
     @property
     def allows_errors(self) -> bool:
         """Whether each of its cells may fail, as its metadata says in the form of MyST-NB and Jupyter Book."""
-        return self.raw.metadata.get("execution", {}).get("allow_errors") is True
+        return _part(self.raw.metadata, "execution").get("allow_errors") is True
 
     def check_python(self) -> None:
         """Raise a `UsageError` if its code is in another language than Python."""
@@ -191,6 +227,7 @@ def parse(text: str, *, name: str) -> Document:
             # Of cells without an id, or with the same one: nothing that matters here.
             warnings.simplefilter("ignore")
             notebook = nbformat.reads(text, as_version=4)
+        msgspec.convert(_plain(notebook), _Form)
         return of(notebook, name=name)
     except Exception as error:
         raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error
@@ -224,10 +261,10 @@ def _cell(cell: Any, number: int) -> DocumentCell:
         id=str(cell.get("id") or f"code-{number}"),
         number=number,
         code=cell.source,
-        tags=frozenset(map(str, set(cell.metadata.get("tags", [])))),
+        tags=frozenset(cell.metadata.get("tags", [])),
         outputs=_plain(cell.outputs),
         count=cell.execution_count,
-        facts=_plain(facts) if isinstance(facts, dict) else {},
+        facts=_plain(facts),
         at=_moment(cell.metadata),
     )
 
@@ -237,10 +274,18 @@ def _moment(metadata: Any) -> float | None:
     written = (metadata.get("nbagent", {}).get("time"), metadata.get("execution", {}).get("iopub.execute_input"))
     for text in written:
         try:
-            return datetime.fromisoformat(text).timestamp()
-        except (TypeError, ValueError):
+            moment = datetime.fromisoformat(text).timestamp()
+        except (TypeError, ValueError, OverflowError):
             continue
+        if 0 <= moment < LATEST:
+            return moment
     return None
+
+
+def _part(metadata: Any, name: str) -> Mapping[str, Any]:
+    """What metadata has by a name, if it is of the right form."""
+    found = metadata.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _plain(value: Any) -> Any:

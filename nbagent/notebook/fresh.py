@@ -43,7 +43,7 @@ class Ran:
         outputs: What each cell showed, by its number in the notebook; those that did not run are missing.
         cells: How each ended.
         moments: When each began and how long the run had taken at its end.
-        environment: Digest of what the kernel was made of.
+        environment: Digest of the image or environment of the kernel.
         machine: What of the machine can change a result.
         versions: The versions of its packages.
         features: The processor's instructions by NumPy's names, as the kernel says.
@@ -120,7 +120,7 @@ class FreshRuns:
                 await first(kernel)
             ran.environment, ran.machine = kernel.about.environment, kernel.machine
             await self._run_cells(kernel, ran, stable=stable)
-            ran.features = await kernel.evaluate(sweep.DISPATCH, []) or []
+            ran.features = words(await kernel.evaluate(sweep.DISPATCH, []))
             ran.versions = kernel.versions
             ran.widgets = models(kernel.take_widget_state())
         # An export keeps the views of those widgets only that were there at the end.
@@ -155,6 +155,11 @@ class FreshRuns:
         here = kernel.pins
         others = [each for each in lock.kernel if here.get(each.name) != each.version and _is_replaceable(each)]
         await kernel.restore([*lock.packages, *others])
+
+
+def words(value: object) -> list[str]:
+    """The words in a list that a notebook or its code claims."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def is_machinery(name: str) -> bool:

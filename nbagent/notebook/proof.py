@@ -20,7 +20,7 @@ from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, Context, Difference, Strictness
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.document import Document, DocumentCell
-from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery
+from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.verdict import CellProof, Proof
 from nbagent.packages.requirements import script_requirements
@@ -176,7 +176,7 @@ class Verification:
         for name, told in (("platform", "platform"), ("threads", "number of threads"), ("locale", "locale")):
             if (there := lock.machine.get(name)) != (here := fresh.machine.get(name)):
                 found.append(f"Its {told} was {there}, here it is {here}.")
-        theirs, ours = (set(each.get("cpu_features", [])) for each in (lock.machine, fresh.machine))
+        theirs, ours = (set(words(each.get("cpu_features"))) for each in (lock.machine, fresh.machine))
         if theirs != ours:
             told = ", ".join(sorted(theirs ^ ours)[:6])
             found.append(

@@ -52,7 +52,7 @@ _CALLS = re.compile(
 """Functions that start programs, or run their argument as a cell."""
 _WORD = re.compile(r"[\w.]+")
 _OPTIONS = re.compile(r"\A(?:\s*-\w+(?:\s+\d+)?)+\s+")
-_PROMPT = re.compile(r"^\s*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
+_PROMPT = re.compile(r"^[^\S\n]*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
 """Prompts, which IPython removes."""
 
 
@@ -95,7 +95,7 @@ def _as_python(code: str) -> str:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        transformed: str = TransformerManager().transform_cell(code)  # type: ignore[no-untyped-call]
+        transformed: str = TransformerManager().transform_cell(code)
     return transformed
 
 

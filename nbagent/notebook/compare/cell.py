@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
-from nbagent.notebook.compare.texts import EVERY_RUN, HTML, Context, Difference, label
+from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
-MOST = 20
-"""Findings of a cell that are kept."""
 _STYLED = re.compile(r"""\b(?:style|color|bgcolor)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
@@ -69,6 +67,8 @@ def compare(
     for key in dict.fromkeys((*one, *other)):
         if one.get(key, "") == other.get(key, ""):
             continue
+        if len(found.differences) >= MOST:
+            break  # nobody is told of more
         what, mime = key
         if key not in one or key not in other:
             cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
@@ -121,7 +121,7 @@ def _compare_text(
         given = [read(each) for each in (stored, fresh, *again)]
         return texts.differences(key, given, context, found.excused, markup=markup)
 
-    if key[1] != HTML:
+    if key[1] != HTML or max(len(stored), len(fresh)) > tables.MOST:
         found.differences += apart(str, markup=key[1] == SVG)
         return
     differences = apart(tables.content, markup=False)

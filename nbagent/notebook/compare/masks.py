@@ -13,7 +13,9 @@ from nbagent.core.errors import UsageError
 LONGEST = 1024 * 1024
 """Characters of a file of rules."""
 _UNIT = r"(?:ns|µs|us|μs|ms|s|sec|min|h|d|day|days)"
-_TIME = rf"\d[\d.,]*(?:e[-+]?\d+)? {_UNIT}(?: \d[\d.]* ?{_UNIT})*"
+# Numbers, words and repetitions have bounds, so that the time to look for them grows with the text and no faster.
+_TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? {_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
+_COUNT = r"[\d,]{1,20}"
 
 
 class Mask(NamedTuple):
@@ -32,20 +34,20 @@ BUILT_IN = tuple(
     for pattern, replacement in (
         (r"\x1b\[[0-9;?]*[A-Za-z]", ""),
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
-        (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|ForkPoolWorker|SpawnPoolWorker)-\d+(?:[_:]\d+)?\b", r"\1-N"),
-        (r"\bst_(ino|dev|uid|gid)=\d+", r"st_\1=N"),
+        (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
+        (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
         (r"\b0x(?:7[ef]|5[5-6])[0-9a-f]{10}\b", "0xADDRESS"),
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
-        (r"(?:[\w/.-]*/)?ipykernel(?:_\d+)?/\d+\.py", "CELL"),
-        (r"\bIn ?\[\d+\]", "In [N]"),
-        (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of [\d,]+ runs?, [\d,]+ loops? each\)", "TIMING"),
+        (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
+        (r"\bIn ?\[\d{1,20}\]", "In [N]"),
+        (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of {_COUNT} runs?, {_COUNT} loops? each\)", "TIMING"),
         (r"^The slowest run took [\d.,]+ times longer than the fastest\..*\n?", ""),
         (rf"^(?:CPU times|Compiler time|Parser|Wall time): .*{_UNIT}$", "TIMING"),
-        (r"(?<=%\|)[^|\n]{0,400}\|( *\S+) \[[^\],\n]{0,60}(?:, +[^\],\n]{0,60})?", r"BAR|\1 [TIMING"),
-        (r"(\d+/\d+) \[\d\d:\d\d[^\],\n]{0,40}(?:, +[^\],\n]{0,40})?", r"\1 [TIMING"),
-        (r"^( *\d+(?:/\d+)?)(?: +\d+\.\d{3}){4} ", r"\1 TIMING "),
-        (r"(function calls .{0,40}in )[\d.]+ seconds", r"\1TIMING"),
-        (r"\b(\d+ ?[A-Za-z]{1,20}) \[\d\d:\d\d[^\],\n]{0,20}, +[^\],\n]{0,40}/[^\],\n]{1,20}", r"\1 [TIMING"),
+        (r"(?<=%\|)[^|\n]{0,400}\|( {0,20}\S{1,80}) \[[^\],\n]{0,60}(?:, +[^\],\n]{0,60})?", r"BAR|\1 [TIMING"),
+        (r"(?<!\d)(\d{1,20}/\d{1,20}) \[\d\d:\d\d[^\],\n]{0,40}(?:, +[^\],\n]{0,40})?", r"\1 [TIMING"),
+        (r"^( {0,20}\d{1,20}(?:/\d{1,20})?)(?: {1,20}\d{1,20}\.\d{3}){4} ", r"\1 TIMING "),
+        (r"(function calls .{0,40}in )[\d.]{1,20} seconds", r"\1TIMING"),
+        (r"\b(\d{1,20} ?[A-Za-z]{1,20}) \[\d\d:\d\d[^\],\n]{0,20}, {1,20}[^\],\n]{0,40}/[^\],\n]{1,20}", r"\1 [TIMING"),
         (r"/(?:tmp|var/folders/\S{1,60})/tmp[a-z0-9_]{8}\b", "TEMPORARY"),
         (r"(?:[A-Za-z]:)?[/\\][^\s'\":]{0,300}[/\\](?:site|dist)-packages[/\\]", "PACKAGES/"),
         (r"^Matplotlib is building the font cache; this may take a moment\.\n?", ""),

@@ -27,6 +27,10 @@ TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
 """Kinds of tokens that a clock may have made."""
 LARGE = 64 * 1024
 """Characters of a text from which on only the lines that differ are taken apart."""
+MOST = 20
+"""Findings of a cell that are kept."""
+WIDEST = 200
+"""Tokens without a space between them that are taken as one."""
 LONGEST = 80
 """Characters of a text in a finding."""
 EVERY_RUN = "it changes with every run"
@@ -147,11 +151,13 @@ def _changes(
     tolerance = context.strictness.tolerance
     lines = _lines_apart(texts) if len(texts[0]) > LARGE else None
     one, other, *more = (tokens(each, lines=lines) for each in texts)
-    unstable = [_whole(each, other) for another in more for each in changes(another, other, tolerance=tolerance)]
-    spots = _spots(key[1], texts[0], texts[1])
-    timed = {other[n].line for begin, end in unstable for n in range(begin, min(end, len(other)))}
+    unstable = {
+        n for another in more for each in changes(another, other, tolerance=tolerance) for n in _whole(each, other)
+    }
+    timed = {other[n].line for n in unstable if n < len(other)}
+    spots, told = _spots(key[1], texts[0], texts[1]), 0
     for change in changes(one, other, tolerance=tolerance):
-        differs_again = any(_overlap(change.place, each) for each in unstable) or _is_coarse(change, timed, context)
+        differs_again = not unstable.isdisjoint(_tokens(*change.place)) or _is_coarse(change, timed, context)
         excuse, cause = _judge(change, differs_again, context, markup=markup)
         if excuse:
             excused.add(excuse)
@@ -160,6 +166,8 @@ def _changes(
         line = (change.stored or change.fresh)[0].line
         where = str(spot).split(":")[0] if spot else f"line {line}"
         yield Difference(label(*key), where, _show(change.stored), _show(change.fresh), cause)
+        if (told := told + 1) == MOST:
+            return  # nobody is told of more
 
 
 def _lines_apart(texts: Sequence[str]) -> set[int] | None:
@@ -170,16 +178,22 @@ def _lines_apart(texts: Sequence[str]) -> set[int] | None:
     return {number for number, lines in enumerate(zip(*split, strict=True), 1) if len(set(lines)) > 1}
 
 
-def _whole(change: Change, found: Sequence[Token]) -> tuple[int, int]:
-    """The place of a change; where signs differ, as in ids, it is widened to all that stands there without a space."""
+def _whole(change: Change, found: Sequence[Token]) -> range:
+    """The tokens of a change; where signs differ, as in ids, all that stands there without a space."""
     begin, end = change.place
     if len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh):
-        return begin, end
-    while 0 < begin < len(found) and found[begin].is_glued:
+        return _tokens(begin, end)
+    first, last = max(0, begin - WIDEST), min(len(found), end + WIDEST)
+    while first < begin < len(found) and found[begin].is_glued:
         begin -= 1
-    while end < len(found) and found[end].is_glued:
+    while end < last and found[end].is_glued:
         end += 1
-    return begin, end
+    return _tokens(begin, end)
+
+
+def _tokens(begin: int, end: int) -> range:
+    """The numbers of the tokens at a place; an empty one stands for the next token."""
+    return range(begin, max(end, begin + 1))
 
 
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
@@ -200,10 +214,6 @@ def _is_at(change: Change, spot: tables.Spot) -> bool:
     return all(each.text in spot.stored for each in change.stored) and all(
         each.text in spot.fresh for each in change.fresh
     )
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < max(other[1], other[0] + 1) and other[0] < max(one[1], one[0] + 1)
 
 
 def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tuple[str, str]:

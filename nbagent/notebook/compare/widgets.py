@@ -49,12 +49,17 @@ def with_state(
     both = [*stored], [*fresh]
     places = [[n for n, each in enumerate(outputs) if VIEW_MIME in each.get("data", {})] for outputs in both]
     for pair in zip(*places, strict=False):
-        names = [outputs[n]["data"][VIEW_MIME].get("model_id") for outputs, n in zip(both, pair, strict=True)]
+        names = [_name(outputs[n]["data"][VIEW_MIME]) for outputs, n in zip(both, pair, strict=True)]
         if names[0] in states[0] and names[1] in states[1]:
             for outputs, n, tree in zip(both, pair, _both(names[0], names[1], states, DEEPEST), strict=True):
                 data = {**outputs[n]["data"], WIDGET: json.dumps(tree, indent=0, sort_keys=True, ensure_ascii=False)}
                 outputs[n] = {**outputs[n], "data": data}
     return both
+
+
+def _name(view: Any) -> str:
+    """The name of the model that a view shows."""
+    return str(view.get("model_id")) if isinstance(view, dict) else ""
 
 
 def _both(one: str, other: str, states: tuple[_State, _State], depth: int) -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from commands_inside import Commands  # type: ignore[import-not-found]  # beside this file, in there
-from overuse_inside import LOOK_SECONDS, OveruseWatch, counted, is_dying  # type: ignore[import-not-found]
+from overuse_inside import IDLE_LOOK_SECONDS, LOOK_SECONDS, OveruseWatch, counted, is_dying  # type: ignore[import-not-found]
 from shells_inside import ShellError, start_shell  # type: ignore[import-not-found]
 
 REQUEST_SECONDS = 5.0
@@ -93,7 +93,7 @@ class Supervisor:
         try:
             self.serve()
         finally:
-            # Without a message: what the sandbox prints may have no reader, and then a print would never end.
+            # No message is printed: if nobody reads the output, a print would never end.
             os._exit(BROKEN)
 
     def serve(self) -> None:
@@ -139,7 +139,7 @@ class Supervisor:
         return max(0.0, self.deserted_at + self.keep - time.monotonic())
 
     def seconds_to_wait(self) -> float | None:
-        """Seconds until something must be done that no event tells; None for never."""
+        """Seconds until the next check that no event announces; None if there is none."""
         left = self.seconds_left()
         if self.watch_over is None:
             return left
@@ -150,14 +150,18 @@ class Supervisor:
         """From time to time, look whether the sandbox took too much of what the machine shares; then end it."""
         if self.watch_over is None or time.monotonic() < self.look_at_machine:
             return
+        if self.watch_over.is_idle():
+            self.look_at_machine = time.monotonic() + IDLE_LOOK_SECONDS
+            return
         if not is_dying(self.child):
             self.alive_at = time.monotonic()
         if overuse := self.watch_over.overuse():
-            # Before the words: their reader may keep us waiting.
+            # Kill first: the reader of the last words may keep this process waiting.
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)
             self.say_last({"exit": OVERUSED, "overuse": overuse})
             self.end(OVERUSED)
+        # A look may take long.
         self.look_at_machine = time.monotonic() + LOOK_SECONDS
 
     def hold(self, connection: socket.socket) -> None:
