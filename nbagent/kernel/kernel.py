@@ -22,7 +22,6 @@ from nbagent.core.events import Cell, CellStarted, CommandRun, Event, Package
 from nbagent.core.quota import Quota
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import Job, clean_code
-from nbagent.kernel.follow import Follower
 from nbagent.kernel.host_questions import HostQuestions
 from nbagent.kernel.installs import Installs
 from nbagent.kernel.outputs.outputs import OutputLimits
@@ -32,6 +31,7 @@ from nbagent.kernel.queries import Chunks, Queries
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
+from nbagent.kernel.time_limit import TimedRequests
 from nbagent.kernel.waits import Waits
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
@@ -124,7 +124,7 @@ class Kernel:
         self._runner = Runner(
             process,
             self._router,
-            follower=Follower(process, self._router, waited=self._waits.seconds),
+            requests=TimedRequests(process, self._router, waited=self._waits.seconds),
             installs=self._installs,
             recovery=self._recovery,
             notify=self._notify,

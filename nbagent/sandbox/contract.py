@@ -115,11 +115,11 @@ class Hooks:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a running sandbox is called and made of, and where things are in it.
+    """A running sandbox: its name, the image or environment of its kernel, and its folders.
 
     Attributes:
         name: Its name, in labels, control groups and folders.
-        environment: Digest of what its kernel is made of: its image or environment.
+        environment: Digest of the image or environment of its kernel.
         output_folder: Where code leaves its results, as it sees it.
         workspace_folder: Where code works, as it sees it.
         mirrors: Whether code sees data at a mount's target; otherwise at its place on the host.
@@ -174,7 +174,7 @@ class Sandbox(abc.ABC):
     @property
     @abc.abstractmethod
     def about(self) -> About:
-        """What it is called and made of; called after `start` or `take_over`."""
+        """Name the sandbox, its environment and its folders; called after `start` or `take_over`."""
 
     @abc.abstractmethod
     def target(self) -> Target:
@@ -263,8 +263,8 @@ class Engine(abc.ABC):
     """An engine: says what it can do on this machine, makes sandboxes, and clears away what dead ones left.
 
     Attributes:
-        name: As a person names it.
-        title: How a menu of kernels names it.
+        name: The name by which people choose it.
+        title: The name of its kernels in a Jupyter client's menu.
         isolates: False for `local`.
         rank: The lowest rank is chosen first if nobody names an engine; None for an engine that must be named.
     """
@@ -306,7 +306,7 @@ class Engine(abc.ABC):
         return not leases.runtime_root().is_relative_to(LOGINS) or cgroup.lingers()
 
     async def prepare(self) -> None:
-        """Make what a sandbox needs and that can be made without asking; called before a start.
+        """Before a start, build what the sandbox needs, if that takes no person's consent.
 
         Raises:
             EnvironmentMissing: It can't be made.
@@ -321,7 +321,7 @@ class Engine(abc.ABC):
         tag: str | None = None,
         force: bool = False,
     ) -> None:
-        """Make what this engine's kernels are made of, such as an image, if it isn't there; a person asks for it.
+        """Build the image or environment of this engine's kernels, if it isn't there; a person asks for it.
 
         Args:
             say: Gets a line at a time about how it goes, and at last where it is.

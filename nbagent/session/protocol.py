@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.files import Attachment
-    from nbagent.session.listing import Listing, Pulled, Uploaded
+    from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.state import Artifact
 
 NOTEBOOK = "notebook.ipynb"
@@ -105,7 +105,7 @@ class AnySession(Protocol):
     async def detach(self) -> None:
         """Leave what runs running: the kernel for `connect` during `keep_minutes`, or the session with its owner.
 
-        A cell of this process's own session is waited for; who is cancelled meanwhile still has the session.
+        In the process that owns the session, this waits for a running cell; cancelling this call keeps the session.
         """
 
     async def stop(self, reason: str = "") -> None:
@@ -157,7 +157,7 @@ class AnySession(Protocol):
     # -- questions and cells ------------------------------------------------------------------------------------
 
     async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
-        """Ask a question, and wait for the answer; who is cancelled stops the question.
+        """Ask a question, and wait for the answer; cancelling this call stops the question.
 
         Args:
             question: In the person's words.
@@ -176,14 +176,14 @@ class AnySession(Protocol):
     def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
         """Ask a question, and yield each event as it happens; the last one is `Answered`.
 
-        Who leaves early should close it (`contextlib.aclosing`), which stops the question.
+        A caller that leaves the loop early should close it (`contextlib.aclosing`), which stops the question.
 
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
 
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
-        """Run a cell without the model; who is cancelled stops this cell, and no other one.
+        """Run a cell without the model; cancelling this call stops this cell, and no other one.
 
         Packages that the code's PEP 723 block declares are the person's own word, as those of `install` are: no data
         can have chosen them. They don't count for `unknown_names`.

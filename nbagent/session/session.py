@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from nbagent.safety.ledger import Ledger
     from nbagent.session.door import Door
     from nbagent.session.files import Attachment
-    from nbagent.session.listing import Listing, Pulled, Uploaded
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
+    from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.state import Artifact
 
 Status = Literal["new", "starting", "running", "stopped"]
@@ -228,7 +228,7 @@ class Session(AnySession):
             try:
                 await self._work.kernel.detach()
             except asyncio.CancelledError:
-                # Who is cancelled while a cell runs still has the session.
+                # A call that is cancelled while it waits for a cell keeps the session.
                 if self._work.kernel.is_detached:
                     await self.stop()
                 raise
@@ -375,7 +375,7 @@ class Session(AnySession):
 
     async def pull(self, name: str, to: str | Path) -> Pulled:
         from nbagent.kernel.variables import write_variable
-        from nbagent.session.listing import Pulled
+        from nbagent.session.sandbox_files import Pulled
 
         files = self._ready(self._running().files)
         written = await write_variable(self._running().kernel, name)

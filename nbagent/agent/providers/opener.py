@@ -96,7 +96,7 @@ class ModelOpener:
         if self._priced:
             from nbagent.agent.providers import prices
 
-            prices.demand([model, *self.fallback, *([self.critic] if self.critic else [])])
+            prices.check_known([model, *self.fallback, *([self.critic] if self.critic else [])])
         return model
 
     async def aclose(self) -> None:

@@ -23,7 +23,7 @@ from nbagent.packages.requirements import Target
 from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.contract import About, Hooks, Sandbox
 from nbagent.sandbox.data.live import LiveMirror
-from nbagent.sandbox.data.tree import LeftOut, Why, facts
+from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
 from nbagent.sandbox.exit import Exit, KillCount
 from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.lease import Lease
@@ -293,7 +293,7 @@ class MachineSandbox(Sandbox):
         """
         if not self._hooks.first_cell:
             return ""
-        mentioned: LeftOut = {why: paths for why, paths in self.data.left_out.items() if why is not Why.HIDDEN}
+        mentioned: LeftOut = {why: paths for why, paths in self.data.left_out.items() if why is not HiddenReason.HIDDEN}
         return "\n".join(each.text for each in facts(mentioned))
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
