@@ -24,7 +24,7 @@ from nbagent.sandbox.spec import SandboxSpec
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
     from nbagent.sandbox.channels.byte_stream import ByteStream
-    from nbagent.sandbox.limits.cgroup import Usage
+    from nbagent.sandbox.limits.cgroup import GroupUsage
 
 DYING = 60.0
 """Seconds for the same, instead of `CLOSED`, where Linux has killed something in the sandbox for its memory since the
@@ -188,7 +188,7 @@ class KernelProcess:
         usage = self.usage()
         return usage.oom_kills() if usage is not None else 0
 
-    def usage(self) -> Usage | None:
+    def usage(self) -> GroupUsage | None:
         """The resources that the sandbox uses; None where the engine can't tell, or nothing runs."""
         return self._started.usage() if self._started is not None else None
 

@@ -35,13 +35,13 @@ async def asked(folder: Path, *cells: str, question: str = "How many rows?", tru
         return session.id
 
 
-async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path: Path) -> None:
+async def test_failed_and_superseded_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path: Path) -> None:
     """And stay if a person wants them, tagged; title and data stand first; cells are counted from the top."""
-    name = await asked(tmp_path, USELESS[0], USEFUL[0], USELESS[1], USEFUL[1])
+    name = await asked(tmp_path, USELESS[0], USEFUL[0], USELESS[1], USEFUL[1].replace("[0]", "[1]"), USEFUL[1])
     state = str(tmp_path / "state")
     done = nbagent("export", name, "-o", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
-    assert "2 failed attempts are left out; a run of the rest shows the same." in done.err
+    assert "3 failed or superseded attempts are left out; a run of the rest shows the same." in done.err
     made = nbformat.read(tmp_path / "n.ipynb", as_version=4)
     nbformat.validate(made)
     assert made.cells[0].source.startswith("# How many rows?\n\n- Data: `/tmp/data/table.csv` (106 bytes, SHA-256 `")
@@ -51,7 +51,9 @@ async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path:
     done = nbagent("export", name, "-o", "all.ipynb", "--keep-attempts", cwd=tmp_path, NBAGENT_STATE_DIR=state)
     assert done.code == 0, done.err
     kept = [cell for cell in nbformat.read(tmp_path / "all.ipynb", as_version=4).cells if cell.cell_type == "code"][1:]
-    assert [cell.metadata.get("tags", []) for cell in kept] == [["raises-exception"], [], ["raises-exception"], []]
+    assert [cell.metadata.get("tags", []) for cell in kept] == [
+        ["raises-exception"], [], ["raises-exception"], ["superseded"], []
+    ]  # fmt: skip
     done = nbagent("verify", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.out + done.err
 
@@ -73,7 +75,7 @@ async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     done = nbagent("export", name, "-o", "n.py", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
-    assert "The failed attempts stay. Without them cell-2 is another one: " in done.err
+    assert "The attempts stay. Without them cell-2 is another one: " in done.err
     assert "found = 5\n1 / 0" in (tmp_path / "n.py").read_text()
 
 
