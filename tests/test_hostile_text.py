@@ -7,6 +7,7 @@ import io
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
-from nbagent.notebook import export
-from nbagent.notebook.export import build
+from nbagent.notebook import formats, lock, nodes, page
+from nbagent.notebook.build import build
 from nbagent.notebook.record import record
 from nbagent.observability.audit.entries import entries
 from nbagent.safety import columns, sanitize
@@ -96,6 +97,12 @@ def cleaned(mime: str, value: Any) -> object:
     return sanitize.clean_output(displayed(mime, value)[0])
 
 
+def exported(form: Callable[[Any], str], kind: str, text: str) -> str:
+    """What becomes of a notebook with such a cell."""
+    cell = {"cell_type": kind, "id": "a", "metadata": {"tags": ["raises-exception"]}, "source": text, "outputs": []}
+    return form(nodes.new_notebook([cell], {}))
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "claims of an answer": lambda text: claims.claims(text, {1: printed("1 2.5 3")}),
     "claims in outputs": lambda text: claims.claims("12.5 of 9,999,999", {1: printed(text)}, given=[text]),
@@ -120,7 +127,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "SVG in a notebook": lambda text: cleaned("image/svg+xml", f"<svg>{text}</svg>"),
     "a style in a notebook": lambda text: cleaned("text/html", f'<p style="{text}">x</p>'),
     "a figure in a notebook": lambda text: cleaned(specs.PLOTLY, {"data": [{"text": text}], "layout": {text: 1}}),
-    "code in a notebook": export.imports,
+    "code in a notebook": lock.imports,
+    "code in a script": lambda text: exported(formats.percent, "code", text),
+    "code in a page": lambda text: exported(partial(page.page, title=""), "code", text),
+    "text in a page": lambda text: exported(partial(page.page, title=""), "markdown", sanitize.clean_markdown(text)),
 }
 
 

@@ -7,11 +7,10 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from nbagent.notebook import document, nodes
+from nbagent.notebook import document
 from nbagent.notebook.compare.cell import EVERY_RUN, NO_SEED
 from nbagent.notebook.document import Document
 from nbagent.notebook.proof import Proof
-from nbagent.safety.sanitize import clean_markdown
 
 Verify = Callable[[Document], Awaitable[Proof]]
 """Verifies a notebook, in the sandbox of the session that it is of."""
@@ -88,14 +87,3 @@ def _count(cells: list[Any]) -> None:
             for output in cell["outputs"]:
                 if "execution_count" in output:
                     output["execution_count"] = number
-
-
-def entitle(notebook: Any, title: str) -> None:
-    """Put a title and the data before everything else."""
-    facts = notebook["metadata"]["nbagent"]
-    lines = [f"# {clean_markdown(title)}"]
-    for each in facts.get("data", ()):
-        digest = f", SHA-256 `{each['sha256'][:12]}…`" if each.get("sha256") else ""
-        lines.append(f"- Data: `{each['path'].replace('`', '')}` ({each['size']:,} bytes{digest})")
-    source = "\n\n".join([lines[0], "\n".join(lines[1:])]) if lines[1:] else lines[0]
-    notebook["cells"].insert(0, nodes.new_markdown_cell(source, id="title", metadata={"nbagent": {"role": "title"}}))

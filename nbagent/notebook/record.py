@@ -16,6 +16,8 @@ from nbagent.core.events import (
     Cell,
     CellFinished,
     CellStarted,
+    ColumnType,
+    DataDescribed,
     DataLeftOut,
     DataSeen,
     FileSaved,
@@ -31,6 +33,7 @@ from nbagent.core.events import (
     Package,
     PackagesInstalled,
     Record,
+    SessionResumed,
     SessionStarted,
     WidgetsChanged,
     left_output,
@@ -61,7 +64,7 @@ class Recording:
     """A session so far.
 
     Attributes:
-        started: How it was started, None for an empty log.
+        started: How it was started, with the kernel that it has since it was resumed; None for an empty log.
         items: Questions, what the model said before it ran a cell, uploads and cells, in the order in which they came;
             an answer stands after the last item of its question. A cell that runs has what it showed so far.
         origins: Who had each cell run, by its number.
@@ -72,6 +75,7 @@ class Recording:
             after the end.
         packages: All that was installed, by name.
         data: What the sandbox sees read-only.
+        schemas: The columns of its tables, by path.
         left_out: What of it code is not shown, in sentences.
         files: What reached the host, by path.
         heard: What tools of other programs told the model.
@@ -89,6 +93,7 @@ class Recording:
     updated: dict[tuple[int, int], int | None] = field(default_factory=dict)
     packages: dict[str, Package] = field(default_factory=dict)
     data: list[DataSeen] = field(default_factory=list)
+    schemas: dict[str, list[ColumnType]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
     heard: list[str] = field(default_factory=list)
@@ -137,6 +142,16 @@ class Recording:
             case SessionStarted() as started:
                 self.started = started
                 self.data = list(started.data)
+            case SessionResumed(packages=packages) as resumed if self.started and packages:
+                self.started = msgspec.structs.replace(
+                    self.started,
+                    engine=resumed.engine,
+                    environment=resumed.environment,
+                    python=resumed.python,
+                    packages=packages,
+                )
+            case DataDescribed(schemas=schemas):
+                self.schemas.update(schemas)
             case DataLeftOut(text=text):
                 self.left_out.append(text)
             case Asked() | FileUploaded() as item:

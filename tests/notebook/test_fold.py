@@ -39,12 +39,13 @@ async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path:
     made = nbformat.read(tmp_path / "n.ipynb", as_version=4)
     nbformat.validate(made)
     assert made.cells[0].source.startswith("# How many rows?\n\n- Data: `/tmp/data/table.csv` (106 bytes, SHA-256 `")
-    code = [cell for cell in made.cells if cell.cell_type == "code"][1:]
+    code = [cell for cell in made.cells if cell.metadata.nbagent.role == "cell"]
     assert [(cell.source, cell.execution_count) for cell in code] == [(USEFUL[0], 1), (USEFUL[1], 2)]
     assert len(made.metadata.nbagent.lock.kernel) > 40
     done = nbagent("export", name, "-o", "all.ipynb", "--keep-attempts", cwd=tmp_path, NBAGENT_STATE_DIR=state)
     assert done.code == 0, done.err
-    kept = [cell for cell in nbformat.read(tmp_path / "all.ipynb", as_version=4).cells if cell.cell_type == "code"][1:]
+    whole = nbformat.read(tmp_path / "all.ipynb", as_version=4)
+    kept = [cell for cell in whole.cells if cell.metadata.nbagent.role == "cell"]
     assert [cell.metadata.get("tags", []) for cell in kept] == [["raises-exception"], [], ["raises-exception"], []]
     done = nbagent("verify", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.out + done.err
@@ -57,7 +58,7 @@ async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:
     done = nbagent("export", name, "-o", "n.py", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
     assert "The failed attempts stay. Without them cell-2 is another one: " in done.err
-    assert "found = 5\n1 / 0" in (tmp_path / "n.py").read_text()
+    assert "try:\n    found = 5\n    1 / 0\nexcept" in (tmp_path / "n.py").read_text()
 
 
 def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
@@ -67,15 +68,26 @@ def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
     cells = [
         new_markdown_cell("# Title\n\nText.", id="t", metadata={}),
         new_code_cell(block, id="requirements", metadata=metadata),
-        new_code_cell("%matplotlib inline\n!ls\nprint(6 * 7)", id="c", metadata={}),
+        new_code_cell("%matplotlib inline\n!ls\n%time x = 6 * 7", id="c", metadata={}),
+        new_code_cell("print(x\n  % 100)", id="c2", metadata={}),
+        new_code_cell("%%bash\nls", id="d", metadata={}),
+        new_code_cell("%%time\ny = 8", id="e", metadata={}),
+        new_code_cell("z = 1; text = '''a\nb'''\n1 / 0", id="f", metadata={"tags": ["raises-exception"]}),
+        new_code_cell("await x", id="g", metadata={}),
+        new_code_cell("display(y, z, text)", id="h", metadata={}),
     ]
     (tmp_path / "n.py").write_text(percent(new_notebook(cells, {})))
     text = (tmp_path / "n.py").read_text()
     assert text.startswith(block)
-    assert re.findall(r"^# %%.*$", text, re.MULTILINE) == ["# %% [markdown]", "# %%"]
+    marks = re.findall(r"^# %%.*$", text, re.MULTILINE)
+    assert [each for each in marks if each not in ("# %%bash", "# %%time")] == [
+        *("# %%", "# %% [markdown]", "# %%", "# %%", "# %%", "# %%"),
+        *('# %% tags=["raises-exception"]', "# %%", "# %%"),
+    ]
     assert compileall.compile_file(tmp_path / "n.py", quiet=1)
     done = subprocess.run([sys.executable, tmp_path / "n.py"], capture_output=True, text=True, check=True)
-    assert done.stdout == "42\n"
+    assert done.stdout == "42\n8 1 a\nb\n"
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_markdown_has_code_outputs_and_figures() -> None:
