@@ -7,7 +7,6 @@ import io
 import json
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,21 @@ from nbagent.core.journal import Journal
 from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
+from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
-from nbagent.notebook import formats, lock, nodes, page
 from nbagent.notebook.build import build
+from nbagent.notebook.compare.cell import Context, compare
+from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.document import DocumentCell
+from nbagent.notebook.formats import markdown, percent
+from nbagent.notebook.lock import imports, seeds
+from nbagent.notebook.nodes import new_code_cell, new_markdown_cell, new_notebook
+from nbagent.notebook.page import page
 from nbagent.notebook.record import record
+from nbagent.notebook.sweep import with_stable_sorts
 from nbagent.observability.audit.entries import entries
 from nbagent.safety import columns, sanitize
+from nbagent.safety.programs import programs
 from nbagent.safety.redaction import Redactor
 from nbagent.safety.sanitize import specs
 
@@ -97,10 +105,32 @@ def cleaned(mime: str, value: Any) -> object:
     return sanitize.clean_output(displayed(mime, value)[0])
 
 
-def exported(form: Callable[[Any], str], kind: str, text: str) -> str:
-    """What becomes of a notebook with such a cell."""
-    cell = {"cell_type": kind, "id": "a", "metadata": {"tags": ["raises-exception"]}, "source": text, "outputs": []}
-    return form(nodes.new_notebook([cell], {}))
+def compared(mime: str, text: str) -> object:
+    """What differs between an output and two fresh ones, of which each has a bit more."""
+    show = printed if not mime else lambda each: displayed(mime, each)
+    outputs = [show(text + more) for more in ("", " 1", " 2 3")]
+    context = Context(moments=Moments(stored=None, fresh=0.0, elapsed=1.0), reads=Reads(clock=True))
+    return compare(outputs[0], outputs[1], context, again=outputs[2])
+
+
+def coded(text: str) -> object:
+    """What is read of the code of a cell, be it a model's or in anybody's notebook."""
+    cell = DocumentCell(id="c", number=1, code=text)
+    request = ExecuteRequest("m", CellOutputs(displays=Displays()), 1, 0.0)
+    request.reply = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'a'"}
+    return (
+        *(cell.installs, cell.is_block, Code().take(text), with_stable_sorts(text), programs(text)),
+        *(seeds(Cell(cell=1, code=text, status="ok")), request.missing_module(text)),
+    )
+
+
+def written(text: str) -> object:
+    """A notebook of this text, as a script, as Markdown and as a page."""
+    notebook = new_notebook(
+        [new_markdown_cell(text, id="m", metadata={}), new_code_cell(text, id="c", metadata={}, outputs=printed(text))],
+        {},
+    )
+    return percent(notebook), markdown(notebook), page(notebook, title=text)
 
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -127,10 +157,11 @@ READERS: dict[str, Callable[[str], object]] = {
     "SVG in a notebook": lambda text: cleaned("image/svg+xml", f"<svg>{text}</svg>"),
     "a style in a notebook": lambda text: cleaned("text/html", f'<p style="{text}">x</p>'),
     "a figure in a notebook": lambda text: cleaned(specs.PLOTLY, {"data": [{"text": text}], "layout": {text: 1}}),
-    "code in a notebook": lock.imports,
-    "code in a script": lambda text: exported(formats.percent, "code", text),
-    "code in a page": lambda text: exported(partial(page.page, title=""), "code", text),
-    "text in a page": lambda text: exported(partial(page.page, title=""), "markdown", sanitize.clean_markdown(text)),
+    "code in a notebook": imports,
+    "code": coded,
+    "a comparison": lambda text: compared("", text),
+    "a comparison of HTML": lambda text: compared("text/html", text),
+    "a script": written,
 }
 
 

@@ -11,6 +11,7 @@ from typing import IO
 
 from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import DataSeen
+from nbagent.sandbox.data.locate import is_still_there
 
 MOMENT = (1980, 1, 1, 0, 0, 0)
 """The time of all files, so that the same session makes the same zip."""
@@ -50,6 +51,8 @@ def bundle(file: IO[bytes], *, name: str, texts: Mapping[str, str], data: Sequen
             if beside in files:
                 raise UsageError(f"The data {beside!r} is called as a file of the zip.", mend="Export an .ipynb.")
             try:
+                if not is_still_there(Path(each.source)):
+                    raise OSError(0, "it is gone, or there is a link in its path now")
                 for path, below in _files(Path(each.source)):
                     _add(made, path, "/".join((name, beside, *below)))
             except (OSError, ValueError) as error:

@@ -15,12 +15,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from nbagent.core import fileio, settings
+from nbagent.core import fileio
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
@@ -33,8 +34,12 @@ from nbagent.notebook.pins import environment, requirements
 from nbagent.notebook.record import Recording
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.data.locate import is_still_there
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    from nbagent.notebook.document import Document
 
 FORMS: dict[str, Callable[[Any], str]] = {
     place.ENDING: lambda notebook: _json(notebook),
@@ -85,6 +90,7 @@ async def export_proven(
     recording: Recording,
     path: Path,
     *,
+    spec: Callable[[], SandboxSpec],
     keep_attempts: bool = False,
     force: bool = False,
     environment: bool = False,
@@ -95,6 +101,7 @@ async def export_proven(
     Args:
         recording: The session.
         path: As for `export`.
+        spec: Returns what the session's sandbox was to be: what runs again runs with the same permissions.
         keep_attempts: Whether failed attempts stay in any case.
         force: As for `export`.
         environment: As for `export`.
@@ -102,44 +109,47 @@ async def export_proven(
 
     Raises:
         NbagentError: As for `export`.
-        EngineUnavailable: No engine works here in which the rest could be run.
     """
     places = _places(recording, path, force=force, environment=environment)
     if recording.data and not recording.schemas:
         # A lock without the columns is better than no notebook.
         with contextlib.suppress(NbagentError):
-            await (learn() if learn else _learn(recording))
+            await (learn() if learn else _learn(recording, spec))
     notebook, left_out, why_not = build(recording), 0, ""
     if not keep_attempts:
-        notebook, left_out, why_not = await _fold(notebook, recording)
+        notebook, left_out, why_not = await _fold(notebook, recording, spec)
     return Exported(_write(notebook, recording, places), left_out, why_not)
 
 
-async def _fold(notebook: Any, recording: Recording) -> tuple[Any, int, str]:
+async def _fold(notebook: Any, recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Any, int, str]:
     # What this imports is needed by those only who leave something out.
     from nbagent.notebook.fold import fold
-    from nbagent.notebook.proof import Verification
+    from nbagent.notebook.proof import Proof, Verification
 
-    async def verify(rest: Any) -> Any:
-        engine, spec = await _sandbox(recording)
-        return await Verification(rest, engine=engine, spec=spec).run()
+    async def verify(rest: Document) -> Proof:
+        try:
+            engine, sandbox = await _sandbox(recording, spec)
+        except NbagentError as error:
+            return Proof(name=rest.name, result="not run", error=str(error))
+        return await Verification(rest, engine=engine, spec=sandbox).run()
 
     return await fold(notebook, verify)
 
 
-async def _learn(recording: Recording) -> None:
+async def _learn(recording: Recording, spec: Callable[[], SandboxSpec]) -> None:
     """Look up the columns of the data in a sandbox of its own, in which none of the session's code ran."""
-    engine, spec = await _sandbox(recording)
-    async with Kernel(engine, spec) as kernel:
-        recording.schemas.update(schemas(await describe(kernel, [each.target for each in spec.data])))
+    engine, sandbox = await _sandbox(recording, spec)
+    async with Kernel(engine, sandbox) as kernel:
+        recording.schemas.update(schemas(await describe(kernel, [each.target for each in sandbox.data])))
 
 
-async def _sandbox(recording: Recording) -> tuple[Engine, SandboxSpec]:
-    """An engine like the session's, and a sandbox with its data, as far as that is still there."""
-    mounts = [Mount(Path(each.source), each.path) for each in recording.needed if Path(each.source).exists()]
-    spec = SandboxSpec.of(settings.load(), data=mounts)
+async def _sandbox(recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Engine, SandboxSpec]:
+    """An engine and a sandbox like the session's, with its data, as far as that is still there."""
+    needed = ((Path(each.source), each.path) for each in recording.needed)
+    mounts = tuple(Mount(source, path) for source, path in needed if is_still_there(source))
+    wanted = replace(spec(), data=mounts, owner="", keep=0.0, late_data=False)
     name = recording.started.engine if recording.started else None
-    return await registry.choose(name if name != "local" else None, specs=[spec]), spec
+    return await registry.choose(name if name != "local" else None, image=wanted.image, specs=[wanted]), wanted
 
 
 # -- files --------------------------------------------------------------------------------------------------------
@@ -159,6 +169,7 @@ def _places(recording: Recording, path: Path, *, force: bool, environment: bool)
     for each in beside.values():
         fileio.check_file(each)
         fileio.check_not_data(each, data)
+        place.check_no_link(each)
         if each.exists() and not force and not each.read_bytes().startswith(WRITTEN.encode()):
             raise UsageError(f"{each} is there already.", mend="Choose another name, or replace it with --force.")
     return _Places(place_of_all, beside)

@@ -11,8 +11,8 @@ from typing import Any
 
 from nbagent.kernel.outputs.streams import clean_text
 
-_MAGIC = re.compile(r"(?m)^([ \t]*)([%!?])")
-_TIMED = re.compile(r"(?m)^([ \t]*)%time[ \t]+(?=\S)")
+_MAGIC = re.compile(r"(?m)^([^\S\n]*)([%!?])")
+_TIMED = re.compile(r"(?m)^([ \t]*)%time[ \t]++(?=\S)")
 _MEASURED = re.compile(r"%%(?:time|timeit|capture)\b.*\n")
 """Cell magics behind which there is Python."""
 DISPLAY = "# %%\nfrom IPython.display import display"

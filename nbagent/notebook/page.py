@@ -108,7 +108,7 @@ def _picture(mime: str, encoded: str, output: Mapping[str, Any]) -> str:
 
 def _markdown(text: str) -> str:
     # The text of an answer has been cleaned, and nbagent's own list of sources is HTML in it.
-    return f"{clean_html(_renderer().render(text))}\n"
+    return f"{clean_html(_renderer().render(clean_text(text)))}\n"
 
 
 def _code(source: str) -> str:

@@ -59,6 +59,8 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
     """
     path = path.expanduser()
     fileio.check_file(path)
+    if path.suffix != ENDING:
+        check_no_link(path)
     place = path.resolve()
     if path.suffix not in ENDINGS or place.suffix != path.suffix:
         others = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
@@ -71,6 +73,16 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
     except OSError as error:
         raise fileio.cannot_write(path, error, mend="Choose another place with --out.") from error
     return place
+
+
+def check_no_link(path: Path) -> None:
+    """Check that a path is no link: of what is no notebook, nobody can tell whether it may be replaced.
+
+    Raises:
+        UsageError: It is one.
+    """
+    if path.is_symlink():
+        raise UsageError(f"{path} is a link, and nothing is written through one.", mend="Choose another name.")
 
 
 def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:

@@ -443,7 +443,7 @@ class Session(AnySession):
         work = self._started()
         cells = work.cells if self.status == "running" and work.kernel.is_alive else None
         learn = cells.learn_schemas if cells else None
-        written = await export.export_proven(work.recording, path, learn=learn, **how)
+        written = await export.export_proven(work.recording, path, spec=lambda: self._plan.spec, learn=learn, **how)
         return self._exported(written.path)
 
     def _exported(self, written: Path) -> Path:

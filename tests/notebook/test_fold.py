@@ -19,19 +19,24 @@ USELESS = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/tabel.csv')))
 USEFUL = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/table.csv')))\nlen(rows)", "print(rows[0]['bill'])"]
 
 
-async def asked(folder: Path, *cells: str, question: str = "How many rows?") -> str:
-    """The id of a session in which a model ran these cells, each with a remark before it, and has ended."""
+async def asked(folder: Path, *cells: str, question: str = "How many rows?", out: str = "") -> str:
+    """The id of a session in which a model ran these cells, each with a remark before it, and has ended.
+
+    With `out`, it exports itself to there before its end, without failed attempts.
+    """
     (folder / "table.csv").write_text(TABLE)
     model = replies(folder / "r.jsonl", *(call(cell) for cell in cells), "There are 5 rows.")
     state = folder / "state"
     async with Session(model=model, data=[folder / "table.csv"], engine="bubblewrap", state_dir=state) as session:
         await session.ask(question)
+        if out:
+            await session.export(folder / out, keep_attempts=False)
         return session.id
 
 
 async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path: Path) -> None:
-    """And stay if a person wants them, tagged; title and data stand first; cells are counted from the top."""
-    name = await asked(tmp_path, USELESS[0], USEFUL[0], USELESS[1], USEFUL[1])
+    """Of the session itself as of the command. They stay if a person wants them, tagged; cells are counted anew."""
+    name = await asked(tmp_path, USELESS[0], USEFUL[0], USELESS[1], USEFUL[1], out="own.ipynb")
     state = str(tmp_path / "state")
     done = nbagent("export", name, "-o", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
@@ -42,6 +47,11 @@ async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path:
     code = [cell for cell in made.cells if cell.metadata.nbagent.role == "cell"]
     assert [(cell.source, cell.execution_count) for cell in code] == [(USEFUL[0], 1), (USEFUL[1], 2)]
     assert len(made.metadata.nbagent.lock.kernel) > 40
+    assert (tmp_path / "own.ipynb").read_bytes() == (tmp_path / "n.ipynb").read_bytes()
+    columns = made.metadata.nbagent.lock.data[0].schema
+    assert [(each.name, each.dtype) for each in columns] == [
+        *(("species", "String"), ("bill", "Float64"), ("mass", "Int64")),
+    ]
     done = nbagent("export", name, "-o", "all.ipynb", "--keep-attempts", cwd=tmp_path, NBAGENT_STATE_DIR=state)
     assert done.code == 0, done.err
     whole = nbformat.read(tmp_path / "all.ipynb", as_version=4)

@@ -11,7 +11,7 @@ from nbagent.core.journal import read_log
 from nbagent.core.text import safe
 from nbagent.notebook.export import export_proven
 from nbagent.notebook.record import record
-from nbagent.session import lookup
+from nbagent.session import index, saved
 
 
 async def export(session: str, out: Path, *, keep_attempts: bool, environment: bool, force: bool) -> int:
@@ -22,10 +22,18 @@ async def export(session: str, out: Path, *, keep_attempts: bool, environment: b
         StoreError: Its log can't be read, or the file can't be written.
     """
     root = folders.state_root(settings.load().state_dir)
-    recording = record(read_log(lookup.find(root, session)))
+    found = index.look_up(root, session)
+    recording = record(read_log(found.folder))
     if not recording.items:
         raise UsageError(f"The session {session} has neither questions nor cells.")
-    done = await export_proven(recording, out, keep_attempts=keep_attempts, force=force, environment=environment)
+    done = await export_proven(
+        recording,
+        out,
+        spec=lambda: saved.read_spec(found),
+        keep_attempts=keep_attempts,
+        environment=environment,
+        force=force,
+    )
     if done.left_out:
         print(f"{done.left_out} failed attempts are left out; a run of the rest shows the same.", file=sys.stderr)
     if done.why_not:
