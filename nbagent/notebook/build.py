@@ -210,7 +210,7 @@ def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
     }
     if (origin := recording.origins.get(cell.cell)) is not None:
         facts |= {"tool": origin.tool, "approver": origin.approver, "time": utc(origin.at)}
-    if model := next((each.model for each in recording.questions if each.turn == cell.turn), ""):
+    if model := recording.models.get(cell.turn):
         facts["model"] = model
     if cell.note:
         facts["note"] = cell.note

@@ -68,6 +68,7 @@ class Recording:
         items: Questions, what the model said before it ran a cell, uploads and cells, in the order in which they came;
             an answer stands after the last item of its question. A cell that runs has what it showed so far.
         origins: Who had each cell run, by its number.
+        models: Who answered each question, by its number.
         at: The time of the last event, in seconds since the epoch; 0 for an empty log.
         answers: By the numbers of their questions.
         late: What came for a cell after its end, by its number.
@@ -87,6 +88,7 @@ class Recording:
     started: SessionStarted | None = None
     items: list[Asked | ModelReplied | FileUploaded | Cell] = field(default_factory=list)
     origins: dict[int, Origin] = field(default_factory=dict)
+    models: dict[int, str] = field(default_factory=dict)
     at: float = 0.0
     answers: dict[int, Answer] = field(default_factory=dict)
     late: dict[int, list[Late]] = field(default_factory=dict)
@@ -156,6 +158,8 @@ class Recording:
                 self.left_out.append(text)
             case Asked() | FileUploaded() as item:
                 self.items.append(item)
+                if isinstance(item, Asked):
+                    self.models[item.turn] = item.model
             case ModelReplied(text=text, tools=tools) as reply if tools and text.strip():
                 self.items.append(reply)
             case Answered(turn=turn) as answer:

@@ -55,7 +55,7 @@ def test_the_export_of_a_long_session(benchmark: Any, say: Say, note: Callable[[
         pair.ours.append(time.perf_counter() - started)
 
     benchmark.pedantic(ours, setup=floor, rounds=5)
-    say(f"export of a notebook of {CELLS:,} cells, to nbformat's reading and writing of it", pair.ratio(), limit=5)
+    say(f"export of a notebook of {CELLS:,} cells, to nbformat's reading and writing of it", pair.ratio(), limit=4)
     note(f"export of a notebook of {CELLS:,} cells: {at(pair.ours, 0.5):.2f} s")
 
 
