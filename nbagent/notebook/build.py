@@ -29,7 +29,7 @@ from nbagent.notebook.lock import Lock, imports, lock_of, utc
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import places_cell, upload_cells
-from nbagent.packages.modules import distribution_for
+from nbagent.packages.import_names import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox import registry
 from nbagent.sandbox.paths import OUTPUT
@@ -222,7 +222,7 @@ def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
 def _metadata(recording: Recording, widgets: dict[str, Any], lock: Lock) -> dict[str, Any]:
     started = recording.started
     # The kernel of a session that never started is one of the engine that needs least.
-    engine = started.engine if started else registry.by_themselves()[-1].name
+    engine = started.engine if started else registry.automatic()[-1].name
     metadata: dict[str, Any] = {
         "kernelspec": {
             "name": f"nbagent-{engine}",

@@ -36,14 +36,15 @@ from nbagent.core.events import (
 )
 from nbagent.core.journal import LENT, Tail, read_log
 from nbagent.session import lookup
-from nbagent.session.listing import IN_MEMORY, Uploaded
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
+from nbagent.session.sandbox_files import IN_MEMORY, Uploaded
 from nbagent.session.stream import streamed
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.kernel.transfer.outside import UploadSource
+    from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
     from nbagent.state import Artifact
 
@@ -281,6 +282,11 @@ class Attached:
             found = await self.call("download", path=path, to=str(folder / "file"), bound=IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
+    async def pull(self, name: str, to: str | Path) -> Written:
+        """See `AnySession.pull`."""
+        found: Written = await self.call("pull", name=name, to=_absolute(to))
+        return found
+
     def check_export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[None]:
         """See `AnySession.check_export`."""
         return self._owner.soon(self.call("check_export", path=_absolute(path), force=force))
@@ -326,7 +332,9 @@ class Attached:
     install = _awaited(AnySession.install)
     files = _awaited(AnySession.files)
     deliver = _awaited(AnySession.deliver)
+    use_model = _awaited(AnySession.use_model)
     rename = _begun(AnySession.rename)
+    set_approvals = _begun(AnySession.set_approvals)
     approve = _begun(AnySession.approve)
     approve_host = _begun(AnySession.approve_host)
     allow_host = _begun(AnySession.allow_host)
