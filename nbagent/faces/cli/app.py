@@ -328,7 +328,7 @@ def chat(
     """
     from nbagent.faces.cli.chat import chat as work
 
-    raise typer.Exit(finish(work(session, flags.landing(given))))
+    raise typer.Exit(finish(work(session, flags.with_output_dir(given))))
 
 
 @app.command(short_help="Run a session in a process of its own.")
