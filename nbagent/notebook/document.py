@@ -137,6 +137,8 @@ class Document:
                 same = False
                 if cell.cell_type != "code":
                     found.append(f"The text {cell.get('id')} was edited since nbagent wrote it.")
+        if self.lock and self.lock.data and self.facts.get("data") != msgspec.to_builtins(self.lock.data):
+            found.append("What the notebook says of its data was edited since nbagent wrote it.")
         written = self.facts.get("cells_sha256")
         if same and written and written != digest((each.cell_type, each.source) for each in self.raw.cells):
             found.append("Cells were added, removed or moved since nbagent wrote the notebook.")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -59,11 +59,13 @@ class Exported(NamedTuple):
         path: Where.
         left_out: How many failed attempts were left out.
         why_not: Why they were not, in a sentence.
+        changed: Data that was changed after the session's last event, by path: its code has not seen what is there now.
     """
 
     path: Path
     left_out: int = 0
     why_not: str = ""
+    changed: Sequence[str] = ()
 
 
 def export(recording: Recording, path: Path, *, force: bool = False, environment: bool = False) -> Path:
@@ -118,7 +120,15 @@ async def export_proven(
     notebook, left_out, why_not = build(recording), 0, ""
     if not keep_attempts:
         notebook, left_out, why_not = await _fold(notebook, recording, spec)
-    return Exported(_write(notebook, recording, places), left_out, why_not)
+    changed = [each.path for each in recording.needed if _changed_at(Path(each.source)) > recording.at]
+    return Exported(_write(notebook, recording, places), left_out, why_not, changed)
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 async def _fold(notebook: Any, recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Any, int, str]:

@@ -104,7 +104,9 @@ def lock_of(recording: Recording) -> Lock:
     )
     if started:
         found.python, found.environment, found.engine = started.python, started.environment, started.engine
-        found.limits, found.machine, found.kernel = started.limits, started.machine, started.packages
+        found.machine, found.kernel = started.machine, started.packages
+        # As they come back from the log, so that a session's own export is that of the command.
+        found.limits = {name: value if value is None else float(value) for name, value in started.limits.items()}
     found.sha256 = digest_of(found)
     return found
 

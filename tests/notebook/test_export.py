@@ -29,6 +29,7 @@ from nbagent.core.events import (
     WidgetsChanged,
 )
 from nbagent.notebook.build import build
+from nbagent.notebook.document import parse
 from nbagent.notebook.export import export
 from nbagent.notebook.lock import imports
 from nbagent.notebook.record import Recording, record
@@ -146,6 +147,16 @@ def test_where_all_came_from_is_in_the_metadata() -> None:
     assert cell.metadata.nbagent.installed[0].sha256 == "f" * 64
     assert made.metadata.kernelspec.name == "nbagent-docker"
     assert made.metadata.language_info.version == "3.12.4"
+
+
+def test_an_edit_of_what_it_says_of_its_data_shows() -> None:
+    """A notebook that is to pass with other data needs a lock that is no longer intact."""
+    made = build(told(*ran(1)))
+    assert parse(json.dumps(made), name="n").edits == []
+    made["metadata"]["nbagent"]["data"][0]["sha256"] = "0" * 64
+    assert parse(json.dumps(made), name="n").edits == [
+        "What the notebook says of its data was edited since nbagent wrote it."
+    ]
 
 
 def test_no_path_of_the_host_is_given_away() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import os
 import re
 import subprocess
 import sys
@@ -52,8 +53,11 @@ async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path:
     assert [(each.name, each.dtype) for each in columns] == [
         *(("species", "String"), ("bill", "Float64"), ("mass", "Int64")),
     ]
+    assert "changed" not in done.err
+    os.utime(tmp_path / "table.csv", (2**32, 2**32))
     done = nbagent("export", name, "-o", "all.ipynb", "--keep-attempts", cwd=tmp_path, NBAGENT_STATE_DIR=state)
     assert done.code == 0, done.err
+    assert "/tmp/data/table.csv was changed after the session's last cell" in done.err
     whole = nbformat.read(tmp_path / "all.ipynb", as_version=4)
     kept = [cell for cell in whole.cells if cell.metadata.nbagent.role == "cell"]
     assert [cell.metadata.get("tags", []) for cell in kept] == [["raises-exception"], [], ["raises-exception"], []]

@@ -38,6 +38,9 @@ async def export(session: str, out: Path, *, keep_attempts: bool, environment: b
         print(f"{done.left_out} failed attempts are left out; a run of the rest shows the same.", file=sys.stderr)
     if done.why_not:
         print(safe(f"The failed attempts stay. {done.why_not}"), file=sys.stderr)
+    for each in done.changed:
+        told = f"{each} was changed after the session's last cell: the notebook has the hash of what is there now."
+        print(safe(told), file=sys.stderr)
     folders.remember_export(root, done.path, recording.needed)
     print(safe(str(done.path)))
     return 0
