@@ -28,10 +28,12 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import formats, nodes, place
 from nbagent.notebook.build import build, title
 from nbagent.notebook.bundle import bundle
+from nbagent.notebook.fold import fold, tag_superseded
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.page import page
 from nbagent.notebook.pins import environment, requirements
 from nbagent.notebook.record import Recording
+from nbagent.notebook.verdict import Proof
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.locate import is_still_there
@@ -57,7 +59,7 @@ class Exported(NamedTuple):
 
     Attributes:
         path: Where.
-        left_out: How many failed attempts were left out.
+        left_out: How many failed or superseded attempts were left out.
         why_not: Why they were not, in a sentence.
         changed: Data that was changed after the session's last event, by path: its code has not seen what is there now.
     """
@@ -104,7 +106,7 @@ async def export_proven(
         recording: The session.
         path: As for `export`.
         spec: Returns what the session's sandbox was to be: what runs again runs with the same permissions.
-        keep_attempts: Whether failed attempts stay in any case.
+        keep_attempts: Whether failed and superseded attempts stay in any case, tagged.
         force: As for `export`.
         environment: As for `export`.
         learn: Has the columns of the data told to the recording by the session's own kernel; None if that is gone.
@@ -118,7 +120,9 @@ async def export_proven(
         with contextlib.suppress(NbagentError):
             await (learn() if learn else _learn(recording, spec))
     notebook, left_out, why_not = build(recording), 0, ""
-    if not keep_attempts:
+    if keep_attempts:
+        tag_superseded(notebook)
+    else:
         notebook, left_out, why_not = await _fold(notebook, recording, spec)
     changed = [each.path for each in recording.needed if _changed_at(Path(each.source)) > recording.at]
     return Exported(_write(notebook, recording, places), left_out, why_not, changed)
@@ -133,8 +137,7 @@ def _changed_at(path: Path) -> float:
 
 async def _fold(notebook: Any, recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Any, int, str]:
     # What this imports is needed by those only who leave something out.
-    from nbagent.notebook.fold import fold
-    from nbagent.notebook.proof import Proof, Verification
+    from nbagent.notebook.proof import Verification
 
     async def verify(rest: Document) -> Proof:
         try:

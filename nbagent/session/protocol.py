@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
-    from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
-    from nbagent.session.sandbox_files import Listing, Uploaded
+    from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.state import Artifact
 
 NOTEBOOK = "notebook.ipynb"
@@ -64,7 +63,7 @@ class AnySession(Protocol):
 
     @property
     def hosts(self) -> tuple[str, ...] | None:
-        """What of the network the code may reach: rules, or None for all of it."""
+        """Rules of the hosts that the code may reach; None for the whole network."""
 
     @property
     def is_replay(self) -> bool:
@@ -265,7 +264,7 @@ class AnySession(Protocol):
             StoreError: The host's file can't be written.
         """
 
-    async def pull(self, name: str, to: str | Path) -> Written:
+    async def pull(self, name: str, to: str | Path) -> Pulled:
         """Fetch a variable of the kernel's as a file: a table as Arrow, an array as `.npy`, plain data as JSON.
 
         Args:
@@ -317,9 +316,9 @@ class AnySession(Protocol):
                 notebook that nbagent wrote, and nobody changed since, is replaced.
             force: Whether any other file is replaced too; data never is.
             environment: Whether a requirements file with hashes and an `environment.yml` are written beside it.
-            keep_attempts: Whether the model's failed attempts stay. If not, a run of the rest in a fresh sandbox must
-                show the same without them, as of `nbagent export`. In both cases the columns of the data are looked
-                up, and the call must be awaited. With None, all is written at once, as it is.
+            keep_attempts: Whether the model's failed and superseded attempts stay. If not, a run of the rest in a fresh
+                sandbox must show the same without them, as of `nbagent export`. In both cases the columns of the data
+                are looked up, and the call must be awaited. With None, all is written at once, as it is.
 
         Raises:
             UsageError: It has another ending, or something is there that must not be replaced.

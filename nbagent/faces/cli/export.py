@@ -35,9 +35,10 @@ async def export(session: str, out: Path, *, keep_attempts: bool, environment: b
         force=force,
     )
     if done.left_out:
-        print(f"{done.left_out} failed attempts are left out; a run of the rest shows the same.", file=sys.stderr)
+        told = f"{done.left_out} failed or superseded attempts are left out"
+        print(f"{told}; a run of the rest shows the same.", file=sys.stderr)
     if done.why_not:
-        print(safe(f"The failed attempts stay. {done.why_not}"), file=sys.stderr)
+        print(safe(f"The attempts stay. {done.why_not}"), file=sys.stderr)
     for each in done.changed:
         told = f"{each} was changed after the session's last cell: the notebook has the hash of what is there now."
         print(safe(told), file=sys.stderr)
