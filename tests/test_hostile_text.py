@@ -40,14 +40,14 @@ from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
-from nbagent.notebook import export
+from nbagent.notebook.build import build
 from nbagent.notebook.compare.cell import Context, compare
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.document import DocumentCell
-from nbagent.notebook.export import build
 from nbagent.notebook.formats import markdown, percent
-from nbagent.notebook.lock import seeds
+from nbagent.notebook.lock import imports, seeds
 from nbagent.notebook.nodes import new_code_cell, new_markdown_cell, new_notebook
+from nbagent.notebook.page import page
 from nbagent.notebook.record import record
 from nbagent.notebook.sweep import with_stable_sorts
 from nbagent.observability.audit.entries import entries
@@ -125,12 +125,12 @@ def coded(text: str) -> object:
 
 
 def written(text: str) -> object:
-    """A notebook of this text, as a script and as Markdown."""
+    """A notebook of this text, as a script, as Markdown and as a page."""
     notebook = new_notebook(
         [new_markdown_cell(text, id="m", metadata={}), new_code_cell(text, id="c", metadata={}, outputs=printed(text))],
         {},
     )
-    return percent(notebook), markdown(notebook)
+    return percent(notebook), markdown(notebook), page(notebook, title=text)
 
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -157,7 +157,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "SVG in a notebook": lambda text: cleaned("image/svg+xml", f"<svg>{text}</svg>"),
     "a style in a notebook": lambda text: cleaned("text/html", f'<p style="{text}">x</p>'),
     "a figure in a notebook": lambda text: cleaned(specs.PLOTLY, {"data": [{"text": text}], "layout": {text: 1}}),
-    "code in a notebook": export.imports,
+    "code in a notebook": imports,
     "code": coded,
     "a comparison": lambda text: compared("", text),
     "a comparison of HTML": lambda text: compared("text/html", text),
