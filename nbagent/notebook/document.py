@@ -165,7 +165,7 @@ class Document:
     def language(self) -> str:
         """The language of its code, as far as it says so."""
         info, spec = (_part(self.raw.metadata, name) for name in ("language_info", "kernelspec"))
-        return str(info.get("name") or spec.get("language") or {"ir": "R"}.get(spec.get("name"), ""))
+        return str(info.get("name") or spec.get("language") or {"ir": "R"}.get(str(spec.get("name")), ""))
 
     @property
     def allows_errors(self) -> bool:
