@@ -18,13 +18,19 @@ from nbagent.notebook.nodes import new_code_cell, new_markdown_cell, new_noteboo
 USELESS = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/tabel.csv')))", "rows[0]['bil']"]
 USEFUL = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/table.csv')))\nlen(rows)", "print(rows[0]['bill'])"]
 
+PROGRAM = (
+    "import subprocess\ntry:\n    subprocess.run(['true'])\n    print('programs')\n"
+    "except OSError as error:\n    print(error.errno)"
+)
 
-async def asked(folder: Path, *cells: str, question: str = "How many rows?") -> str:
+
+async def asked(folder: Path, *cells: str, question: str = "How many rows?", trust: str = "isolated") -> str:
     """The id of a session in which a model ran these cells, each with a remark before it, and has ended."""
     (folder / "table.csv").write_text(TABLE)
     model = replies(folder / "r.jsonl", *(call(cell) for cell in cells), "There are 5 rows.")
     state = folder / "state"
-    async with Session(model=model, data=[folder / "table.csv"], engine="bubblewrap", state_dir=state) as session:
+    data = [folder / "table.csv"]
+    async with Session(model=model, data=data, engine="bubblewrap", state_dir=state, trust=trust) as session:
         await session.ask(question)
         return session.id
 
@@ -50,6 +56,17 @@ async def test_failed_and_superseded_attempts_are_left_out_if_the_rest_shows_the
     ]  # fmt: skip
     done = nbagent("verify", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.out + done.err
+
+
+async def test_the_rest_runs_at_the_level_of_its_session(tmp_path: Path) -> None:
+    """Which the person chose for this code, whatever their settings say; and nothing is written through a link."""
+    name = await asked(tmp_path, USELESS[0], PROGRAM, trust="untrusted")
+    state = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_TRUST": "trusted"}
+    (tmp_path / "n.md").symlink_to("elsewhere.md")
+    done = nbagent("export", name, "-o", "n.md", cwd=tmp_path, **state)
+    assert (done.code, "is a link" in done.err, (tmp_path / "elsewhere.md").exists()) == (2, True, False)
+    done = nbagent("export", name, "-o", "n.ipynb", cwd=tmp_path, seconds=200, **state)
+    assert (done.code, "1 failed attempts are left out" in done.err) == (0, True), done.err
 
 
 async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:

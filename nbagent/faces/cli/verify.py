@@ -97,12 +97,12 @@ async def _one(
     path: Path, wanted: Wanted, strictness: Strictness, chosen: Any, tell: Callable[[int, int], object]
 ) -> Proof:
     """Verify one notebook; what keeps it from running is in the proof, and takes no other notebook along."""
-    proof = Proof(name=str(path), result="not run", error="nbagent itself failed at it; its log says where.")
+    proof = Proof(name=str(path), result="not run", error="nbagent itself failed at what is in it.")
     try:
         with contained("A notebook could not be verified"):
             proof = await _verified(path, wanted, strictness, chosen, tell)
     except (NbagentError, OSError) as error:
-        proof = Proof(name=str(path), result="not run", error=str(error))
+        proof.error = str(error)
     return proof
 
 
