@@ -82,6 +82,19 @@ class Budget:
                 raise UsageError(f"A budget of {bound:g} {_NAMES[kind]} is none.", mend=_FORM)
 
     @classmethod
+    def read(cls, value: Any, *, base: Budget | None = None) -> Budget:
+        """A budget that was given as text, see `parse`, or as a `Budget`.
+
+        Raises:
+            UsageError: It is neither, or the text is wrong.
+        """
+        if isinstance(value, str):
+            return cls.parse(value, base=base)
+        if not isinstance(value, cls):
+            raise UsageError(f"A budget is a text, not {type(value).__name__}.", mend=_FORM)
+        return value
+
+    @classmethod
     def parse(cls, text: str, *, base: Budget | None = None) -> Budget:
         """Read a budget that a person wrote: amounts with units, divided by commas.
 

@@ -20,7 +20,7 @@ from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import index, saved
 from nbagent.session.index import SessionInfo
-from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
+from nbagent.session.inputs import known_engine, mcp_servers, resolve_data
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Plan:
                 priced=chosen.budget.money is not None,
                 structured=chosen.replies == "structured",
             ),
-            restore=known_restore(chosen.restore),
+            restore=chosen.restore,
             spec=SandboxSpec.of(chosen, owner=name, data=resolve_data(chosen.data)),
             servers=mcp_servers(chosen.mcp),
             output=Path(chosen.output_dir).expanduser().absolute() if chosen.output_dir else None,

@@ -69,7 +69,7 @@ async def test_variables_are_kept_when_the_process_was_killed(engine: Engine, tm
         resumed = [each.event for each in read_log(session.folder) if isinstance(each.event, SessionResumed)]
         assert [each.kept for each in resumed] == [True]
         assert session.news[0].event == resumed[0]
-        notebook = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
+        notebook = nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4)
     assert [each.source for each in notebook.cells if each.cell_type == "code"][-2:] == ["x = 41", "print(x + 1)"]
 
 
@@ -191,7 +191,7 @@ async def test_without_the_option_nothing_comes_back(tmp_path: Path) -> None:
     await session.start()
     await session.run("x = 1")
     await session.detach()
-    with pytest.raises(UsageError, match="no way 'rewind' to restore"):
+    with pytest.raises(UsageError, match="restore can't be 'rewind'"):
         Session.resumed(session.id, restore="rewind", state_dir=tmp_path)  # type: ignore[arg-type]
     async with await Session.connect(session.id, state_dir=tmp_path) as again:
         assert (await again.run(DIE)).restored == ""
