@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import stat
 import time
@@ -28,7 +29,7 @@ from typing import IO
 import msgspec
 
 from nbagent.core import fileio
-from nbagent.core.errors import StoreError, contained
+from nbagent.core.errors import NewerLog, StoreError, contained
 from nbagent.core.events import (
     CellFinished,
     CommandRun,
@@ -58,6 +59,8 @@ SPILL_LIMIT = 256 * 1024 * 1024
 """Characters of each stream that a cell may spill; further ones are counted in the notebook, and dropped."""
 BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutputAdded, WidgetsChanged, CommandRun)
 """Events that code can produce in any number and size."""
+_UNKNOWN_TYPE = re.compile(r"Invalid value .* - at `\$\.event\.type`", re.DOTALL)
+"""What msgspec says of an event whose type is a name that it doesn't know."""
 
 
 class Journal:
@@ -271,6 +274,7 @@ class Tail:
             since: How many lines are passed over unread.
 
         Raises:
+            NewerLog: A line has an event of an unknown type.
             StoreError: The log can't be read, or a line of it is malformed.
         """
         try:
@@ -283,16 +287,17 @@ class Tail:
                     if number > since:
                         yield self._decoder.decode(line)
         except (OSError, msgspec.DecodeError) as error:
-            told = f"The log {self._path} can't be read: {error}"
-            if not str(error).endswith("at `$.event.type`"):
-                raise StoreError(told) from error
-            raise StoreError(told, mend="A newer nbagent may have written it: read it with that one.") from error
+            message = f"The log {self._path} can't be read: {error}"
+            if not _UNKNOWN_TYPE.fullmatch(str(error)):
+                raise StoreError(message) from error
+            raise NewerLog(message, mend="A newer nbagent may have written it: read it with that one.") from error
 
 
 def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
     """The records of a session's log after number `since`.
 
     Raises:
+        NewerLog: A line has an event of an unknown type.
         StoreError: The log can't be read, or a line of it is malformed.
     """
     return Tail(folder).new(since=since)

@@ -157,6 +157,7 @@ def test_a_last_line_that_was_cut_is_not_read(journal: Journal) -> None:
     [
         (b'{"seq":2,"at":1.0,"event":{"type":"CellPainted"}}\n', True),
         (b'{"seq":2,"at":1.0,"event":{"type":"CellStarted","cell":"two"}}\n', False),
+        (b'{"seq":2,"at":1.0,"event":{"type":5}}\n', False),
         (b'{"seq":2,"at":1.0,"event":{}}\n', False),
         (b"{}\n", False),
         (b"{\n", False),

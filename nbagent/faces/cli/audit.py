@@ -25,7 +25,7 @@ def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
     """Check an audit log, and print the result.
 
     Returns:
-        0 if it is whole, 1 if it is not.
+        0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
 
     Raises:
         UsageError: There is no such log, or the key can't be read.
@@ -35,14 +35,14 @@ def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
         print(json.dumps({"whole": result.whole, **asdict(result)}, default=str))
     else:
         print(safe("\n".join(_check_lines(result))))
-    return 0 if result.whole else 1
+    return result.exit_code
 
 
 def show(session: str, *, key_file: Path | None) -> int:
     """Print an audit log as text, and the result of its check.
 
     Returns:
-        0 if it is whole, 1 if it is not.
+        0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
 
     Raises:
         UsageError: There is no such log, or the key can't be read.
@@ -61,14 +61,14 @@ def show(session: str, *, key_file: Path | None) -> int:
         print(text)
     print()
     print(safe("\n".join(_check_lines(result))))
-    return 0 if result.whole else 1
+    return result.exit_code
 
 
 def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
     """Print what left for models, and the result of the audit log's check.
 
     Returns:
-        0 if the log is whole, 1 if it is not.
+        0 if the log is whole, 1 if it was changed, 2 if this version can't check all of it.
 
     Raises:
         UsageError: There is no such log, or the key can't be read.
@@ -78,12 +78,12 @@ def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
     if as_json:
         sent_json = {"lines": found.lines, "totals": found.totals, "whole": result.whole}
         print(msgspec.json.encode(sent_json).decode())
-        return 0 if result.whole else 1
+        return result.exit_code
     for line in _ledger_lines(found):
         print(_whole_line(line))
     print()
     print(safe("\n".join(_check_lines(result))))
-    return 0 if result.whole else 1
+    return result.exit_code
 
 
 def _sent_of(entry: AuditEntry) -> SentToModel | None:
@@ -138,6 +138,8 @@ def _check_lines(result: Verification) -> Iterator[str]:
     if result.whole:
         how = "HMACs of your key" if result.keyed and not result.unchecked else "SHA-256, no key"
         yield f"Whole: {of} ({count}; {how})."
+    elif not result.problem:
+        yield f"NOT CHECKED from event {result.unknown} on: {of} ({count}): this version doesn't know that event."
     else:
         where = f" at line {result.line}" if result.line else ""
         yield f"BROKEN{where}: {of} ({count}): {result.problem}."
