@@ -282,7 +282,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         dict[str, Any],
         Option(
             "Bounds on the tools of MCP servers that the model is offered: max_latency_ms, max_tools, read_only, "
-            "allow_servers, deny."
+            "allow_servers, deny; and capabilities, those that each question needs."
         ),
     ] = {}
     forge: Annotated[
