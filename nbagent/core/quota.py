@@ -32,12 +32,17 @@ class Quota:
         """Bytes that are left for the output of code."""
         return max(0, self.limit - min(RESERVE, self.limit // 16) - self.used)
 
-    def take(self, size: int) -> bool:
-        """Reserve room for bytes that are about to be written; False if they must not be written."""
-        if size > self.left:
+    def take(self, size: int, *, replaced: int = 0) -> bool:
+        """Reserve room for bytes that are about to be written; False if they must not be written.
+
+        Args:
+            size: Bytes that are written.
+            replaced: Bytes of the file that they replace, which are counted already.
+        """
+        if size - replaced > self.left:
             self.refused += size
             return False
-        self.used += size
+        self.used += size - replaced
         return True
 
     def spare(self, size: int) -> bool:

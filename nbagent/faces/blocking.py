@@ -155,10 +155,13 @@ class BlockingSession:
     deliver = _awaited(AnySession.deliver)
     closed = _awaited(AnySession.closed)
     system_prompt = _awaited(AnySession.system_prompt)
+    follow_since = _awaited(AnySession.follow_since)
+    artifacts = _awaited(AnySession.artifacts)
+    load_artifact = _awaited(AnySession.load_artifact)
+    check_export = _awaited(AnySession.check_export)
+    export = _awaited(AnySession.export)
     since = _settled(AnySession.since)
     follow = _settled(AnySession.follow)
-    artifacts = _settled(AnySession.artifacts)
-    load_artifact = _settled(AnySession.load_artifact)
     keep_figure = _settled(AnySession.keep_figure)
     interrupt_cell = _settled(AnySession.interrupt_cell)
     rename = _settled(AnySession.rename)
@@ -166,8 +169,6 @@ class BlockingSession:
     approve = _settled(AnySession.approve)
     approve_host = _settled(AnySession.approve_host)
     allow_host = _settled(AnySession.allow_host)
-    check_export = _settled(AnySession.check_export)
-    export = _settled(AnySession.export)
 
     def detach(self) -> None:
         """See `AnySession.detach`."""

@@ -26,7 +26,7 @@ from nbagent import __version__
 from nbagent.agent.cell_view import cut, installed, render
 from nbagent.agent.tools import scripts
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.session.protocol import AnySession, export_last, settled
+from nbagent.session.protocol import AnySession, export_last
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -267,7 +267,7 @@ async def serve(
     app = make(server)
     try:
         if out is not None:
-            await settled(session.check_export(out, force=force))
+            await session.check_export(out, force=force)
         if http is None:
             await app.run_stdio_async()
         else:

@@ -39,7 +39,7 @@ from nbagent.session import lookup
 from nbagent.session.listing import IN_MEMORY, Uploaded
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
-from nbagent.session.stream import streamed
+from nbagent.session.stream import follow_since, streamed
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
@@ -158,15 +158,14 @@ class Attached:
         """See `AnySession.since`."""
         return read_log(self.folder, since=seq)
 
-    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         """See `AnySession.follow`."""
-        if since is not None:
-            for record in self.since(since):
-                if record.seq > self.last:
-                    break  # this one comes with the news
-                reader(record)
         self._readers.append(reader)
         return lambda: self._readers.remove(reader)
+
+    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
+        """See `AnySession.follow_since`."""
+        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
     def _catch_up(self) -> None:
         """Read what was written before anybody follows; in a thread, for a log may be long."""
@@ -197,17 +196,17 @@ class Attached:
             case CellFinished() | SessionResumed():
                 self._cell = 0
 
-    def artifacts(self) -> list[Artifact]:
+    async def artifacts(self) -> list[Artifact]:
         """See `AnySession.artifacts`."""
         from nbagent.state.views import Views
 
-        return Views(self.folder.parent.parent).artifacts(self.id)
+        return await asyncio.to_thread(Views(self.folder.parent.parent).artifacts, self.id)
 
-    def load_artifact(self, artifact_id: str) -> bytes:
+    async def load_artifact(self, artifact_id: str) -> bytes:
         """See `AnySession.load_artifact`."""
         from nbagent.state.views import Views
 
-        return Views(self.folder.parent.parent).load(artifact_id)[1]
+        return (await asyncio.to_thread(Views(self.folder.parent.parent).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         """See `AnySession.keep_figure`; into a temporary folder, since the session's own is its owner's."""
@@ -281,13 +280,14 @@ class Attached:
             found = await self.call("download", path=path, to=str(folder / "file"), bound=IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
-    def check_export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[None]:
+    async def check_export(self, path: str | Path, *, force: bool = False) -> None:
         """See `AnySession.check_export`."""
-        return self._owner.soon(self.call("check_export", path=_absolute(path), force=force))
+        await self.call("check_export", path=_absolute(path), force=force)
 
-    def export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[Path]:
+    async def export(self, path: str | Path, *, force: bool = False) -> Path:
         """See `AnySession.export`."""
-        return self._owner.soon(self.call("export", path=_absolute(path), force=force))
+        written: Path = await self.call("export", path=_absolute(path), force=force)
+        return written
 
     def attend(self, answers: bool = True) -> asyncio.Task[None]:
         """See `AnySession.attend`."""

@@ -6,6 +6,7 @@ this process, and have to be awaited where it isn't: `settled` awaits what must 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -129,18 +130,23 @@ class AnySession(Protocol):
     def since(self, seq: int = 0) -> Iterator[Record]:
         """The records of the log after number `seq`."""
 
-    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
-        """Call `reader` with each record, as it happens; returns a function that ends this.
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
+        """Call `reader` with each record from now on, once and in order; returns a function that ends this."""
 
-        Args:
-            reader: Called with the records, each once and in order.
-            since: Begin with the records after this number; with what happens from now on by default.
+    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
+        """Call `reader` with the records after number `seq`, and from then on as `follow` does.
+
+        Returns:
+            A function that ends this, once the reader has had all records that are in the log.
+
+        Raises:
+            StoreError: The log can't be read.
         """
 
-    def artifacts(self) -> list[Artifact]:
+    async def artifacts(self) -> list[Artifact]:
         """The files that reached the host, and the figures of the cells: each with its size, hash, type and cell."""
 
-    def load_artifact(self, artifact_id: str) -> bytes:
+    async def load_artifact(self, artifact_id: str) -> bytes:
         """The content of one of `artifacts()`.
 
         Raises:
@@ -284,10 +290,10 @@ class AnySession(Protocol):
 
     # -- the notebook -------------------------------------------------------------------------------------------
 
-    def check_export(self, path: str | Path, *, force: bool = False) -> Awaitable[None] | None:
+    async def check_export(self, path: str | Path, *, force: bool = False) -> None:
         """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
 
-    def export(self, path: str | Path, *, force: bool = False) -> Path | Awaitable[Path]:
+    async def export(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the session's notebook, and return its absolute path.
 
         Args:
@@ -378,8 +384,8 @@ async def export_last(
     refused: NbagentError | None = None
     if out is not None:
         try:
-            return await settled(session.export(out, force=force)), None
+            return await session.export(out, force=force), None
         except NbagentError as error:
             refused = error
-    kept = await settled(session.export(place.free(session.folder / NOTEBOOK)))
+    kept = await session.export(await asyncio.to_thread(place.free, session.folder / NOTEBOOK))
     return kept, refused and type(refused)(refused.message, mend=f"The notebook is {kept}.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.outside import UploadSource
+    from nbagent.notebook.record import Recording
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
     from nbagent.session.door import Door
@@ -308,7 +308,7 @@ class Session(AnySession):
     def unfinished(self) -> Answer | None:
         return self._work.conversation.unfinished if self._work and self._work.conversation else None
 
-    def ledger(self) -> Ledger:
+    async def ledger(self) -> Ledger:
         """What of this session left for models so far: which bytes of which outputs, to whom, with what hidden.
 
         Raises:
@@ -316,7 +316,8 @@ class Session(AnySession):
         """
         from nbagent.safety.ledger import ledger
 
-        return ledger(record.event for record in self._started().journal.since())
+        records = self._started().journal.since()
+        return await asyncio.to_thread(lambda: ledger(record.event for record in records))
 
     async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
         return await self._ready(self._running().conversation).ask(question, files=files)
@@ -368,22 +369,23 @@ class Session(AnySession):
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         return await self._ready(self._running().files).files(folder, limit=limit)
 
-    def artifacts(self) -> list[Artifact]:
+    async def artifacts(self) -> list[Artifact]:
         from nbagent.state.views import Views
 
-        return Views(self._plan.root).artifacts(self.id)
+        return await asyncio.to_thread(Views(self._plan.root).artifacts, self.id)
 
-    def load_artifact(self, artifact_id: str) -> bytes:
+    async def load_artifact(self, artifact_id: str) -> bytes:
         from nbagent.state.views import Views
 
-        return Views(self._plan.root).load(artifact_id)[1]
+        return (await asyncio.to_thread(Views(self._plan.root).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         journal = self._started().journal
         path = journal.folder / "figures" / name
         with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
-            if not path.parent.is_symlink() and journal.quota.take(len(content)):
+            replaced = path.lstat().st_size if path.exists() else 0
+            if not path.parent.is_symlink() and journal.quota.take(len(content), replaced=replaced):
                 fileio.write(path, content)
                 return path
         return None
@@ -402,44 +404,30 @@ class Session(AnySession):
     def allow_host(self, entry: str) -> None:
         self._running().kernel.allow_host(entry)
 
-    def check_export(self, path: str | Path, *, force: bool = False) -> None:
+    async def check_export(self, path: str | Path, *, force: bool = False) -> None:
         from nbagent.notebook import place
 
-        place.check(Path(path), data=self._plan.sources, force=force)
+        await asyncio.to_thread(place.check, Path(path), data=self._plan.sources, force=force)
 
-    def export(self, path: str | Path, *, force: bool = False) -> Path:
-        from nbagent.notebook import export
-
+    async def export(self, path: str | Path, *, force: bool = False) -> Path:
         work = self._started()
-        written = export.export(work.recording, Path(path), packages=work.packages, force=force)
-        # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-        folders.remember_export(folders.state_root(settings.load().state_dir), written, work.recording.needed)
+        saved = await asyncio.to_thread(
+            _export, work.recording.snapshot(), Path(path), packages=work.packages, force=force
+        )
         if self.status == "running":
-            digest = hashlib.sha256(written.read_bytes()).hexdigest()
-            self._started().journal.emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
-        return written
+            work.journal.emit(saved)
+        return Path(saved.path)
 
     def since(self, seq: int = 0) -> Iterator[Record]:
         return self._started().journal.since(seq)
 
-    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
-        journal = self._started().journal
-        if since is None:
-            return journal.follow(reader)
-        last, lock = since, threading.RLock()  # some events come from other threads
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
+        return self._started().journal.follow(reader)
 
-        def take(record: Record) -> None:
-            nonlocal last
-            with lock:
-                if record.seq > last:
-                    last = record.seq
-                    reader(record)
+    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
+        from nbagent.session.stream import follow_since
 
-        with lock:
-            unfollow = journal.follow(take)
-            for record in journal.since(since):
-                take(record)
-        return unfollow
+        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -461,3 +449,14 @@ class Session(AnySession):
         if part is None:
             raise UsageError("This session is still starting.", mend="Wait for start().")
         return part
+
+
+def _export(recording: Recording, path: Path, *, packages: list[Package], force: bool) -> FileSaved:
+    """Write a session's notebook; returns the event of it."""
+    from nbagent.notebook import export
+
+    written = export.export(recording, path, packages=packages, force=force)
+    # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
+    folders.remember_export(folders.state_root(settings.load().state_dir), written, recording.needed)
+    content = written.read_bytes()
+    return FileSaved(path=str(written), size=len(content), sha256=hashlib.sha256(content).hexdigest())

@@ -76,7 +76,7 @@ async def test_the_hosts_disk_is_bounded(what: str) -> None:
             assert "limit session_mb" in cells[-1].note
             (event,) = [each.event for each in told if isinstance(each.event, QuotaReached)]
             assert event.limit == 8 * MIB
-        notebook = session.export(session.folder / "notebook.ipynb")
+        notebook = await session.export(session.folder / "notebook.ipynb")
         nbformat.validate(nbformat.read(notebook, as_version=4))
         assert [each.seq for each in told] == list(range(told[0].seq, told[0].seq + len(told)))
         kept = sum(each.lstat().st_size for each in session.folder.rglob("*") if each.is_file())

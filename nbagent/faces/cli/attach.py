@@ -61,8 +61,8 @@ class Guest:
         loop = asyncio.get_running_loop()
         if self._answers:
             await settled(self._session.attend())
-        start = _last_turn(self._session) if since is None else since
-        unfollow = self._session.follow(self._hear, since=start)
+        start = await asyncio.to_thread(_last_turn, self._session) if since is None else since
+        unfollow = await self._session.follow_since(self._hear, start)
         loop.add_signal_handler(signal.SIGINT, self._press)
         try:
             yield
@@ -222,7 +222,7 @@ async def steer(
             else:
                 ended = await _follow(guest, waiting, keyboard)
             if how.out is not None:
-                print(f"notebook: {await settled(session.export(how.out, force=how.force))}", file=sys.stderr)
+                print(f"notebook: {await session.export(how.out, force=how.force)}", file=sys.stderr)
         return ended
     except asyncio.CancelledError:
         if not guest.was_stopped:

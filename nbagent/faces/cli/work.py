@@ -15,7 +15,7 @@ from nbagent.faces.cli.flags import How
 from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session.protocol import export_last, settled
+from nbagent.session.protocol import export_last
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
@@ -80,7 +80,7 @@ async def work(
     try:
         session = ended.session = make()
         if how.out is not None:
-            await settled(session.check_export(how.out, force=how.force))
+            await session.check_export(how.out, force=how.force)
         showing = shown(session, quiet=how.quiet or how.as_json, results=results, keep=how.keep, keyboard=keyboard)
         async with showing as view:
             try:
