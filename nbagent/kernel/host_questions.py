@@ -14,7 +14,7 @@ import msgspec
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Event, HostAsked, HostDecided
-from nbagent.kernel.waits import Waits
+from nbagent.kernel.wait_timer import WaitTimer
 
 if TYPE_CHECKING:
     from nbagent.egress.gate import HostAnswer
@@ -31,14 +31,14 @@ class HostQuestions:
         loop: Where the events go.
         notify: Gets them.
         asking: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
-        waits: Counts the time in which code waits for an answer.
+        wait_timer: Counts the time in which code waits for an answer.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool, waits: Waits
+        self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool, wait_timer: WaitTimer
     ) -> None:
         self._asking = asking
-        self._waits = waits
+        self._wait_timer = wait_timer
         self._loop = loop
         self._notify = notify
         self._open: dict[str, Future[HostAnswer]] = {}
@@ -59,7 +59,7 @@ class HostQuestions:
         name = f"h{self._asked}-{self._series}"
         question: Future[HostAnswer] = Future()
         self._open[name] = question
-        self._waits.begin()
+        self._wait_timer.begin()
         question.add_done_callback(lambda _: self._close(name, _question_key(host, port)))
         self._emit(HostAsked(id=name, host=host, port=port))
         return question
@@ -90,7 +90,7 @@ class HostQuestions:
             # Each face must see the end of a question, also if it repeats a decision.
             self._answered.setdefault(where, []).append(name)
         del self._open[name]
-        self._waits.end()
+        self._wait_timer.end()
 
     # -- on any thread ------------------------------------------------------------------------------------------
 

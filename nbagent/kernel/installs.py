@@ -17,7 +17,7 @@ from nbagent.core.events import IndexAsked, InstallFailed, Package, PackagesInst
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Queries
 from nbagent.kernel.router import Notify
-from nbagent.kernel.waits import Waits
+from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.packages.requirements import read_pins
@@ -43,7 +43,7 @@ class Installs:
         queries: Sends the kernel requests.
         notify: Gets the events.
         busy: Held by whatever uses the kernel.
-        waits: Counts the time in which a person is asked.
+        wait_timer: Counts the time in which a person is asked.
         cell: Returns the number of the latest cell.
         confirm: Called with packages before they are installed; raises `InstallRefused` to keep them out.
         exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
@@ -57,7 +57,7 @@ class Installs:
         notify: Notify,
         *,
         busy: asyncio.Lock,
-        waits: Waits,
+        wait_timer: WaitTimer,
         cell: Callable[[], int],
         confirm: Confirm | None = None,
         exceed: Exceed | None = None,
@@ -67,7 +67,7 @@ class Installs:
         self._queries = queries
         self._notify = notify
         self._busy = busy
-        self._waits = waits
+        self._wait_timer = wait_timer
         self._cell = cell
         self._confirm = confirm
         self._exceed = exceed
@@ -109,11 +109,11 @@ class Installs:
 
     async def _wait_for_person(self, asking: Awaitable[None]) -> None:
         """Await a person's answer, and count the time."""
-        self._waits.begin()
+        self._wait_timer.begin()
         try:
             await asking
         finally:
-            self._waits.end()
+            self._wait_timer.end()
 
     async def install(self, requirements: list[str], *, reason: str, by_person: bool = False) -> list[Package]:
         """See `Kernel.install`."""
@@ -164,7 +164,7 @@ class Installs:
             work = self._add(self._cell(), wanted, self.installer.install(wanted), reason="%pip install")
             installing, started = asyncio.run_coroutine_threadsafe(work, loop), time.monotonic()
             while not wait([installing], timeout=TICK).done:
-                if time.monotonic() - started - self._waits.seconds(started) > SERVE_SECONDS:
+                if time.monotonic() - started - self._wait_timer.seconds(started) > SERVE_SECONDS:
                     installing.cancel()
             added = installing.result()
             return [{"name": each.name, "version": each.version} for each in added]

@@ -32,7 +32,7 @@ from nbagent.kernel.queries import Chunks, Queries
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
-from nbagent.kernel.waits import Waits
+from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.packages.wheel_list import kernel_packages
@@ -98,7 +98,7 @@ class Kernel:
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
         self._host_questions: HostQuestions | None = None
         self._busy = asyncio.Lock()
-        self._waits = Waits()
+        self._wait_timer = WaitTimer()
         self._quota = quota
         self._router = Router(notify, limits=limits, spill=spill)
         self._replay = CellReplay() if restore == "replay" else None
@@ -113,7 +113,7 @@ class Kernel:
             self._queries,
             self._notify,
             busy=self._busy,
-            waits=self._waits,
+            wait_timer=self._wait_timer,
             cell=lambda: self.cells,
             **self._consent,
         )
@@ -121,7 +121,7 @@ class Kernel:
         self._runner = Runner(
             process,
             self._router,
-            follower=Follower(process, self._router, waited=self._waits.seconds),
+            follower=Follower(process, self._router, waited=self._wait_timer.seconds),
             installs=self._installs,
             recovery=self._recovery,
             notify=self._notify,
@@ -228,7 +228,9 @@ class Kernel:
     def _hooks(self) -> Hooks:
         """What the sandbox calls, on threads of its own: for packages, hosts, and to tell of programs and data."""
         loop = asyncio.get_running_loop()
-        hosts = self._host_questions = HostQuestions(loop, self._notify, asking=self._ask_hosts, waits=self._waits)
+        hosts = self._host_questions = HostQuestions(
+            loop, self._notify, asking=self._ask_hosts, wait_timer=self._wait_timer
+        )
 
         def emit(event: Event) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody follows the events

@@ -36,9 +36,9 @@ from nbagent.core.events import (
 )
 from nbagent.core.journal import LENT, Tail, read_log
 from nbagent.session import lookup
-from nbagent.session.listing import IN_MEMORY, Uploaded
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
+from nbagent.session.sandbox_files import IN_MEMORY, Uploaded
 from nbagent.session.stream import follow_since, streamed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from nbagent.safety.approvals import Consent
 from nbagent.session.cells import Cells
 from nbagent.session.files import Attachment, SessionFiles
 from nbagent.session.inputs import clean_question
-from nbagent.session.listing import Uploaded
+from nbagent.session.sandbox_files import Uploaded
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent

@@ -36,7 +36,7 @@ from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display,
 from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
-from nbagent.session.listing import IN_MEMORY, Listing, SandboxFile, Uploaded
+from nbagent.session.sandbox_files import IN_MEMORY, Listing, SandboxFile, Uploaded
 
 LISTED = 1000
 """Files and folders that are listed by default."""

@@ -25,10 +25,10 @@ from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
 from nbagent.core.journal import LOOKED, Journal
-from nbagent.session import index, lookup, summary
+from nbagent.session import lookup, session_list, summary
 from nbagent.session.attach import Attached, own_state_dir
-from nbagent.session.index import SessionInfo
 from nbagent.session.lookup import lock_held
+from nbagent.session.session_list import SessionInfo
 
 if TYPE_CHECKING:
     from nbagent.core.options import Keywords
@@ -82,7 +82,7 @@ class SessionManager:
 
     async def list(self) -> list[SessionInfo]:
         """All sessions, the latest first."""
-        return await asyncio.to_thread(index.listed, self._root)
+        return await asyncio.to_thread(session_list.listed, self._root)
 
     async def find(self, session: str) -> SessionInfo:
         """What is known of one session, given by its name or enough of its beginning.
@@ -90,7 +90,7 @@ class SessionManager:
         Raises:
             UsageError: There is none, or several begin so.
         """
-        return await asyncio.to_thread(index.look_up, self._root, session)
+        return await asyncio.to_thread(session_list.look_up, self._root, session)
 
     async def create(self, *, session: str | None = None, **keywords: Unpack[Keywords]) -> Attached:
         """Start a session in a process of its own, which outlives this one, and attach to it; see `nbagent.host`.
@@ -148,7 +148,7 @@ class SessionManager:
     def _search(self, text: str, most: int) -> Hits:
         wanted, left = text.casefold(), MOST_READ
         hits: builtins.list[Hit] = []
-        for each in index.listed(self._root):
+        for each in session_list.listed(self._root):
             if len(hits) >= most or left <= 0:
                 return Hits(hits=hits[:most], is_whole=False)
             if wanted in each.title.casefold():

@@ -18,9 +18,9 @@ from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
-from nbagent.session import index, saved
-from nbagent.session.index import SessionInfo
+from nbagent.session import saved, session_list
 from nbagent.session.inputs import known_engine, mcp_servers, resolve_data
+from nbagent.session.session_list import SessionInfo
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Plan:
         if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = index.look_up(folders.state_root(chosen.state_dir), session)
+        found = session_list.look_up(folders.state_root(chosen.state_dir), session)
         plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
         plan.spec, plan.found = saved.read_spec(found), found
         if chosen.ask_hosts:

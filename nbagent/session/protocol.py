@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.session.files import Attachment
-    from nbagent.session.listing import Listing, Uploaded
+    from nbagent.session.sandbox_files import Listing, Uploaded
     from nbagent.state import Artifact
 
 NOTEBOOK = "notebook.ipynb"

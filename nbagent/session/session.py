@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from nbagent.safety.ledger import Ledger
     from nbagent.session.door import Door
     from nbagent.session.files import Attachment
-    from nbagent.session.listing import Listing, Uploaded
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
+    from nbagent.session.sandbox_files import Listing, Uploaded
     from nbagent.state import Artifact
 
 Status = Literal["new", "starting", "running", "stopped"]

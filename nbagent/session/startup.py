@@ -28,7 +28,7 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
-from nbagent.session.index import SessionInfo
+from nbagent.session.session_list import SessionInfo
 
 if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool

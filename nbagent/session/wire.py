@@ -24,7 +24,7 @@ import msgspec
 from nbagent.core import errors
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Answer, Cell, Package, to_json
-from nbagent.session.listing import Listing, Uploaded
+from nbagent.session.sandbox_files import Listing, Uploaded
 
 NAME = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""

@@ -24,7 +24,7 @@ from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, Cell
 from nbagent.core.journal import LENT, Journal
 from nbagent.session.attach import Attached
 from nbagent.session.door import AT_ONCE
-from nbagent.session.listing import IN_MEMORY
+from nbagent.session.sandbox_files import IN_MEMORY
 from nbagent.session.wire import address
 
 OWNER = """

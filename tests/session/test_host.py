@@ -24,7 +24,7 @@ from nbagent.core.journal import read_log
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.machine import reaper
 from nbagent.session import host as hosts
-from nbagent.session import index
+from nbagent.session import session_list
 
 STARTER = """
 import asyncio, os, signal, sys
@@ -80,7 +80,7 @@ async def test_a_session_outlives_its_starter(orphan: tuple[str, Path, int]) -> 
     name, state, _ = orphan
     async with attach(name, state_dir=state) as session:
         assert (await session.run("print(x + 1)")).text == "42"
-    assert [(each.id, each.state) for each in index.listed(state)] == [(name, "running")]
+    assert [(each.id, each.state) for each in session_list.listed(state)] == [(name, "running")]
 
 
 async def test_a_host_belongs_to_nobodys_terminal(orphan: tuple[str, Path, int]) -> None:
@@ -199,7 +199,7 @@ async def test_what_is_wrong_comes_back_to_who_started_it(tmp_path: Path, monkey
         await host("never", state_dir=tmp_path)
     with pytest.raises(UsageError, match="can't be called"):
         await host(new="../up", engine="bubblewrap", state_dir=tmp_path)
-    assert index.listed(tmp_path) == []
+    assert session_list.listed(tmp_path) == []
     assert not (tmp_path / "up").exists()
     assert not (tmp_path / "ran").exists()
 
@@ -282,7 +282,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
     for process in await asyncio.to_thread(processes_with, mark):
         await ended(process)
     assert await asyncio.to_thread(processes_with, mark) == []
-    assert index.listed(tmp_path) == []
+    assert session_list.listed(tmp_path) == []
 
 
 async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

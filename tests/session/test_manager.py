@@ -17,7 +17,7 @@ from nbagent.core.journal import Journal
 from nbagent.observability.audit.verify import verify
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers
-from nbagent.session.index import SessionInfo
+from nbagent.session.session_list import SessionInfo
 
 
 def log(root: Path, name: str, *events: Any) -> None:

@@ -16,8 +16,8 @@ from nbagent.core.text import one_line, printable, size_of
 from nbagent.faces.cli.ages import age
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.session import lookup
-from nbagent.session.index import SessionInfo
 from nbagent.session.manager import SessionManager
+from nbagent.session.session_list import SessionInfo
 from nbagent.state import Artifact
 from nbagent.state.views import Views
 
