@@ -21,6 +21,8 @@ from nbagent.core import fileio
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 
+LOG_FILE = "log.jsonl"
+"""The name of a session's log in its folder."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-PATIENCE = 15.0
+END_SECONDS = 15.0
 """Seconds that something has to end once Ctrl-C was pressed, or its start has failed."""
 
 
@@ -114,7 +114,7 @@ class BlockingSession:
             self._wait(self._session.start())
         except BaseException:
             with contextlib.suppress(BaseException):
-                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=PATIENCE)
+                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=END_SECONDS)
             self._end_loop()
             raise
         self._has_started = True
@@ -211,7 +211,7 @@ class BlockingSession:
         except KeyboardInterrupt:
             self._loop.call_soon_threadsafe(self._session.interrupt)
             with contextlib.suppress(BaseException):
-                future.result(timeout=PATIENCE)
+                future.result(timeout=END_SECONDS)
             raise
 
     def _end_loop(self) -> None:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 MAX_BODY = 15 * 1024 * 1024
 """Bytes of a request: a file of 10 MB in base64, and what is around it."""
-CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 """Connections at a time. One more, and the one that has been silent for longest is cut."""
-SESSIONS = 32
+MAX_SESSIONS = 32
 """Sessions of the protocol at a time."""
 IDLE_SECONDS = 1800.0
 """After which a session is forgotten."""
@@ -46,7 +46,7 @@ HEAD_SECONDS = 10.0
 """For a request's head; also for the first one of a connection to begin."""
 BODY_SECONDS = 60.0
 """For a request's body."""
-LEAST_TOKEN = 20
+MIN_TOKEN_CHARACTERS = 20
 """Characters of a token that a person chose."""
 
 Scope = MutableMapping[str, Any]
@@ -95,7 +95,7 @@ def listen(where: int | Path) -> socket.socket:
 
 
 def _listen_on_port(port: int) -> socket.socket:
-    return socket.create_server(("127.0.0.1", port), backlog=CONNECTIONS)
+    return socket.create_server(("127.0.0.1", port), backlog=MAX_CONNECTIONS)
 
 
 def _listen_at(path: Path) -> socket.socket:
@@ -111,7 +111,7 @@ def _listen_at(path: Path) -> socket.socket:
     try:
         listening.bind(str(path))
         path.chmod(0o600)
-        listening.listen(CONNECTIONS)
+        listening.listen(MAX_CONNECTIONS)
     except BaseException:
         listening.close()
         raise
@@ -148,9 +148,9 @@ def checked_token(text: str) -> str:
     """
     if not text:
         return secrets.token_urlsafe(32)
-    if not re.fullmatch(rf"[!-~]{{{LEAST_TOKEN},}}", text):
+    if not re.fullmatch(rf"[!-~]{{{MIN_TOKEN_CHARACTERS},}}", text):
         raise UsageError(
-            f"NBAGENT_MCP_TOKEN has no {LEAST_TOKEN} characters, or some that can't stand in a header.",
+            f"NBAGENT_MCP_TOKEN has no {MIN_TOKEN_CHARACTERS} characters, or some that can't stand in a header.",
             mend="Make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
         )
     return text
@@ -297,7 +297,7 @@ class _Connection(H11Protocol):
         if not _is_own(transport.get_extra_info("socket")):
             transport.abort()
             return
-        if len(self.connections) > CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             # Whoever may talk has a request under way: those who have not are others, or have finished.
             silent = [each for each in self._open if each.is_silent]
             (silent[0] if silent else self).transport.abort()
@@ -367,7 +367,7 @@ async def serve(
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY,
-        max_sessions=SESSIONS,
+        max_sessions=MAX_SESSIONS,
         session_idle_timeout=IDLE_SECONDS,
         # `AccessControl` has looked at all of this already; and the SDK's check knows no Unix sockets.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),

@@ -23,11 +23,11 @@ from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.packages.requirements import read_pins
 from nbagent.sandbox.contract import InstallHook
 
-SECONDS = 5.0
+REQUEST_SECONDS = 5.0
 """Seconds for a request to the kernel."""
 SERVE_SECONDS = 120.0
 """Seconds for an install that code inside waits for; the time that a person takes to approve it doesn't count."""
-TICK = 0.25
+LOOK_SECONDS = 0.25
 """Seconds between two looks at that time."""
 
 _INVALIDATE = "__import__('importlib').invalidate_caches()"
@@ -142,7 +142,7 @@ class Installs:
             return [], f"Not installed: {error}"
         await self._find_modules()
         # The code gets the same execution count again, as in a notebook that runs where the package is there.
-        await self._queries.ask({"count": _UNCOUNT}, seconds=SECONDS)
+        await self._queries.ask({"count": _UNCOUNT}, seconds=REQUEST_SECONDS)
         return added, ""
 
     async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
@@ -155,7 +155,7 @@ class Installs:
 
     async def _find_modules(self) -> None:
         """Have the running kernel look for new modules."""
-        await self._queries.ask({"seen": _INVALIDATE}, seconds=SECONDS)
+        await self._queries.ask({"seen": _INVALIDATE}, seconds=REQUEST_SECONDS)
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> InstallHook:
         """A function that serves `%pip install`: it is called on a thread of the sandbox's, and works on this loop."""
@@ -163,7 +163,7 @@ class Installs:
         def install(wanted: list[str]) -> list[dict[str, Any]]:
             work = self._add(self._cell(), wanted, self.installer.install(wanted), reason="%pip install")
             installing, started = asyncio.run_coroutine_threadsafe(work, loop), time.monotonic()
-            while not wait([installing], timeout=TICK).done:
+            while not wait([installing], timeout=LOOK_SECONDS).done:
                 if time.monotonic() - started - self._wait_timer.seconds(started) > SERVE_SECONDS:
                     installing.cancel()
             added = installing.result()

@@ -34,11 +34,11 @@ from nbagent.core.events import (
     SessionResumed,
     SessionStarted,
 )
-from nbagent.core.journal import LENT, Tail, read_log
+from nbagent.core.journal import SENT_PREFIX, Tail, read_log
 from nbagent.session import lookup
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
-from nbagent.session.sandbox_files import IN_MEMORY, Uploaded
+from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
 from nbagent.session.stream import follow_since, streamed
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Attached:
     @contextlib.asynccontextmanager
     async def _shared_folder(self) -> AsyncGenerator[Path, None]:
         """A folder for files on their way, which the owner sees too, wherever it has its /tmp."""
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=LENT, dir=self.folder)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=SENT_PREFIX, dir=self.folder)
         try:
             yield Path(folder)
         finally:
@@ -277,7 +277,7 @@ class Attached:
             found: Path = await self.call("download", path=path, to=_absolute(to), overwrite=overwrite)
             return found
         async with self._shared_folder() as folder:
-            found = await self.call("download", path=path, to=str(folder / "file"), bound=IN_MEMORY)
+            found = await self.call("download", path=path, to=str(folder / "file"), bound=MAX_BYTES_IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
     async def check_export(self, path: str | Path, *, force: bool = False) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OpenAgent = Callable[[Sequence[tuple[str, str]]], Awaitable["Agent"]]
 """Makes the agent, given the questions so far, each with its answer."""
-LAST_WORDS = 1.0
+ANSWERED_SECONDS = 1.0
 """Seconds that a stopped question has to emit its `Answered`."""
 
 
@@ -97,7 +97,7 @@ class Conversation:
         asking = self._asking
         if asking is not None and asking is not by:
             asking.cancel()
-            await asyncio.wait([asking], timeout=LAST_WORDS)
+            await asyncio.wait([asking], timeout=ANSWERED_SECONDS)
 
     async def _ask(self, question: str, files: Sequence[Attachment]) -> Answer:
         if self._agent is None:

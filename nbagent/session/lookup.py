@@ -10,9 +10,7 @@ from pathlib import Path
 
 from nbagent.core import fileio
 from nbagent.core.errors import UsageError
-from nbagent.core.folders import is_session_id
-
-LOG = "log.jsonl"
+from nbagent.core.folders import LOG_FILE, is_session_id
 
 
 def folders(root: Path) -> Iterator[os.DirEntry[str]]:
@@ -40,7 +38,7 @@ def find(root: Path, session: str) -> Path:
     names = {each.name: Path(each.path) for each in folders(root)}
     found = [session] if session in names else [name for name in names if session and name.startswith(session)]
     if len(found) > 1:
-        found = [name for name in found if (names[name] / LOG).is_file()] or found
+        found = [name for name in found if (names[name] / LOG_FILE).is_file()] or found
     if len(found) == 1:
         return names[found[0]]
     if found:

@@ -24,7 +24,8 @@ import msgspec
 from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
-from nbagent.core.journal import LOOKED, Journal
+from nbagent.core.folders import LOG_FILE
+from nbagent.core.journal import LOCK_SECONDS, Journal
 from nbagent.session import lookup, session_list, summary
 from nbagent.session.attach import Attached, own_state_dir
 from nbagent.session.lookup import lock_held
@@ -33,12 +34,12 @@ from nbagent.session.session_list import SessionInfo
 if TYPE_CHECKING:
     from nbagent.core.options import Keywords
 
-MOST_HITS = 50
-MOST_READ = 256 * 1024 * 1024
+MAX_HITS = 50
+MAX_READ_BYTES = 256 * 1024 * 1024
 """Bytes of logs that a search reads."""
-EXCERPT = 160
+EXCERPT_CHARACTERS = 160
 """Characters of a hit that are shown."""
-PATIENCE = 10.0
+LET_GO_SECONDS = 10.0
 """Seconds for an owner to let go of a session that is to be deleted."""
 
 
@@ -136,7 +137,7 @@ class SessionManager:
         finally:
             journal.close()
 
-    async def search(self, text: str, *, most: int = MOST_HITS) -> Hits:
+    async def search(self, text: str, *, most: int = MAX_HITS) -> Hits:
         """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.
 
         Args:
@@ -146,7 +147,7 @@ class SessionManager:
         return await asyncio.to_thread(self._search, text, most)
 
     def _search(self, text: str, most: int) -> Hits:
-        wanted, left = text.casefold(), MOST_READ
+        wanted, left = text.casefold(), MAX_READ_BYTES
         hits: builtins.list[Hit] = []
         for each in session_list.listed(self._root):
             if len(hits) >= most or left <= 0:
@@ -154,7 +155,7 @@ class SessionManager:
             if wanted in each.title.casefold():
                 hits.append(Hit(session=each, turn=0, where="title", text=each.title))
             with contextlib.suppress(OSError):
-                left -= (each.folder / lookup.LOG).stat().st_size
+                left -= (each.folder / LOG_FILE).stat().st_size
                 hits += _matches(each, wanted)
         return Hits(hits=hits[:most], is_whole=len(hits) <= most)
 
@@ -187,7 +188,7 @@ class SessionManager:
         with contextlib.suppress(NbagentError):
             async with Attached(session, state_dir=self._root) as attached:
                 await attached.stop("It was deleted.")
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LET_GO_SECONDS
         while lookup.is_running(self._root / "sessions" / session) and time.monotonic() < end:
             await asyncio.sleep(0.05)
 
@@ -221,7 +222,7 @@ class SessionManager:
             for folder in folders:
                 with contextlib.ExitStack() as stack:
                     try:
-                        is_held = stack.enter_context(lock_held(folder, patience=LOOKED))
+                        is_held = stack.enter_context(lock_held(folder, patience=LOCK_SECONDS))
                     except FileNotFoundError:
                         continue  # it was deleted meanwhile
                     if is_held:
@@ -236,7 +237,7 @@ class SessionManager:
 def _last_used(session: SessionInfo) -> float:
     """When its log was written last, in seconds since the epoch; never, as infinity, if it was deleted meanwhile."""
     try:
-        return (session.folder / lookup.LOG).stat().st_mtime
+        return (session.folder / LOG_FILE).stat().st_mtime
     except FileNotFoundError:
         return math.inf
 
@@ -256,7 +257,7 @@ def _remove_folder(folder: Path) -> None:
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
-            elif each.name not in (lookup.LOG, "lock"):
+            elif each.name not in (LOG_FILE, "lock"):
                 each.unlink()
         shutil.rmtree(folder)
     except OSError as error:
@@ -267,7 +268,7 @@ def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
     """The first question and the first answer of a session that have a text in them."""
     missing = {"question", "answer"}
     decoder = msgspec.json.Decoder(Record)
-    with (session.folder / lookup.LOG).open("rb") as log:
+    with (session.folder / LOG_FILE).open("rb") as log:
         for line in log:
             # Most of a log is what cells showed, which is not decoded.
             if b'"type":"Asked"' not in line and b'"type":"Answered"' not in line:
@@ -285,6 +286,6 @@ def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
 
 def _around(text: str, at: int) -> str:
     """An excerpt of a text around a place, in one line."""
-    start = max(0, at - EXCERPT // 3)
-    found = " ".join(text[start : start + EXCERPT].split())
-    return f"{'…' if start else ''}{found}{'…' if start + EXCERPT < len(text) else ''}"
+    start = max(0, at - EXCERPT_CHARACTERS // 3)
+    found = " ".join(text[start : start + EXCERPT_CHARACTERS].split())
+    return f"{'…' if start else ''}{found}{'…' if start + EXCERPT_CHARACTERS < len(text) else ''}"

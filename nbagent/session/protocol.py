@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nbagent.session.sandbox_files import Listing, Uploaded
     from nbagent.state import Artifact
 
-NOTEBOOK = "notebook.ipynb"
+NOTEBOOK_FILE = "notebook.ipynb"
 """The name of a notebook that nobody named, in the session's folder."""
 T = TypeVar("T")
 
@@ -387,5 +387,5 @@ async def export_last(
             return await session.export(out, force=force), None
         except NbagentError as error:
             refused = error
-    kept = await session.export(await asyncio.to_thread(place.free, session.folder / NOTEBOOK))
+    kept = await session.export(await asyncio.to_thread(place.free, session.folder / NOTEBOOK_FILE))
     return kept, refused and type(refused)(refused.message, mend=f"The notebook is {kept}.")

@@ -22,7 +22,7 @@ from nbagent.observability.telemetry import Telemetry
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.requirements import script_requirements
 from nbagent.safety.approvals import Consent
-from nbagent.safety.redaction import STRICT, Redactor, in_past
+from nbagent.safety.redaction import BY_STRICTNESS, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
@@ -213,7 +213,7 @@ class Running:
         """Keep a resumed session's redaction at least as strict as it was, unless it was named; log a change."""
         plan = self._plan
         was, now = in_past(record.event for record in self.journal.since()), plan.agent.redact.what
-        if plan.found and plan.keeps_redaction and STRICT.index(was) > STRICT.index(now):
+        if plan.found and plan.keeps_redaction and BY_STRICTNESS.index(was) > BY_STRICTNESS.index(now):
             plan.agent = replace(plan.agent, redact=Redactor(was))
         elif was != now:
             self.journal.emit(RedactionSet(what=now))

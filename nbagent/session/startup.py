@@ -33,7 +33,9 @@ from nbagent.session.session_list import SessionInfo
 if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool
 
-GONE = "The process that ran nbagent ended while this cell was running; what it printed after that is not known."
+OWNER_GONE_NOTE = (
+    "The process that ran nbagent ended while this cell was running; what it printed after that is not known."
+)
 """The note of a cell whose end nobody saw."""
 
 
@@ -160,7 +162,7 @@ def open_ends(recording: Recording) -> list[CellFinished | Answered]:
                     status="interrupted",
                     outputs=list(cell.outputs),
                     installed=cell.installed,
-                    note=GONE,
+                    note=OWNER_GONE_NOTE,
                 )
             )
     for asked in recording.questions:

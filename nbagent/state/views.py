@@ -21,7 +21,7 @@ from typing import Any
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import (
-    PICTURES,
+    FIGURE_ENDINGS,
     Answered,
     ApprovalAsked,
     ApprovalGiven,
@@ -36,6 +36,7 @@ from nbagent.core.events import (
     SessionEnded,
     pictures,
 )
+from nbagent.core.folders import LOG_FILE
 from nbagent.core.journal import Tail, read_log
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bell import Bell
@@ -64,7 +65,7 @@ class Views:
             StoreError: There is no such session.
         """
         folder = self._root / "sessions" / session_id
-        if not session_id or folder.name != session_id or not (folder / "log.jsonl").is_file():
+        if not session_id or folder.name != session_id or not (folder / LOG_FILE).is_file():
             raise StoreError(f"There is no session {session_id[:80]!r}.", mend="See them all with: nbagent sessions")
         return folder
 
@@ -77,7 +78,7 @@ class Views:
         """A state; None if there is no such view, or if it is empty."""
         if (scope, key) == (StateScope.SESSION, APPROVALS):
             log = self._root / "sessions" / session_id
-            return _approvals(read_log(log) if (log / "log.jsonl").is_file() else ())
+            return _approvals(read_log(log) if (log / LOG_FILE).is_file() else ())
         if (scope, key) == (StateScope.GLOBAL, TOOLS):
             return _tools(self._root)
         return None
@@ -166,7 +167,7 @@ def _figures(
     record: Record, session_id: str, outputs: list[Output], cell: int
 ) -> Iterator[tuple[Artifact, Path | bytes]]:
     for number, picture in enumerate(pictures(cell, outputs), start=1):
-        name = f"cell-{cell}-figure-{number}.{PICTURES[picture.mime_type]}"
+        name = f"cell-{cell}-figure-{number}.{FIGURE_ENDINGS[picture.mime_type]}"
         digest = hashlib.sha256(picture.content).hexdigest()
         what = (name, picture.mime_type, len(picture.content), digest)
         yield _artifact(record, session_id, *what, cell=cell, part=f".{number}"), picture.content
@@ -213,7 +214,7 @@ class SessionLog:
         self._tail = Tail(folder)
         self._lock = threading.Lock()  # a thread reads on though who waited for it was cancelled
         self._events: list[BusEvent] = []
-        self._bell = Bell(folder / "log.jsonl", look=self.last)
+        self._bell = Bell(folder / LOG_FILE, look=self.last)
 
     async def append(self, event: BusEvent, *, payload: str) -> int:  # noqa: ARG002 - an `EventLog`'s
         """See `EventLog`."""

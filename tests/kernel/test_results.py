@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nbagent.core.events import FileSaved
-from nbagent.kernel.transfer.results import DEPTH, Landed, Results, inert_name
+from nbagent.kernel.transfer.results import MAX_FOLDER_DEPTH, Landed, Results, inert_name
 
 
 def put(results: Results, source: str, content: str) -> Landed:
@@ -33,7 +33,7 @@ def test_folders_stay_folders(tmp_path: Path) -> None:
     assert put(results, "/tmp/output/a/b/c.txt", "1").name == "a/b/c.txt"
     assert put(results, "/tmp/output/.git/hooks/x", "2").name == "git/hooks/x"
     deep = put(results, "/tmp/output/" + "d/" * 40 + "e.txt", "3").name
-    assert deep.count("/") == DEPTH - 1
+    assert deep.count("/") == MAX_FOLDER_DEPTH - 1
     assert deep.endswith("d_e.txt")
     assert everything(tmp_path)["a/b/c.txt"] == "1"
 

@@ -21,10 +21,10 @@ import pytest_asyncio
 from nbagent import Session, attach
 from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
-from nbagent.core.journal import LENT, Journal
+from nbagent.core.journal import SENT_PREFIX, Journal
 from nbagent.session.attach import Attached
-from nbagent.session.door import AT_ONCE
-from nbagent.session.sandbox_files import IN_MEMORY
+from nbagent.session.door import MAX_WAITING_CALLS
+from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY
 from nbagent.session.wire import address
 
 OWNER = """
@@ -118,13 +118,13 @@ async def test_files_go_both_ways(attached: Attached, tmp_path: Path) -> None:
 
 async def test_the_owner_bounds_what_is_handed_over_in_memory(attached: Attached, tmp_path: Path) -> None:
     """As in its own process: nothing larger comes to the session's folder; into a file all comes that there is."""
-    await attached.run(f"open('/workspace/large', 'wb').truncate({IN_MEMORY + 1})")
+    await attached.run(f"open('/workspace/large', 'wb').truncate({MAX_BYTES_IN_MEMORY + 1})")
     try:
         with pytest.raises(TransferLimit, match="268,435,456 is the limit here"):
             await attached.download("/workspace/large")
-        assert [each for each in attached.folder.iterdir() if each.name.startswith(LENT)] == []
+        assert [each for each in attached.folder.iterdir() if each.name.startswith(SENT_PREFIX)] == []
         fetched = await attached.download("/workspace/large", tmp_path / "large")
-        assert fetched.stat().st_size == IN_MEMORY + 1
+        assert fetched.stat().st_size == MAX_BYTES_IN_MEMORY + 1
     finally:
         await attached.run("import os; os.unlink('/workspace/large')")
 
@@ -317,7 +317,7 @@ async def test_a_folder_that_is_a_link_has_no_door(owned: Session, tmp_path: Pat
 
 async def test_many_calls_never_keep_an_interrupt_waiting(attached: Attached) -> None:
     """What waits for its turn is bounded: too many are refused, and a stop is heard."""
-    cells = [asyncio.create_task(attached.run("import time; time.sleep(60)")) for _ in range(AT_ONCE + 1)]
+    cells = [asyncio.create_task(attached.run("import time; time.sleep(60)")) for _ in range(MAX_WAITING_CALLS + 1)]
     with pytest.raises(UsageError, match="wait already"):
         await cells[-1]
     while not all(each.done() for each in cells):

@@ -90,7 +90,7 @@ async def test_a_host_belongs_to_nobodys_terminal(orphan: tuple[str, Path, int])
     assert os.getsid(process.pid) not in (os.getsid(0), process.pid, starter)
     assert (process.terminal(), process.ppid()) != (psutil.Process().terminal(), starter)
     opened = {each: os.readlink(f"/proc/{process.pid}/fd/{each}") for each in range(3)}  # noqa: PTH115
-    log = str(state / "sessions" / name / hosts.LOG)
+    log = str(state / "sessions" / name / hosts.HOST_LOG_FILE)
     assert opened == {0: "/dev/null", 1: log, 2: log}
 
 
@@ -166,7 +166,7 @@ async def test_two_faces_stop_one_session(tmp_path: Path) -> None:
 
 async def test_a_host_waits_for_an_end_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than it is until its next look: it would cancel what ends the session otherwise."""
-    monkeypatch.setattr(hosts, "LOOK", 0.01)
+    monkeypatch.setattr(hosts, "LOOK_SECONDS", 0.01)
     session, last_word = Session(engine="bubblewrap", state_dir=tmp_path), asyncio.Event()
 
     class Slow:
@@ -325,8 +325,8 @@ async def test_its_log_is_bounded(tmp_path: Path) -> None:
     """Of a long one the end is kept, and writing goes on behind it."""
     log = tmp_path / "log"
     with log.open("ab", buffering=0) as file:
-        file.write(b"x" * hosts.LOG_SIZE + b"the end")
+        file.write(b"x" * hosts.MAX_LOG_BYTES + b"the end")
         hosts._bound(log)
         file.write(b"!")
-    assert log.stat().st_size == hosts.LOG_KEPT + 1
+    assert log.stat().st_size == hosts.KEPT_LOG_BYTES + 1
     assert log.read_bytes().endswith(b"the end!")

@@ -11,7 +11,7 @@ import pytest
 from nbagent import Limits, Session
 from nbagent.core.events import FilesLeft, OutputAdded, QuotaReached, Record
 from nbagent.core.policy import MIB
-from nbagent.core.quota import RESERVE, Quota
+from nbagent.core.quota import RESERVE_BYTES, Quota
 from nbagent.kernel.outputs.outputs import within
 
 MUCH = {
@@ -35,7 +35,7 @@ def test_all_who_write_share_one_account() -> None:
     assert quota.news() == ""
     assert quota.spare(1000)
     assert not quota.spare(3000)
-    assert not any(quota.spare(2000) for _ in range(RESERVE)) or quota.used < 100 * MIB
+    assert not any(quota.spare(2000) for _ in range(RESERVE_BYTES)) or quota.used < 100 * MIB
     quota.add(-10 * MIB)
     assert quota.take(5 * MIB)
 

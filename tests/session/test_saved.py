@@ -80,7 +80,7 @@ async def test_a_cell_that_still_runs_goes_on_to_its_end(engine: Engine, tmp_pat
         assert (await session.run("print(y)")).text == "5"
         left = record(read_log(session.folder)).cells[1]
     assert (left.status, left.outputs[0]["text"]) == ("interrupted", "begun\n")
-    assert left.note == startup.GONE
+    assert left.note == startup.OWNER_GONE_NOTE
 
 
 async def test_a_cell_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
-from nbagent.core.journal import LOOKED, Journal
+from nbagent.core.folders import LOG_FILE
+from nbagent.core.journal import LOCK_SECONDS, Journal
 from nbagent.session import lookup, session_list, summary
 from nbagent.session.summary import Summary
 
@@ -80,7 +81,7 @@ def test_who_only_looks_keeps_nobody_from_deleting(tmp_path: Path, look: Callabl
     look(folder / "lock")
     with lookup.lock_held(folder) as is_held:
         assert not is_held
-    with lookup.lock_held(folder, patience=LOOKED) as is_held:
+    with lookup.lock_held(folder, patience=LOCK_SECONDS) as is_held:
         assert is_held
 
 
@@ -100,15 +101,15 @@ def test_the_cache_spares_reading_and_never_lies(tmp_path: Path) -> None:
     assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "First?"]
     settle(tmp_path)
     session_list.listed(tmp_path)
-    assert set(json.loads((tmp_path / session_list.NAME).read_bytes())) == {"one", "two"}
+    assert set(json.loads((tmp_path / session_list.CACHE_FILE).read_bytes())) == {"one", "two"}
     one = tmp_path / "sessions" / "one"
     # Written into the file itself, which no owner does: its folder's time says that nothing has changed.
-    (one / summary.NAME).write_bytes(b'{"named": "Other"}')
+    (one / summary.SUMMARY_FILE).write_bytes(b'{"named": "Other"}')
     assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "First?"]
     summary.write(one, Summary(named="New", started=1))
     assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "New"]
     settle(tmp_path)
-    (tmp_path / session_list.NAME).write_bytes(b"broken")
+    (tmp_path / session_list.CACHE_FILE).write_bytes(b"broken")
     assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "New"]
 
 
@@ -137,7 +138,7 @@ def test_a_folder_that_could_not_be_a_sessions_is_none(tmp_path: Path) -> None:
     """No name that could steer a terminal is ever listed."""
     for name in ("a\x1b[31m", "a\nb", "\u202eb", "-x", ".hidden", "x" * 65):
         (tmp_path / "sessions" / name).mkdir(parents=True)
-        (tmp_path / "sessions" / name / lookup.LOG).touch()
+        (tmp_path / "sessions" / name / LOG_FILE).touch()
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
     assert [each.id for each in session_list.listed(tmp_path)] == ["one"]
     with pytest.raises(UsageError, match="no session"):
@@ -159,7 +160,7 @@ def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: 
     for number in range(2000):
         folder = tmp_path / "sessions" / f"s{number:04}"
         folder.mkdir(parents=True)
-        (folder / lookup.LOG).touch()
+        (folder / LOG_FILE).touch()
         (folder / "lock").touch()
         summary.write(folder, Summary(named=f"Number {number}", started=number + 1, has_ended=number % 10 > 0))
     settle(tmp_path)
@@ -197,7 +198,7 @@ def test_a_title_is_the_persons_else_the_question_else_the_code() -> None:
     assert told(cell, asked, Asked(turn=2, question="More?", model="m")).title == "Why?"
     assert told(Renamed(title="Mine"), asked).title == "Mine"
     assert told(asked, Renamed(title="Mine"), Renamed(title="")).title == "Why?"
-    assert len(summary.line_of("a" * 1000)) == summary.TITLE
+    assert len(summary.line_of("a" * 1000)) == summary.TITLE_CHARACTERS
 
 
 def test_cost_and_counts_add_up() -> None:
@@ -214,7 +215,7 @@ def test_an_old_session_gets_its_summary_from_its_log(tmp_path: Path) -> None:
     log(tmp_path, "one", Asked(turn=1, question="First?", model="m"))
     journal = Journal(tmp_path, "one")
     assert [each.title for each in session_list.listed(tmp_path)] == ["First?"]
-    assert not (tmp_path / "sessions" / "one" / summary.NAME).exists()
+    assert not (tmp_path / "sessions" / "one" / summary.SUMMARY_FILE).exists()
     journal.close()
     assert [each.title for each in session_list.listed(tmp_path)] == ["First?"]
-    assert (tmp_path / "sessions" / "one" / summary.NAME).exists()
+    assert (tmp_path / "sessions" / "one" / summary.SUMMARY_FILE).exists()

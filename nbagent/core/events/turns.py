@@ -14,7 +14,7 @@ from nbagent.core.events.base import Fact, Output
 from nbagent.core.events.cells import Cell
 from nbagent.core.events.packages import Package
 
-PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
+FIGURE_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
 """MIME types of pictures, the preferred first, with the endings of their files."""
 
 
@@ -148,14 +148,14 @@ def pictures(cell: int, outputs: Iterable[Output]) -> Iterator[Picture]:
     number = 0
     for output in outputs:
         data = output.get("data") or {}
-        mime = next((each for each in PICTURES if each in data), None)
+        mime = next((each for each in FIGURE_ENDINGS if each in data), None)
         if mime is None:
             continue
         text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
         content = text.encode() if mime.endswith("xml") else _decode(text)
         if content:
             number += 1
-            yield Picture(f"cell-{cell}-{number}.{PICTURES[mime]}", mime, content, cell)
+            yield Picture(f"cell-{cell}-{number}.{FIGURE_ENDINGS[mime]}", mime, content, cell)
 
 
 def _decode(text: str) -> bytes | None:
@@ -199,7 +199,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     """The fallback model that replied; empty for the first model."""
 
 
-UNSURE = 0.5
+UNSURE_BELOW = 0.5
 """The confidence below which faces show it."""
 
 

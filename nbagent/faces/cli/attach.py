@@ -15,7 +15,7 @@ from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, Cel
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import How
-from nbagent.faces.cli.work import STOPPED
+from nbagent.faces.cli.work import EXIT_STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
@@ -227,7 +227,7 @@ async def steer(
     except asyncio.CancelledError:
         if not guest.was_stopped:
             raise
-        return STOPPED if question or code else 0
+        return EXIT_STOPPED if question or code else 0
     finally:
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -262,7 +262,7 @@ async def _run(session: AnySession, code: str, *, as_json: bool) -> int:
     cell: Cell = await session.run(code)
     if as_json:
         objects.show(cell)
-    return 0 if cell.success else STOPPED if cell.status == "interrupted" else 1
+    return 0 if cell.success else EXIT_STOPPED if cell.status == "interrupted" else 1
 
 
 async def in_background(session: str | None, **given: Any) -> int:

@@ -18,7 +18,7 @@ from nbagent.core.text import printable, safe
 from nbagent.observability import audit
 from nbagent.observability.audit.entries import AuditEntry
 from nbagent.observability.audit.verify import Verification, locate
-from nbagent.safety.ledger import HERE, Ledger, is_local, ledger
+from nbagent.safety.ledger import THIS_MACHINE, Ledger, is_local, ledger
 
 
 def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
@@ -100,7 +100,7 @@ def _ledger_lines(found: Ledger) -> Iterator[str]:
     yield f"{'turn':>4}  {'bytes':>10}  {'sha256':<12}  {'what':<28}  to"
     for line in found.lines:
         piece = line.piece
-        where = f"{line.host or HERE} ({line.model}){_hidden(piece.redacted)}"
+        where = f"{line.host or THIS_MACHINE} ({line.model}){_hidden(piece.redacted)}"
         yield f"{line.turn:>4}  {piece.size:>10,}  {piece.sha256[:12]}  {piece.source:<28}  {where}"
     for host, total in found.totals.items():
         calls = f"{total.calls} call{'s' * (total.calls != 1)} of {', '.join(total.models)}"
@@ -157,7 +157,7 @@ def _entry_lines(number: int, entry: AuditEntry) -> Iterator[str]:
 
 
 def _sent_to_model(entry: AuditEntry) -> tuple[str, list[str]]:
-    went = f"{entry['turn']}, {entry['size']:,} bytes to {entry['host'] or HERE} ({entry['model']})"
+    went = f"{entry['turn']}, {entry['size']:,} bytes to {entry['host'] or THIS_MACHINE} ({entry['model']})"
     why = "" if entry["purpose"] == "answer" else f", for a {entry['purpose']}"
     again = f", {entry['again']} pieces of them again" if entry["again"] else ""
     lines = [

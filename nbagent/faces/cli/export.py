@@ -27,7 +27,7 @@ from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session import lookup
 
 FORMATS = {".py": formats.percent, ".md": formats.markdown}
-LONGEST = 120
+TITLE_CHARACTERS = 120
 """Characters of a title."""
 
 
@@ -83,7 +83,7 @@ def _free(out: Path, data: list[Path], *, force: bool) -> Path:
 def _title(recording: Recording) -> str:
     questions = recording.questions
     text = questions[0].question if questions else "What ran"
-    return one_line(text.strip().splitlines()[0], LONGEST)
+    return one_line(text.strip().splitlines()[0], TITLE_CHARACTERS)
 
 
 def _packages(recording: Recording) -> list[Package]:

@@ -23,7 +23,7 @@ from nbagent.state.views import Views
 
 ARTIFACT_KEYS = "id name content_type size sha256 cell created".split()
 """What --json has of each file and figure."""
-SHOWN = 50
+TITLE_CHARACTERS = 50
 """Characters of a title in the table."""
 
 
@@ -45,7 +45,7 @@ async def show(*, as_json: bool) -> int:
         table.add_column(title, justify="right" if right else "left", no_wrap=True)
     for each in found:
         counts = (str(each.questions), str(each.cells), _cost(each))
-        title = one_line(each.title, SHOWN)
+        title = one_line(each.title, TITLE_CHARACTERS)
         table.add_row(each.id, age(each.started), each.engine, each.trust, *counts, each.state, title)
     # A file or pipe has no width at which to crop.
     width = None if sys.stdout.isatty() else 200

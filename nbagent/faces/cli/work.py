@@ -20,9 +20,9 @@ from nbagent.session.protocol import export_last
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
-STOPPED = 130
+EXIT_STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
-NOT_DELIVERED = 4
+EXIT_NOT_DELIVERED = 4
 """The exit code where all went well, but not all files that cells saved arrived."""
 
 
@@ -50,11 +50,11 @@ class Ending:
             complain(self.error)
             return self.error.exit_code
         if self.stopped or not succeeded:
-            return STOPPED if self.stopped else 1
+            return EXIT_STOPPED if self.stopped else 1
         # Otherwise the event `FilesLeft` was shown, or the JSON object has it.
         for path, why in self.left.items() if how.quiet and not how.as_json else ():
             print(safe(f"not delivered: {path}: {why}"), file=sys.stderr)
-        return NOT_DELIVERED if self.left else 0
+        return EXIT_NOT_DELIVERED if self.left else 0
 
 
 async def work(

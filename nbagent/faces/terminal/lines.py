@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from nbagent.core.events import (
-    UNSURE,
+    UNSURE_BELOW,
     ApprovalAsked,
     ApprovalGiven,
     Asked,
@@ -54,7 +54,7 @@ Style = Literal[
 ]
 """What a line is: `output` is what code printed, in pieces as they came, and `end` ends its last line; a `picture` has
 its file's contents; `said` are the model's words; `told`, `good`, `warning` and `bad` are nbagent's own."""
-PICTURES: Final = {"image/png": "png", "image/jpeg": "jpg"}
+TERMINAL_FIGURES: Final = {"image/png": "png", "image/jpeg": "jpg"}
 MUST_BE_KNOWN: Final = (
     DataLeftOut,
     StateLost,
@@ -154,11 +154,11 @@ class Lines:
             yield self._kept("output", output["text"])
         elif kind != "error":
             yield from self._figures(cell, output)
-            if not any(mime in output["data"] for mime in PICTURES):
+            if not any(mime in output["data"] for mime in TERMINAL_FIGURES):
                 yield self._kept("output", text_of([output]) + "\n")
 
     def _figures(self, cell: int, output: Output) -> Iterator[StyledLine]:
-        for mime, ending in PICTURES.items():
+        for mime, ending in TERMINAL_FIGURES.items():
             if not isinstance(data := output["data"].get(mime), str):
                 continue
             self._pictures += 1
@@ -200,7 +200,7 @@ def _of_model(event: Event) -> tuple[Style, str] | None:
             return "said", text
         case ModelFailed(reason=reason, wait=seconds):
             return "warning", reason + (f" Asking again in {seconds:.0f} s." if seconds else "")
-        case CodeGenerated(confidence=confidence) if confidence < UNSURE:
+        case CodeGenerated(confidence=confidence) if confidence < UNSURE_BELOW:
             return "warning", f"the model is not sure of this code: confidence {confidence:g}"
     return None
 

@@ -23,19 +23,19 @@ from nbagent.sandbox.inside.bounds_inside import left_out, marker
 Message = Mapping[str, Any]
 """A message as `jupyter_client.session.Session.deserialize` returns it."""
 
-_LAST_WORDS: Final = 16
+_MAX_RESULTS: Final = 16
 """Results and errors that are kept of a cell. An honest one has one of each; displays must not crowd them out."""
-_ERROR_END: Final = 128 * 1024
+_MAX_ERROR_END_CHARACTERS: Final = 128 * 1024
 """Characters that are kept of the start, and of the end, of each text of an error."""
-_LINES: Final = 1_000
+_MAX_TRACEBACK_LINES: Final = 1_000
 """Entries of a traceback, each a frame, that are kept."""
-_NOTES: Final = 5
+_MAX_NOTES: Final = 5
 """Representations left out that `truncated` names one by one."""
-_PLENTY: Final = 512 * MIB
+_PLENTY_BYTES: Final = 512 * MIB
 """Bytes that no cell's outputs come to."""
-_SMALL: Final = 16 * 1024
+_SMALL_BYTES: Final = 16 * 1024
 """Bytes of outputs that a cell may show even if there is no room."""
-_ENVELOPE: Final = 128
+_ENVELOPE_CHARACTERS: Final = 128
 """Characters that a live change costs besides its data."""
 
 
@@ -240,17 +240,25 @@ class CellOutputs:
 
     def _traceback(self, value: object) -> list[str]:
         given = value if isinstance(value, list) else [value]
-        lines = [self._text(line) for line in (given if len(given) <= _LINES else given[: _LINES // 2])]
-        if len(given) > _LINES:
-            lines += [marker(f"{len(given) - _LINES:,} frames"), *map(self._text, given[-_LINES // 2 :])]
-            self._kept.note((f"{len(given) - _LINES:,} frames of an error",))
+        lines = [
+            self._text(line)
+            for line in (given if len(given) <= _MAX_TRACEBACK_LINES else given[: _MAX_TRACEBACK_LINES // 2])
+        ]
+        if len(given) > _MAX_TRACEBACK_LINES:
+            lines += [
+                marker(f"{len(given) - _MAX_TRACEBACK_LINES:,} frames"),
+                *map(self._text, given[-_MAX_TRACEBACK_LINES // 2 :]),
+            ]
+            self._kept.note((f"{len(given) - _MAX_TRACEBACK_LINES:,} frames of an error",))
         text = "\n".join(lines)
         short = self._text(text)
         return lines if len(short) == len(text) else short.split("\n")
 
     def _text(self, value: object) -> str:
         """A field of an error as text, cut as a stream is, and shorter."""
-        head, tail = (min(_ERROR_END, each) for each in (self._limits.stream_head, self._limits.stream_tail))
+        head, tail = (
+            min(_MAX_ERROR_END_CHARACTERS, each) for each in (self._limits.stream_head, self._limits.stream_tail)
+        )
         if not isinstance(value, str):
             kept = clean_within(value, head + tail)
             value = "" if value is None else json.dumps(kept[0]) if kept else marker("an error's text that is none")
@@ -260,7 +268,7 @@ class CellOutputs:
         return short
 
     def _has_room(self, kind: str) -> bool:
-        limit = self._limits.displays if kind == "display_data" else _LAST_WORDS
+        limit = self._limits.displays if kind == "display_data" else _MAX_RESULTS
         group = "display_data" if kind == "display_data" else "last words"
         count = self._kept.counts.get(group, 0)
         if count >= limit:
@@ -304,8 +312,8 @@ class CellOutputs:
         return changes
 
     def _tell(self, changes: list[Change], change: Change, *, size: int) -> None:
-        if size + _ENVELOPE <= self._live:
-            self._live -= size + _ENVELOPE
+        if size + _ENVELOPE_CHARACTERS <= self._live:
+            self._live -= size + _ENVELOPE_CHARACTERS
             changes.append(change)
             return
         self._live = 0
@@ -326,7 +334,7 @@ class _Kept:
     more_notes: int = 0
 
     def note(self, left_out: tuple[str, ...]) -> None:
-        names = left_out[: _NOTES - len(self.notes)]
+        names = left_out[: _MAX_NOTES - len(self.notes)]
         self.notes += names
         self.more_notes += len(left_out) - len(names)
 
@@ -398,10 +406,10 @@ def within(outputs: list[Output], quota: Quota) -> list[Output]:
 
     What is kept is written twice: into the log and into the notebook.
     """
-    if quota.left > _PLENTY:
+    if quota.left > _PLENTY_BYTES:
         return outputs
     kept: list[Output] = []
-    room, small = quota.left // 2, _SMALL
+    room, small = quota.left // 2, _SMALL_BYTES
     for output in outputs:
         size = len(msgspec.json.encode(output))
         if size <= room:

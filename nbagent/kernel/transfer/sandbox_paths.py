@@ -14,11 +14,11 @@ from nbagent.core.text import ends, printable
 
 INVALID = "Invalid path: must be /tmp/* or /workspace/*"
 ROOTS = ("/workspace", "/tmp")  # noqa: S108 - paths inside
-MAX_NAME = 255
+MAX_NAME_BYTES = 255
 """Bytes of one part of a path; more Linux doesn't take."""
-MAX_PATH = 4000
+MAX_PATH_BYTES = 4000
 """Bytes of a path; Linux takes 4,095."""
-MAX_SIZE = 2**63 - 1
+MAX_FILE_BYTES = 2**63 - 1
 """Bytes of the largest file that Linux can have; also the latest time of a file, in nanoseconds."""
 
 
@@ -68,8 +68,10 @@ def clean_path(path: str) -> str:
         sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
     except UnicodeEncodeError:
         raise TransferLimit(f"No file can be called {display(path)}.") from None
-    if max(sizes) > MAX_NAME or sum(sizes) + len(sizes) > MAX_PATH:
-        raise TransferLimit(f"The path is too long: a name has at most {MAX_NAME} bytes, a path {MAX_PATH:,}.")
+    if max(sizes) > MAX_NAME_BYTES or sum(sizes) + len(sizes) > MAX_PATH_BYTES:
+        raise TransferLimit(
+            f"The path is too long: a name has at most {MAX_NAME_BYTES} bytes, a path {MAX_PATH_BYTES:,}."
+        )
     return "/" + "/".join(parts)
 
 
@@ -111,4 +113,4 @@ def display(path: str) -> str:
 
 def clamp_time(time: int) -> int:
     """A file's time in nanoseconds, as a sandbox claims it, cut to the 292 years around 1970 that 64 bits hold."""
-    return min(max(-MAX_SIZE, time), MAX_SIZE)
+    return min(max(-MAX_FILE_BYTES, time), MAX_FILE_BYTES)

@@ -19,15 +19,15 @@ from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.sandbox_paths import MAX_SIZE, SandboxPath, clamp_time, display
+from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
 
-PIECE = 4 * MIB
+PIECE_BYTES = 4 * MIB
 """Bytes that travel with one request, in either direction."""
-SECONDS = 30.0
+REQUEST_SECONDS = 30.0
 """Seconds for one request."""
-UNPACK_FILES = 10_000
+MAX_UNPACKED_FILES = 10_000
 """Members of an archive."""
-UNPACK_RATIO = 200
+MAX_UNPACK_RATIO = 200
 """How many times its own size an archive may unpack to; 64 MB are always allowed."""
 UNPACK_SECONDS = 60.0
 ENOSPC, ENOENT, EROFS = 28, 2, 30
@@ -89,8 +89,8 @@ class Transfer:
         digest, sent = hashlib.sha256(), 0
         try:
             async for piece in pieces:
-                for start in range(0, len(piece), PIECE):
-                    part = piece[start : start + PIECE]
+                for start in range(0, len(piece), PIECE_BYTES):
+                    part = piece[start : start + PIECE_BYTES]
                     sent += len(part)
                     self._check_size(sent, place)
                     digest.update(part)
@@ -131,7 +131,7 @@ class Transfer:
         end = time.monotonic() + seconds
         found = await self._do(place, "look", place.base, list(place.parts))
         size, known = found.get("size"), found.get("identity")
-        if type(size) is not int or not 0 <= size <= MAX_SIZE or not isinstance(known, list):
+        if type(size) is not int or not 0 <= size <= MAX_FILE_BYTES or not isinstance(known, list):
             raise TransferError(f"The sandbox's answer about {display(place.path)} makes no sense.")
         self._check_size(size, place, bound=bound)
         digest, received = hashlib.sha256(), 0
@@ -145,10 +145,10 @@ class Transfer:
             take(chunk)
 
         while received < size:
-            before, left = received, min(SECONDS, end - time.monotonic())
+            before, left = received, min(REQUEST_SECONDS, end - time.monotonic())
             if left <= 0:
                 raise TransferError(f"{display(place.path)} did not come in time.")
-            part = min(PIECE, size - received)
+            part = min(PIECE_BYTES, size - received)
             arguments = (place.base, list(place.parts), received, part, known)
             await self._do(place, "send", *arguments, chunks=took, seconds=left)
             if received - before != part:
@@ -169,7 +169,12 @@ class Transfer:
 
     async def _unpack(self, place: SandboxPath, token: str, size: int, sha256: str) -> dict[str, Any]:
         opened = await self._do(place, "archive", token, size, sha256)
-        bounds = {"files": UNPACK_FILES, "bytes": self.bound, "ratio": UNPACK_RATIO, "seconds": UNPACK_SECONDS}
+        bounds = {
+            "files": MAX_UNPACKED_FILES,
+            "bytes": self.bound,
+            "ratio": MAX_UNPACK_RATIO,
+            "seconds": UNPACK_SECONDS,
+        }
         arguments = [opened.get("file"), opened.get("folder"), place.parts[-1], bounds]
         source = inside_calls.source_of("unpack_inside.py")
         found = await self._kernel.evaluate(source, arguments, seconds=2 * UNPACK_SECONDS)
@@ -187,7 +192,7 @@ class Transfer:
             TransferError: There was none, or it is an error.
         """
         source = inside_calls.source_of("transfer_inside.py")
-        found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": SECONDS, **more})
+        found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
         answer = self._answer(found, place)
         if "error" in answer:
             raise self._error(answer, place)
@@ -259,14 +264,14 @@ class FolderEntry:
 def _entry(place: SandboxPath, row: Any) -> FolderEntry | None:
     match row:
         case [str(name), "file" | "folder" | "link" | "special file" as kind, int(size), int(modified)] if (
-            0 <= size <= MAX_SIZE
+            0 <= size <= MAX_FILE_BYTES
         ):
             return FolderEntry(f"{place.path}/{name}", kind, size, clamp_time(modified))
     return None
 
 
 def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value <= MAX_SIZE else 0
+    return value if type(value) is int and 0 <= value <= MAX_FILE_BYTES else 0
 
 
 def _list(value: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import NewerLog, StoreError, UsageError
+from nbagent.core.folders import LOG_FILE
 from nbagent.core.journal import read_log
 from nbagent.observability.audit.chain import (
     FILE,
@@ -167,7 +168,7 @@ def _from_events(folder: Path) -> tuple[list[AuditEntry] | str, int | None]:
 
     The entries end before the first event of an unknown type, whose number is returned too.
     """
-    if not (folder / "log.jsonl").exists():
+    if not (folder / LOG_FILE).exists():
         return "The session's event log is not beside it.", None
     found, fold, last = list[AuditEntry](), Entries(), 0
     try:
