@@ -414,9 +414,9 @@ class Kernel:
 
     # -- hosts --------------------------------------------------------------------------------------------------
 
-    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
+    def approve_host(self, id: str, *, allow: bool, remember: bool = True) -> bool:
         """Answer a `HostAsked` by its id; see `HostQuestions.answer`."""
-        return self._host_questions is not None and self._host_questions.answer(name, allow=allow, remember=remember)
+        return self._host_questions is not None and self._host_questions.answer(id, allow=allow, remember=remember)
 
     def allow_host(self, entry: str) -> None:
         """Let code reach a host from now on, whatever was decided before.

@@ -213,16 +213,16 @@ class Consent:
         if policy := self.policy(action):
             return Approval(decision="approve", by=policy)
         self._asked += 1
-        name = f"a{self._asked}"
+        id = f"a{self._asked}"
         # Before the event: a reader may answer while it handles the event.
         question = _Pending(action)
         with self._lock:
-            self._open |= {name: question} if self.attended else {}
+            self._open |= {id: question} if self.attended else {}
         approval = STOPPED
         try:
             self._emit(
                 ApprovalAsked(
-                    id=name,
+                    id=id,
                     turn=action.turn,
                     kind=action.kind,
                     tool=action.tool,
@@ -242,10 +242,10 @@ class Consent:
                 approval = APPROVED if approves else REJECTED
         finally:
             with self._lock:
-                self._open.pop(name, None)
+                self._open.pop(id, None)
             # An answer is an event even if the turn was stopped at that very moment.
             given = msgspec.structs.asdict(question.approval or approval)
-            self._emit(ApprovalGiven(id=name, turn=action.turn, **given))
+            self._emit(ApprovalGiven(id=id, turn=action.turn, **given))
         return approval
 
     async def install(self, packages: Iterable[Package], *, turn: int) -> None:
@@ -278,11 +278,11 @@ class Consent:
             self._noes += 1
             raise InstallRefused(f"{reason} {approval.reason}".strip(), mend=NAMES_MEND)
 
-    def answer(self, name: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
+    def answer(self, id: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
         """Answer a question by the id in its event; may be called from any thread.
 
         Args:
-            name: The id.
+            id: That of the `ApprovalAsked`.
             decision: `approve`, `edit` or `reject`.
             code: For `edit`, the code that is to run.
             reason: For `reject`, why; the model is told.
@@ -297,7 +297,7 @@ class Consent:
         if decision not in get_args(Decision):
             raise UsageError(f"{decision!r} is no decision.", mend=f"Use one of: {', '.join(get_args(Decision))}.")
         with self._lock:
-            question = self._open.get(name)
+            question = self._open.get(id)
             if question is None or question.approval is not None:
                 return False
             if decision == "edit" and not (code.strip() and question.action.code):

@@ -381,7 +381,7 @@ def attach(session: str, *, state_dir: str | Path | None = None) -> Attached:
         state_dir: Where sessions are kept; where the settings say by default.
 
     Raises:
-        UsageError: There is no session of that name.
+        UsageError: There is no session of that id.
     """
     return Attached(session, state_dir=state_dir)
 

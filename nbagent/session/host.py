@@ -55,7 +55,7 @@ class Order(msgspec.Struct, frozen=True):
     """The session that a host is to own.
 
     Attributes:
-        session: The session's whole name.
+        session: The session's whole id.
         options: All options.
         given: Of a session that is resumed, the names of the options that hold from now on; None for a new one.
     """
@@ -92,9 +92,9 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
     """Start a process that owns a session and outlives this one, and attach to it.
 
     Args:
-        session: A session to resume, by its name or enough of its beginning; if a process owns it already, this
+        session: A session to resume, by its id or enough of its beginning; if a process owns it already, this
             attaches to that one. A new session by default.
-        new: A name for a new session.
+        new: An id for a new session.
         **keywords: Options by name, as for `Session`, or for `Session.resumed` where there is a session.
 
     Raises:
@@ -110,10 +110,10 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
         order = Order(new or folders.new_session_id(), options)
         folders.check_session_id(order.session)
     else:
-        name = lookup.find(root, session).name
-        order = Order(name, options, given=[*(name for name, value in keywords.items() if value is not None)])
-        if lookup.is_running(root / "sessions" / name):
-            return await _attach_when_ready(name, root)
+        id = lookup.find(root, session).name
+        order = Order(id, options, given=[*(name for name, value in keywords.items() if value is not None)])
+        if lookup.is_running(root / "sessions" / id):
+            return await _attach_when_ready(id, root)
     try:
         await _start(order, root / "sessions" / order.session)
     except StoreError:

@@ -86,7 +86,7 @@ class SessionManager:
         return await asyncio.to_thread(session_list.listed, self._root)
 
     async def find(self, session: str) -> SessionInfo:
-        """What is known of one session, given by its name or enough of its beginning.
+        """What is known of one session, given by its id or enough of its beginning.
 
         Raises:
             UsageError: There is none, or several begin so.
@@ -165,7 +165,7 @@ class SessionManager:
         What was exported stays, and so does the head of its audit log, which proves that there was one.
 
         Args:
-            session: Its whole name.
+            session: Its whole id.
             force: Stop it first if a process owns it.
 
         Raises:

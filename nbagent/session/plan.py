@@ -28,7 +28,7 @@ class Plan:
     """What a session is to be, and which earlier session it resumes.
 
     Attributes:
-        id: The session's name.
+        id: The session's id.
         options: As they were given.
         root: The folder of the person's state.
         engine: The engine's name; None to have one chosen.
@@ -66,7 +66,7 @@ class Plan:
         Args:
             chosen: All options.
             keywords: Those of them that were given for this session alone.
-            session: Its name; None to have one made up.
+            session: Its id; None to have one made up.
 
         Raises:
             UsageError: An option is wrong.
@@ -74,10 +74,10 @@ class Plan:
         """
         if chosen.background:
             raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
-        name = session or folders.new_session_id()
+        id = session or folders.new_session_id()
         record = Path(chosen.record) if chosen.record else None
         plan = cls(
-            id=name,
+            id=id,
             options=chosen,
             root=folders.state_root(chosen.state_dir),
             engine=known_engine(chosen.engine),
@@ -91,7 +91,7 @@ class Plan:
                 structured=chosen.replies == "structured",
             ),
             restore=chosen.restore,
-            spec=SandboxSpec.of(chosen, owner=name, data=resolve_data(chosen.data)),
+            spec=SandboxSpec.of(chosen, owner=id, data=resolve_data(chosen.data)),
             servers=mcp_servers(chosen.mcp),
             output=Path(chosen.output_dir).expanduser().absolute() if chosen.output_dir else None,
             audit_key=read_key(chosen.audit_key_file),

@@ -33,7 +33,7 @@ class AnySession(Protocol):
     From another process each call may also raise `OwnerGone`: the process that owned the session has ended.
 
     Attributes:
-        id: The session's name, also of its folder.
+        id: The session's id, also its folder's name.
     """
 
     id: str
@@ -314,12 +314,12 @@ class AnySession(Protocol):
         """Say whether somebody at this face answers `ApprovalAsked`; if nobody does anywhere, a policy answers."""
 
     def approve(
-        self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
+        self, id: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
     ) -> bool | Awaitable[bool]:
         """Answer an `ApprovalAsked`; the turn goes on, and the model is told of a no.
 
         Args:
-            name: The id of the `ApprovalAsked`.
+            id: That of the `ApprovalAsked`.
             decision: `approve`, `edit` or `reject`.
             code: For `edit`, what is to run instead.
             reason: For `reject`, why not.
@@ -332,11 +332,11 @@ class AnySession(Protocol):
             UsageError: There is no such decision, or an edit has no code, or is of something that has none.
         """
 
-    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool | Awaitable[bool]:
+    def approve_host(self, id: str, *, allow: bool, remember: bool = True) -> bool | Awaitable[bool]:
         """Answer a `HostAsked`.
 
         Args:
-            name: The id of the `HostAsked`.
+            id: That of the `HostAsked`.
             allow: Whether the code may reach the host.
             remember: Whether that holds for the session, or for the requests that wait; a denial always holds.
 

@@ -65,7 +65,7 @@ class Running:
 
     Raises:
         StoreError: The session's folder can't be written, or another process has it.
-        UsageError: The session is new, and there is one of its name.
+        UsageError: The session is new, and there is one of its id.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Running:
         self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
-                mend = f"Resume it by: nbagent resume {plan.id}, or choose another name."
+                mend = f"Resume it by: nbagent resume {plan.id}, or choose another id."
                 raise UsageError(f"There is a session {plan.id} already.", mend=mend)
             self._audit = self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.

@@ -53,7 +53,7 @@ class Session(AnySession):
         **keywords: Single options by name (`nbagent.core.options.Options`), in place of those.
 
     Attributes:
-        id: The session's name, also of its folder.
+        id: The session's id, also its folder's name.
         options: What it is to be.
         status: Where it is in its life.
         consent: What the model must ask for; its mode may be changed at any time.
@@ -171,7 +171,7 @@ class Session(AnySession):
         """Resume a session whose process has ended: `resumed`, started.
 
         Raises:
-            UsageError: There is no session of that name.
+            UsageError: There is no session of that id.
             StoreError: Another process owns it.
             SandboxError: Its kernel has ended, and no new sandbox can be started.
         """
@@ -394,12 +394,12 @@ class Session(AnySession):
         return await self._ready(self._running().files).deliver()
 
     def approve(
-        self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
+        self, id: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
     ) -> bool:
-        return self.consent.answer(name, decision, code=code, reason=reason, always=always)
+        return self.consent.answer(id, decision, code=code, reason=reason, always=always)
 
-    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
-        return self._running().kernel.approve_host(name, allow=allow, remember=remember)
+    def approve_host(self, id: str, *, allow: bool, remember: bool = True) -> bool:
+        return self._running().kernel.approve_host(id, allow=allow, remember=remember)
 
     def allow_host(self, entry: str) -> None:
         self._running().kernel.allow_host(entry)

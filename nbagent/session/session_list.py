@@ -37,7 +37,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A session on this machine.
 
     Attributes:
-        id: Its name.
+        id: Its id, also its folder's name.
         path: Its folder on the host, as a text.
         state: Whether it runs, and what of it can be resumed.
         title: What it is about, in one line.
@@ -107,7 +107,7 @@ def listed(root: Path) -> list[SessionInfo]:
 
 
 def look_up(root: Path, session: str) -> SessionInfo:
-    """What is known of one session, given by its name or enough of its beginning.
+    """What is known of one session, given by its id or enough of its beginning.
 
     Raises:
         UsageError: There is none, or several begin so.
@@ -137,14 +137,14 @@ class _Sandboxes:
         return folder is not None and supervisor.is_alive(folder)
 
 
-def _info(name: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> SessionInfo:
+def _info(id: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> SessionInfo:
     state: State = "ended"
     sandbox = None
     if not found.has_ended:  # a session that was ended on purpose has no process and no sandbox
-        sandbox = sandboxes.of(name)
+        sandbox = sandboxes.of(id)
         state = "running" if is_running(folder) else "waiting" if sandboxes.lives(sandbox) else "ended"
     return SessionInfo(
-        id=name,
+        id=id,
         path=folder,
         state=state,
         title=found.title,

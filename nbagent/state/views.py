@@ -265,16 +265,16 @@ def _bus_events(record: Record, session_id: str) -> Iterator[tuple[EventType, di
         case Answered(turn=turn, text=text, success=success):
             kind = EventType.TASK_COMPLETED if success else EventType.TASK_FAILED
             yield kind, {"turn": turn, "text": text[:1000]}
-        case ApprovalAsked(id=name, kind=kind, what=what):
-            yield EventType.MESSAGE, {"waits": name, "for": kind, "what": what}
-        case HostAsked(id=name, host=host):
-            yield EventType.MESSAGE, {"waits": name, "for": "host", "what": host}
-        case ApprovalGiven(id=name, decision=decision, rules=rules):
-            yield EventType.MESSAGE, {"answered": name, "decision": decision}
+        case ApprovalAsked(id=id, kind=kind, what=what):
+            yield EventType.MESSAGE, {"waits": id, "for": kind, "what": what}
+        case HostAsked(id=id, host=host):
+            yield EventType.MESSAGE, {"waits": id, "for": "host", "what": host}
+        case ApprovalGiven(id=id, decision=decision, rules=rules):
+            yield EventType.MESSAGE, {"answered": id, "decision": decision}
             if rules:
                 yield EventType.STATE_CHANGED, {"scope": "session", "key": APPROVALS, "session_id": session_id}
-        case HostDecided(id=name, host=host, allowed=allowed):
-            yield EventType.MESSAGE, {"answered": name, "host": host, "allowed": allowed}
+        case HostDecided(id=id, host=host, allowed=allowed):
+            yield EventType.MESSAGE, {"answered": id, "host": host, "allowed": allowed}
         case SessionEnded(reason=reason):
             yield EventType.MESSAGE, {"ended": True, "reason": reason}
         case _:

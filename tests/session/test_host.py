@@ -209,9 +209,9 @@ async def test_a_new_session_takes_nobodys_name(tmp_path: Path) -> None:
     async with Session(engine="bubblewrap", mcp=False, state_dir=tmp_path, session="one") as first:
         log = first.folder / "log.jsonl"
     was = log.read_bytes()
-    with pytest.raises(UsageError, match=r"a session one already.*choose another name"):
+    with pytest.raises(UsageError, match=r"a session one already.*choose another id"):
         await host(new="one", engine="bubblewrap", state_dir=tmp_path)
-    with pytest.raises(UsageError, match=r"a session one already.*choose another name"):
+    with pytest.raises(UsageError, match=r"a session one already.*choose another id"):
         await Session(engine="bubblewrap", mcp=False, state_dir=tmp_path, session="one").start()
     assert log.read_bytes() == was
     async with await Session.connect("one", state_dir=tmp_path) as session:

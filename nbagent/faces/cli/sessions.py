@@ -65,8 +65,8 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
         StoreError: A file is gone or was changed since, or can't be written here.
     """
     root = folders.state_root(settings.load().state_dir)
-    views, name = Views(root), lookup.find(root, session).name
-    found = views.artifacts(name)
+    views = Views(root)
+    found = views.artifacts(lookup.find(root, session).name)
     if save:
         for wanted in save:
             print(_save(views, found, wanted))
