@@ -21,7 +21,6 @@ from typing import Any
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import (
-    FIGURE_ENDINGS,
     Answered,
     ApprovalAsked,
     ApprovalGiven,
@@ -34,7 +33,7 @@ from nbagent.core.events import (
     Output,
     Record,
     SessionEnded,
-    pictures,
+    figures,
 )
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.journal import Tail, read_log
@@ -166,11 +165,10 @@ def _contents(records: Iterable[Record], session_id: str) -> Iterator[tuple[Arti
 def _figures(
     record: Record, session_id: str, outputs: list[Output], cell: int
 ) -> Iterator[tuple[Artifact, Path | bytes]]:
-    for number, picture in enumerate(pictures(cell, outputs), start=1):
-        name = f"cell-{cell}-figure-{number}.{FIGURE_ENDINGS[picture.mime_type]}"
-        digest = hashlib.sha256(picture.content).hexdigest()
-        what = (name, picture.mime_type, len(picture.content), digest)
-        yield _artifact(record, session_id, *what, cell=cell, part=f".{number}"), picture.content
+    for number, figure in enumerate(figures(cell, outputs), start=1):
+        digest = hashlib.sha256(figure.content).hexdigest()
+        what = (figure.name, figure.mime_type, len(figure.content), digest)
+        yield _artifact(record, session_id, *what, cell=cell, part=f".{number}"), figure.content
 
 
 def _artifact(

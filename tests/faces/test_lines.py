@@ -115,12 +115,12 @@ def test_what_was_told_is_not_told_again() -> None:
     ]
 
 
-def test_a_picture_is_its_name_and_its_bytes() -> None:
+def test_a_figure_is_its_name_and_its_bytes() -> None:
     """What claims to be one and isn't is passed over."""
     data = {"image/png": base64.b64encode(b"PNG").decode(), "text/plain": "<Figure>"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
     lines = Lines()
-    assert lines.of(OutputAdded(cell=2, output=output)) == [StyledLine("picture", "cell-2-1.png", b"PNG")]
+    assert lines.of(OutputAdded(cell=2, output=output)) == [StyledLine("figure", "cell-2-figure-1.png", b"PNG")]
     assert lines.of(OutputAdded(cell=2, output={**output, "data": {"image/png": "&&&&&"}})) == []
 
 

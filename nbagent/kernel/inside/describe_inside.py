@@ -130,7 +130,7 @@ def describe(path: str, size: int) -> dict[str, Any]:
     if ending == ".json" and b"\0" not in start:
         return json_file(path, size)
     if ending in IMAGE_ENDINGS:
-        return picture(path)
+        return image_size(path)
     if b"\0" in start:
         return {"kind": "binary file", "note": f"{size_of(size)}, begins with {start[:8]!r}"}
     text = start.decode("utf-8", "replace")
@@ -292,12 +292,12 @@ def json_file(path: str, size: int) -> dict[str, Any]:
     return {"kind": "JSON", "note": f"a {type(value).__name__}"}
 
 
-def picture(path: str) -> dict[str, Any]:
-    """The size of a picture."""
+def image_size(path: str) -> dict[str, Any]:
+    """The size of an image in pixels."""
     from PIL import Image
 
     with Image.open(path) as image:
-        return {"kind": f"{image.format} picture", "note": f"{image.width}×{image.height} pixels"}
+        return {"kind": f"{image.format} image", "note": f"{image.width}×{image.height} pixels"}
 
 
 def size_of(size: int) -> str:
