@@ -213,9 +213,9 @@ def test_a_figure_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypat
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
     results = Terminal()
     view = View(keep_figure=keeper(tmp_path), results=results)
-    data = {"image/png": "\x07\x1b]52;c;QUJD\x07A" + PNG, "text/plain": "x"}
-    output = {"output_type": "display_data", "data": data, "metadata": {}}
-    view.show(Record(1, 0.0, OutputAdded(cell=1, output=output)))
+    for seq, data in enumerate(("\x07\x1b]52;c;QUJD\x07A" + PNG, PNG[:4] + "\n" + PNG[4:]), start=1):
+        output = {"output_type": "display_data", "data": {"image/png": data, "text/plain": "x"}, "metadata": {}}
+        view.show(Record(seq, 0.0, OutputAdded(cell=1, output=output)))
     view.idle()
     shown = results.getvalue()
     assert shown.count("\x1b]1337;File=") == 1
