@@ -38,7 +38,7 @@ from nbagent.core.journal import Journal
 from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
-from nbagent.kernel.outputs.outputs import CellOutputs, Displays
+from nbagent.kernel.outputs.outputs import CellOutputs, DisplayIndex
 from nbagent.notebook import export
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record
@@ -54,7 +54,7 @@ REDACT = Redactor("pii", secrets={"hunter2hunter2": "SECRET"})
 
 def shown(kind: str, content: Any) -> list[Output]:
     """The outputs that a message makes."""
-    cell = CellOutputs(displays=Displays())
+    cell = CellOutputs(displays=DisplayIndex())
     cell.add({"header": {"msg_type": kind}, "content": content})
     return cell.outputs()
 
@@ -218,7 +218,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
 @given(sent=st.lists(messages, max_size=4), answer=st.text())
 def test_whatever_a_cell_shows_is_read(tmp_path: Path, sent: list[tuple[str, Any]], answer: str) -> None:
     """Log, notebook, audit log, terminal and the model's view take all that a kernel's messages can become."""
-    cell = CellOutputs(displays=Displays())
+    cell = CellOutputs(displays=DisplayIndex())
     for kind, content in sent:
         cell.add({"header": {"msg_type": kind}, "content": content})
     read_all(cell.outputs(), answer, tmp_path)

@@ -24,7 +24,7 @@ MAX_DECISIONS = 1000
 """Decisions that become events without a question: code that tries hosts for ever must not fill the log."""
 
 
-class HostQuestions:
+class HostAsker:
     """The questions about hosts of one kernel.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import IndexAsked, InstallFailed, Package, PackagesInstalled
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.queries import Queries
+from nbagent.kernel.queries import QueryClient
 from nbagent.kernel.router import Notify
 from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
@@ -35,7 +35,7 @@ _SHELL = "__import__('IPython').get_ipython()"
 _UNCOUNT = f"setattr({_SHELL}, 'execution_count', {_SHELL}.execution_count - 1)"
 
 
-class Installs:
+class KernelInstaller:
     """Installs for one kernel.
 
     Args:
@@ -53,7 +53,7 @@ class Installs:
     def __init__(
         self,
         process: KernelProcess,
-        queries: Queries,
+        queries: QueryClient,
         notify: Notify,
         *,
         busy: asyncio.Lock,

@@ -23,12 +23,12 @@ from nbagent.core.quota import Quota
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.follow import Follower
-from nbagent.kernel.host_questions import HostQuestions
-from nbagent.kernel.installs import Installs
+from nbagent.kernel.host_questions import HostAsker
+from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.outputs import OutputLimits
-from nbagent.kernel.outputs.widgets import Widgets
+from nbagent.kernel.outputs.widgets import WidgetTracker
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.queries import Chunks, Queries
+from nbagent.kernel.queries import Chunks, QueryClient
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
@@ -96,7 +96,7 @@ class Kernel:
         self._notify = notify
         self._ask_hosts = ask_hosts
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
-        self._host_questions: HostQuestions | None = None
+        self._host_questions: HostAsker | None = None
         self._busy = asyncio.Lock()
         self._wait_timer = WaitTimer()
         self._quota = quota
@@ -107,8 +107,8 @@ class Kernel:
     def _assemble(self, process: KernelProcess) -> None:
         """Put together the parts that work on a process."""
         self._process = process
-        self._queries = Queries(process, self._router)
-        self._installs = Installs(
+        self._queries = QueryClient(process, self._router)
+        self._installs = KernelInstaller(
             process,
             self._queries,
             self._notify,
@@ -228,7 +228,7 @@ class Kernel:
     def _hooks(self) -> Hooks:
         """What the sandbox calls, on threads of its own: for packages, hosts, and to tell of programs and data."""
         loop = asyncio.get_running_loop()
-        hosts = self._host_questions = HostQuestions(
+        hosts = self._host_questions = HostAsker(
             loop, self._notify, asking=self._ask_hosts, wait_timer=self._wait_timer
         )
 
@@ -333,7 +333,7 @@ class Kernel:
         return self._process.memory_peak()
 
     @property
-    def widgets(self) -> Widgets:
+    def widgets(self) -> WidgetTracker:
         """The widget models that are open in it."""
         return self._router.widgets
 
@@ -415,7 +415,7 @@ class Kernel:
     # -- hosts --------------------------------------------------------------------------------------------------
 
     def approve_host(self, id: str, *, allow: bool, remember: bool = True) -> bool:
-        """Answer a `HostAsked` by its id; see `HostQuestions.answer`."""
+        """Answer a `HostAsked` by its id; see `HostAsker.answer`."""
         return self._host_questions is not None and self._host_questions.answer(id, allow=allow, remember=remember)
 
     def allow_host(self, entry: str) -> None:

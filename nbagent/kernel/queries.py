@@ -27,7 +27,7 @@ TakeMessage = Callable[[str, dict[str, Any]], None]
 """Gets a channel's name and one of its messages."""
 
 
-class Queries:
+class QueryClient:
     """Requests to a kernel's process whose outputs nobody sees.
 
     Args:

@@ -13,7 +13,7 @@ from nbagent.core.events import StateLost
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import ExecuteRequest, StopReason
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.queries import Queries
+from nbagent.kernel.queries import QueryClient
 from nbagent.kernel.router import Notify, Router
 
 MAX_RESTARTS = 3
@@ -35,7 +35,7 @@ class Recovery:
     """
 
     def __init__(
-        self, process: KernelProcess, queries: Queries, router: Router, notify: Notify, *, replay: CellReplay | None
+        self, process: KernelProcess, queries: QueryClient, router: Router, notify: Notify, *, replay: CellReplay | None
     ) -> None:
         self._process = process
         self._queries = queries

@@ -13,8 +13,8 @@ from typing import Any
 
 from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import ExecuteRequest
-from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
-from nbagent.kernel.outputs.widgets import Widgets
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, DisplayIndex, OutputLimits, Updated
+from nbagent.kernel.outputs.widgets import WidgetTracker
 
 MAX_RECENT_REQUESTS = 120
 """Requests that are remembered, so that late output is attributed to their cells."""
@@ -64,8 +64,8 @@ class Router:
         self._notify = notify
         self._limits = limits or OutputLimits()
         self._spill = spill
-        self._displays = Displays()
-        self.widgets = Widgets(displays=self._displays)
+        self._displays = DisplayIndex()
+        self.widgets = WidgetTracker(displays=self._displays)
         self._widgets_changed = False
         self._held: dict[str, tuple[int, Updated, int]] = {}
         self._due: dict[str, float] = {}
@@ -83,8 +83,8 @@ class Router:
         self.flush()
         self._recent.clear()
         self._silent.clear()
-        self._displays = Displays()
-        self.widgets = Widgets(displays=self._displays)
+        self._displays = DisplayIndex()
+        self.widgets = WidgetTracker(displays=self._displays)
 
     # -- requests -----------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel.execution import ExecuteRequest, Job
 from nbagent.kernel.follow import Follower
-from nbagent.kernel.installs import Installs
+from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.outputs import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
@@ -42,7 +42,7 @@ class Runner:
         router: Router,
         *,
         follower: Follower,
-        installs: Installs,
+        installs: KernelInstaller,
         recovery: Recovery,
         notify: Notify,
         quota: Quota | None = None,

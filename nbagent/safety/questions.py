@@ -133,7 +133,7 @@ def still_open(records: Iterable[Record], *, now: float) -> list[Question]:
     return [each for each in found if each.deadline is None or each.deadline > now]
 
 
-class Answers(Protocol):
+class AnswerTaker(Protocol):
     """A session that takes answers: a `Session`, or an `Attached`, whose methods are asynchronous."""
 
     def approve(
@@ -146,7 +146,7 @@ class Answers(Protocol):
 
 
 def answer(
-    session: Answers, question: Question, choice: Choice, *, code: str = "", reason: str = ""
+    session: AnswerTaker, question: Question, choice: Choice, *, code: str = "", reason: str = ""
 ) -> bool | Awaitable[bool]:
     """Answer a question.
 

@@ -198,15 +198,15 @@ class Attached:
 
     async def artifacts(self) -> list[Artifact]:
         """See `AnySession.artifacts`."""
-        from nbagent.state.views import Views
+        from nbagent.state.views import ViewReader
 
-        return await asyncio.to_thread(Views(self.folder.parent.parent).artifacts, self.id)
+        return await asyncio.to_thread(ViewReader(self.folder.parent.parent).artifacts, self.id)
 
     async def load_artifact(self, artifact_id: str) -> bytes:
         """See `AnySession.load_artifact`."""
-        from nbagent.state.views import Views
+        from nbagent.state.views import ViewReader
 
-        return (await asyncio.to_thread(Views(self.folder.parent.parent).load, artifact_id))[1]
+        return (await asyncio.to_thread(ViewReader(self.folder.parent.parent).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         """See `AnySession.keep_figure`; into a temporary folder, since the session's own is its owner's."""

@@ -12,10 +12,10 @@ from nbagent.core.events import Answer, Event, Package
 from nbagent.core.policy import Network, Trust
 from nbagent.notebook.record import Recording
 from nbagent.safety.approvals import Consent
-from nbagent.session.cells import Cells
 from nbagent.session.files import Attachment, SessionFiles
 from nbagent.session.inputs import clean_question
 from nbagent.session.sandbox_files import Uploaded
+from nbagent.session.session_kernel import SessionKernel
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
@@ -45,7 +45,7 @@ class Conversation:
 
     def __init__(
         self,
-        cells: Cells,
+        cells: SessionKernel,
         files: SessionFiles,
         *,
         open_agent: OpenAgent,

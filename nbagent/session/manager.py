@@ -59,7 +59,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Hits(msgspec.Struct, frozen=True, kw_only=True):
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a search.
 
     Attributes:
@@ -132,12 +132,12 @@ class SessionManager:
     def _rename(self, folder: Path, title: str) -> None:
         journal = Journal(self._root, folder.name)
         try:
-            keeper = summary.Keeper(folder, past=journal.since())
+            keeper = summary.SummaryKeeper(folder, past=journal.since())
             keeper.on_event(journal.emit(Renamed(title=summary.line_of(title))))
         finally:
             journal.close()
 
-    async def search(self, text: str, *, most: int = MAX_HITS) -> Hits:
+    async def search(self, text: str, *, most: int = MAX_HITS) -> SearchResult:
         """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.
 
         Args:
@@ -146,18 +146,18 @@ class SessionManager:
         """
         return await asyncio.to_thread(self._search, text, most)
 
-    def _search(self, text: str, most: int) -> Hits:
+    def _search(self, text: str, most: int) -> SearchResult:
         wanted, left = text.casefold(), MAX_READ_BYTES
         hits: builtins.list[Hit] = []
         for each in session_list.listed(self._root):
             if len(hits) >= most or left <= 0:
-                return Hits(hits=hits[:most], is_whole=False)
+                return SearchResult(hits=hits[:most], is_whole=False)
             if wanted in each.title.casefold():
                 hits.append(Hit(session=each, turn=0, where="title", text=each.title))
             with contextlib.suppress(OSError):
                 left -= (each.folder / LOG_FILE).stat().st_size
                 hits += _matches(each, wanted)
-        return Hits(hits=hits[:most], is_whole=len(hits) <= most)
+        return SearchResult(hits=hits[:most], is_whole=len(hits) <= most)
 
     async def delete(self, session: str, *, force: bool = False) -> None:
         """Remove a session: its whole folder, its kernel if that waits, and its conversation with models.
@@ -214,7 +214,7 @@ class SessionManager:
         if not folders:
             return []
         from nbagent.core import settings
-        from nbagent.state import StateManager, Threads
+        from nbagent.state import StateManager, ThreadMemory
 
         removed = []
         url = settings.load().state_url
@@ -228,7 +228,7 @@ class SessionManager:
                     if is_held:
                         await asyncio.to_thread(_end_sandbox, folder.name)
                         # First: a folder that is left is found again, a conversation without one is not.
-                        await Threads(state.checkpointer, folder.name).forget()
+                        await ThreadMemory(state.checkpointer, folder.name).forget()
                         await asyncio.to_thread(_remove_folder, folder)
                         removed.append(folder)
         return removed

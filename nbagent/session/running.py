@@ -26,7 +26,7 @@ from nbagent.safety.redaction import BY_STRICTNESS, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
-from nbagent.session.summary import Keeper
+from nbagent.session.summary import SummaryKeeper
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.mcp.client import McpClient
     from nbagent.sandbox.contract import Engine
-    from nbagent.session.cells import Cells
     from nbagent.session.conversation import Conversation
     from nbagent.session.files import SessionFiles
+    from nbagent.session.session_kernel import SessionKernel
     from nbagent.state import StateManager
 
 
@@ -84,7 +84,7 @@ class Running:
         self._own = 0
         self._state: StateManager | None = None
         self.recording = Recording()
-        self.cells: Cells | None = None
+        self.cells: SessionKernel | None = None
         self.files: SessionFiles | None = None
         self.conversation: Conversation | None = None
         self.tools: McpClient | None = None
@@ -159,9 +159,9 @@ class Running:
             note: What has become of the kernel since the earlier questions, for the model.
         """
         # Imported here: `startup.import_the_rest` has done it while the kernel started.
-        from nbagent.session.cells import Cells
         from nbagent.session.conversation import Conversation
         from nbagent.session.files import SessionFiles
+        from nbagent.session.session_kernel import SessionKernel
 
         self.packages = self.kernel.packages
         plan, journal, emit, alone = self._plan, self.journal, self.journal.emit, asyncio.Lock()
@@ -177,7 +177,7 @@ class Running:
             quota=journal.quota,
             past=past,
         )
-        cells = self.cells = Cells(
+        cells = self.cells = SessionKernel(
             self.kernel, files, recording=self.recording, emit=emit, alone=alone, hosts=self._hosts
         )
         if plan.servers:
@@ -206,7 +206,7 @@ class Running:
         )
         journal.follow(audit.on_event, strict=True)  # no code without a trace of it
         journal.follow(telemetry.on_event)
-        journal.follow(Keeper(journal.folder, past=journal.since()).on_event)
+        journal.follow(SummaryKeeper(journal.folder, past=journal.since()).on_event)
         return audit
 
     def _go_on_redacting(self) -> None:
@@ -233,7 +233,7 @@ class Running:
             allowance=self._allowance,
         )
 
-    async def _open_agent(self, cells: Cells, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+    async def _open_agent(self, cells: SessionKernel, note: str, past: Sequence[tuple[str, str]]) -> Agent:
         from nbagent.agent.build import build
 
         return await build(
@@ -250,16 +250,16 @@ class Running:
 
     async def _open_memory(self) -> Memory:
         """Open the conversation's memory, which outlives this process."""
-        from nbagent.state import StateManager, Threads
+        from nbagent.state import StateManager, ThreadMemory
 
         plan = self._plan
         self._state = StateManager(url=plan.options.state_url, session_id=plan.id, root=plan.root)
         await self._state.initialize()
-        return Threads(self._state.checkpointer, plan.id)
+        return ThreadMemory(self._state.checkpointer, plan.id)
 
     # -- a person's own work ------------------------------------------------------------------------------------
 
-    async def run(self, cells: Cells, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
+    async def run(self, cells: SessionKernel, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
         """Run a person's cell; the names in its PEP 723 block are the person's own, so they use up no allowance."""
         if named := script_requirements(code):
             await asyncio.to_thread(self._allowance.take, named, granted=True)

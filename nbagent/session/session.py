@@ -370,14 +370,14 @@ class Session(AnySession):
         return await self._ready(self._running().files).files(folder, limit=limit)
 
     async def artifacts(self) -> list[Artifact]:
-        from nbagent.state.views import Views
+        from nbagent.state.views import ViewReader
 
-        return await asyncio.to_thread(Views(self._plan.root).artifacts, self.id)
+        return await asyncio.to_thread(ViewReader(self._plan.root).artifacts, self.id)
 
     async def load_artifact(self, artifact_id: str) -> bytes:
-        from nbagent.state.views import Views
+        from nbagent.state.views import ViewReader
 
-        return (await asyncio.to_thread(Views(self._plan.root).load, artifact_id))[1]
+        return (await asyncio.to_thread(ViewReader(self._plan.root).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         journal = self._started().journal

@@ -91,7 +91,7 @@ def line_of(text: str) -> str:
     return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
-class Keeper:
+class SummaryKeeper:
     """Keeps the summary of a session that this process owns.
 
     Args:

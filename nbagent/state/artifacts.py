@@ -64,7 +64,7 @@ class Artifact:
     cell: int = 0
 
 
-class Artifacts:
+class ArtifactStore:
     """The artifacts of one state folder.
 
     Args:

@@ -47,7 +47,7 @@ AGENT = "nbagent"
 """The agent that these states and artifacts name as their author."""
 
 
-class Views:
+class ViewReader:
     """The views of one state folder.
 
     Args:

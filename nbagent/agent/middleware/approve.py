@@ -50,7 +50,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
             return None
 
 
-class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
+class ApprovalMiddleware(HumanInTheLoopMiddleware[Any, Any, Any]):
     """LangChain's middleware, with the rules and the person of the session's consent."""
 
     def __init__(self, consent: Consent) -> None:

@@ -19,7 +19,7 @@ from nbagent.session import lookup
 from nbagent.session.manager import SessionManager
 from nbagent.session.session_list import SessionInfo
 from nbagent.state import Artifact
-from nbagent.state.views import Views
+from nbagent.state.views import ViewReader
 
 ARTIFACT_KEYS = "id name content_type size sha256 cell created".split()
 """What --json has of each file and figure."""
@@ -65,7 +65,7 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
         StoreError: A file is gone or was changed since, or can't be written here.
     """
     root = folders.state_root(settings.load().state_dir)
-    views = Views(root)
+    views = ViewReader(root)
     found = views.artifacts(lookup.find(root, session).name)
     if save:
         for wanted in save:
@@ -81,7 +81,7 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
     return 0
 
 
-def _save(views: Views, found: Sequence[Artifact], name: str) -> Path:
+def _save(views: ViewReader, found: Sequence[Artifact], name: str) -> Path:
     """Write the last artifact of a name into the current folder."""
     artifact = next((each for each in reversed(found) if name in (each.name, each.id)), None)
     if artifact is None:

@@ -16,7 +16,7 @@ from nbagent.faces.terminal.excerpt import excerpt
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.person import Over, Person
 from nbagent.faces.terminal.view import View
-from nbagent.safety.questions import LABELS, Answers, Choice, Question, answer
+from nbagent.safety.questions import LABELS, AnswerTaker, Choice, Question, answer
 
 SHOW_ALL = "whole"
 """The choice to be shown all of what is asked about; it isn't an answer."""
@@ -49,7 +49,7 @@ class Asker:
             itself; a question of the model's waits until this program is in the foreground again.
     """
 
-    def __init__(self, session: Answers, view: View, keyboard: Keyboard) -> None:
+    def __init__(self, session: AnswerTaker, view: View, keyboard: Keyboard) -> None:
         self._session = session
         self._person = Person(view, keyboard)
         self._open: list[_Open] = []

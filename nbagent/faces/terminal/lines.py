@@ -106,7 +106,7 @@ def waits_for(event: Event) -> str:
     return ""
 
 
-class Lines:
+class LineRenderer:
     """Turns a session's events, one after the other, into lines.
 
     Args:

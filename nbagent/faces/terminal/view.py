@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Record
 from nbagent.core.text import safe
-from nbagent.faces.terminal.lines import Lines, Style, StyledLine, waits_for
+from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +58,9 @@ class View:
             "output": self._colours,
             "traceback": self.console.is_terminal and not self.console.no_color,
         }
-        self._lines = Lines(quiet=quiet, code=code, coloured=[style for style, wanted in looks.items() if wanted])
+        self._lines = LineRenderer(
+            quiet=quiet, code=code, coloured=[style for style, wanted in looks.items() if wanted]
+        )
         self._status: Any = None
         self._waits_for = ""
         self._prompt = ""

@@ -106,7 +106,7 @@ class CellOutputs:
     """
 
     def __init__(
-        self, *, displays: Displays, cell: int = 0, limits: OutputLimits | None = None, spill: Spill | None = None
+        self, *, displays: DisplayIndex, cell: int = 0, limits: OutputLimits | None = None, spill: Spill | None = None
     ) -> None:
         self._cell = cell
         self._displays = displays
@@ -339,7 +339,7 @@ class _Kept:
         self.more_notes += len(left_out) - len(names)
 
 
-class Displays:
+class DisplayIndex:
     """Which outputs show which display_id, across the cells of a session, so that an update reaches them all.
 
     The outputs are changed in place: their data is replaced, never written into. Beyond the bounds, those that were

@@ -18,7 +18,7 @@ from nbagent.core.quota import Quota
 from nbagent.core.text import size_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.file_watch import FileWatch, FolderChanges
-from nbagent.kernel.transfer.results import Landed, Results, inert_name, safe_name
+from nbagent.kernel.transfer.results import Landed, ResultFolder, inert_name, safe_name
 from nbagent.kernel.transfer.sandbox_paths import SandboxPath, display
 from nbagent.kernel.transfer.transfer import Transfer
 
@@ -107,7 +107,7 @@ class Collector:
         self._transfer = Transfer(kernel)
         self._limits = limits = kernel.spec.trust.limits
         past = list(past)
-        self._results = Results(folder, past=past)
+        self._results = ResultFolder(folder, past=past)
         self._source, self._work = source, work
         self._quota = quota or Quota(limits.session_mb * MIB)
         self._digests = {each.source: each.sha256 for each in past}

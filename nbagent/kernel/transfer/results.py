@@ -71,7 +71,7 @@ class Landed:
     freed: int = 0
 
 
-class Results:
+class ResultFolder:
     """One session's files in a folder of results.
 
     Args:

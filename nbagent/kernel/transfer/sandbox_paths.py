@@ -42,7 +42,7 @@ class SandboxPath:
         return "/".join([self.base, *self.parts])
 
 
-class Folders(Protocol):
+class FolderMap(Protocol):
     """Where an engine has the folders that code writes to: only `local` has them elsewhere than people name them."""
 
     @property
@@ -75,7 +75,7 @@ def clean_path(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def file_at(path: str, folders: Folders) -> SandboxPath:
+def file_at(path: str, folders: FolderMap) -> SandboxPath:
     """Where a file is.
 
     Raises:
@@ -87,7 +87,7 @@ def file_at(path: str, folders: Folders) -> SandboxPath:
     return _place(cleaned, folders)
 
 
-def folder_at(path: str, folders: Folders) -> SandboxPath:
+def folder_at(path: str, folders: FolderMap) -> SandboxPath:
     """Where a folder is.
 
     Raises:
@@ -96,7 +96,7 @@ def folder_at(path: str, folders: Folders) -> SandboxPath:
     return _place(clean_path(path), folders)
 
 
-def _place(path: str, folders: Folders) -> SandboxPath:
+def _place(path: str, folders: FolderMap) -> SandboxPath:
     moved = {"/workspace": folders.workspace_folder, "/tmp/output": folders.output_folder}  # noqa: S108
     for named, there in moved.items():
         if there != named and f"{path}/".startswith(f"{named}/"):
