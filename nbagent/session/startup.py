@@ -55,7 +55,7 @@ async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] |
 
 def import_the_rest() -> None:
     """Import what a session needs once its kernel answers: called while that starts."""
-    from nbagent.session import cells, conversation, files  # noqa: F401
+    from nbagent.session import conversation, files, session_kernel  # noqa: F401
 
 
 async def start(
