@@ -38,7 +38,8 @@ from nbagent.core.journal import Journal
 from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
-from nbagent.kernel.outputs.outputs import CellOutputs, DisplayIndex
+from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.notebook import export
 from nbagent.notebook.export import build
 from nbagent.notebook.record import record

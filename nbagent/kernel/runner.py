@@ -14,7 +14,7 @@ from nbagent.core.quota import Quota
 from nbagent.kernel.execution import ExecuteRequest, Job
 from nbagent.kernel.follow import Follower
 from nbagent.kernel.installs import KernelInstaller
-from nbagent.kernel.outputs.outputs import within
+from nbagent.kernel.outputs.within_quota import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from nbagent.kernel.execution import ExecuteRequest
-from nbagent.kernel.outputs.outputs import CellOutputs, DisplayIndex
+from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.outputs import CellOutputs
 
 MISSING = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'google'"}
 

@@ -21,7 +21,8 @@ from nbclient import NotebookClient
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
 from nbagent.core.events import Output
-from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared, DisplayIndex, OutputLimits, Updated
+from nbagent.kernel.outputs.displays import DisplayIndex, Updated
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared, OutputLimits
 from nbagent.kernel.outputs.streams import LineFold, left_out
 
 v4: Any = nbformat.v4

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbclient import NotebookClient
 
-from nbagent.kernel.outputs.outputs import CellOutputs, DisplayIndex
+from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.kernel.outputs.widgets import STATE_MIME, WidgetTracker
 
 v4: Any = nbformat.v4

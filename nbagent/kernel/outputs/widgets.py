@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.mime import MIB, clean, clean_within
-from nbagent.kernel.outputs.outputs import CellOutputs, DisplayIndex, Message, OutputLimits, parts
+from nbagent.kernel.outputs.outputs import CellOutputs, Message, OutputLimits, parts
 
 STATE_MIME: Final = "application/vnd.jupyter.widget-state+json"
 """The key in a notebook's `metadata.widgets` whose value is `WidgetTracker.state()`."""
