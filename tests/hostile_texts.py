@@ -19,7 +19,8 @@ UNITS: Final = {
     "private keys": "-----BEGIN PRIVATE KEY-----", "addresses": "a://b:", "mail": "a@", "thoughts": "<think>",
     "calls": "<tool_call>", "tables": "| a ", "bars": "x │ y\n", "commas": "x,y\n", "prompts": ">>> ", "shell": "!pip ",
     "headers": " password\n", "tabbed": "\tpassword\t\n", "words": "a.", "slashes": "/", "underscores": "_",
-    "one backtick": "`",
+    "one backtick": "`", "installs": "%pip install a ", "bars of progress": "%|", "seconds": "1 s ",
+    "alternating": "a b ",
 }  # fmt: skip
 """Each is said over and over."""
 TEXTS: Final = {
@@ -27,6 +28,9 @@ TEXTS: Final = {
     "a small number": "0." + "0" * 100_000 + "1",
     "a number of a character": "&#" + "9" * 100_000,
     "a header of secrets": "password │ a\n" + "x │ y\n" * 10_000,
+    "deep code": f"seed(0, {'-' * 2_000}1)",
+    "a seed of many digits": f"seed(0, 0x{'f' * 5_000})",
+    "many installs": "%pip install a " * 40 + "\nx",
     "a cut key": "-----BEGIN PRIVATE KEY-----" + "\nabcdefghijklmnopqrst" * 5_000,
 }
 

@@ -38,13 +38,22 @@ from nbagent.core.journal import Journal
 from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
+from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.notebook import export
+from nbagent.notebook.compare.cell import Context, compare
+from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.document import DocumentCell
 from nbagent.notebook.export import build
+from nbagent.notebook.formats import markdown, percent
+from nbagent.notebook.lock import seeds
+from nbagent.notebook.nodes import new_code_cell, new_markdown_cell, new_notebook
 from nbagent.notebook.record import record
+from nbagent.notebook.sweep import with_stable_sorts
 from nbagent.observability.audit.entries import entries
 from nbagent.safety import columns, sanitize
+from nbagent.safety.programs import programs
 from nbagent.safety.redaction import Redactor
 from nbagent.safety.sanitize import specs
 
@@ -97,6 +106,34 @@ def cleaned(mime: str, value: Any) -> object:
     return sanitize.clean_output(displayed(mime, value)[0])
 
 
+def compared(mime: str, text: str) -> object:
+    """What differs between an output and two fresh ones, of which each has a bit more."""
+    show = printed if not mime else lambda each: displayed(mime, each)
+    outputs = [show(text + more) for more in ("", " 1", " 2 3")]
+    context = Context(moments=Moments(stored=None, fresh=0.0, elapsed=1.0), reads=Reads(clock=True))
+    return compare(outputs[0], outputs[1], context, again=outputs[2])
+
+
+def coded(text: str) -> object:
+    """What is read of the code of a cell, be it a model's or in anybody's notebook."""
+    cell = DocumentCell(id="c", number=1, code=text)
+    request = ExecuteRequest("m", CellOutputs(displays=DisplayIndex()), 1, 0.0)
+    request.reply = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'a'"}
+    return (
+        *(cell.installs, cell.is_block, Code().take(text), with_stable_sorts(text), programs(text)),
+        *(seeds(Cell(cell=1, code=text, status="ok")), request.missing_module(text)),
+    )
+
+
+def written(text: str) -> object:
+    """A notebook of this text, as a script and as Markdown."""
+    notebook = new_notebook(
+        [new_markdown_cell(text, id="m", metadata={}), new_code_cell(text, id="c", metadata={}, outputs=printed(text))],
+        {},
+    )
+    return percent(notebook), markdown(notebook)
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "claims of an answer": lambda text: claims.claims(text, {1: printed("1 2.5 3")}),
     "claims in outputs": lambda text: claims.claims("12.5 of 9,999,999", {1: printed(text)}, given=[text]),
@@ -122,6 +159,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "a style in a notebook": lambda text: cleaned("text/html", f'<p style="{text}">x</p>'),
     "a figure in a notebook": lambda text: cleaned(specs.PLOTLY, {"data": [{"text": text}], "layout": {text: 1}}),
     "code in a notebook": export.imports,
+    "code": coded,
+    "a comparison": lambda text: compared("", text),
+    "a comparison of HTML": lambda text: compared("text/html", text),
+    "a script": written,
 }
 
 

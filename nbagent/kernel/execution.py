@@ -121,7 +121,7 @@ class ExecuteRequest:
         found = _MISSING.search(str(reply.get("evalue", "")))
         if found is None:
             return None
-        dotted = re.search(rf"(?m)^\s*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)
+        dotted = re.search(rf"(?m)^[^\S\n]*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)
         return dotted[1].rstrip(".") if dotted else found[1]
 
 

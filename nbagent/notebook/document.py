@@ -18,8 +18,43 @@ from nbagent.notebook.place import digest, source_digest
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
 """Tags of cells, as in nbclient and Jupyter Book."""
+LATEST = 2**33
+"""Seconds since the epoch, in the year 2242: no notebook was made after that."""
 _BLOCK = re.compile(r"\s*# /// script\n(?:#.*\n)*# ///\s*")
-_INSTALLS = re.compile(r"\s*(?:[%!]\s*(?:uv\s+)?(?:pip|conda|mamba)\s+install\s.*\s*)+")
+_INSTALL = re.compile(r"\s*[%!]\s*(?:uv\s+)?(?:pip|conda|mamba)\s+install\s.*")
+
+
+class _Shown(msgspec.Struct):
+    """What is read of an output."""
+
+    output_type: str
+    data: dict[str, Any] = {}
+    text: str | list[str] = ""
+
+
+class _Metadata(msgspec.Struct):
+    """What is read of metadata."""
+
+    nbagent: dict[str, Any] = {}
+    tags: list[str] = []
+    execution: dict[str, Any] = {}
+
+
+class _Cell(msgspec.Struct):
+    """What is read of a cell."""
+
+    cell_type: str
+    source: str
+    metadata: _Metadata
+    outputs: list[_Shown] = []
+    execution_count: int | None = None
+
+
+class _Form(msgspec.Struct):
+    """What a notebook has to be for all of this to be read."""
+
+    cells: list[_Cell]
+    metadata: _Metadata
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +94,8 @@ class DocumentCell:
     @property
     def installs(self) -> bool:
         """Whether it only installs packages: what that prints is no result."""
-        return _INSTALLS.fullmatch(self.code) is not None
+        lines = [each for each in self.code.splitlines() if each.strip()]
+        return bool(lines) and all(_INSTALL.fullmatch(each) for each in lines)
 
     @property
     def is_edited(self) -> bool:
@@ -120,6 +156,7 @@ def parse(text: str, *, name: str) -> Document:
             # Of cells without an id, or with the same one: nothing that matters here.
             warnings.simplefilter("ignore")
             notebook = nbformat.reads(text, as_version=4)
+        msgspec.convert(_plain(notebook), _Form)
         code = [each for each in notebook.cells if each.cell_type == "code"]
         cells = [_cell(each, number) for number, each in enumerate(code, 1)]
         facts = notebook.metadata.get("nbagent", {})
@@ -136,10 +173,10 @@ def _cell(cell: Any, number: int) -> DocumentCell:
         id=str(cell.get("id") or f"code-{number}"),
         number=number,
         code=cell.source,
-        tags=frozenset(map(str, set(cell.metadata.get("tags", [])))),
+        tags=frozenset(cell.metadata.get("tags", [])),
         outputs=_plain(cell.outputs),
         count=cell.execution_count,
-        facts=_plain(facts) if isinstance(facts, dict) else {},
+        facts=_plain(facts),
         at=_moment(cell.metadata),
     )
 
@@ -149,9 +186,11 @@ def _moment(metadata: Any) -> float | None:
     written = (metadata.get("nbagent", {}).get("time"), metadata.get("execution", {}).get("iopub.execute_input"))
     for text in written:
         try:
-            return datetime.fromisoformat(text).timestamp()
-        except (TypeError, ValueError):
+            moment = datetime.fromisoformat(text).timestamp()
+        except (TypeError, ValueError, OverflowError):
             continue
+        if 0 <= moment < LATEST:
+            return moment
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbagent.kernel.outputs.streams import clean_text
 
-_MAGIC = re.compile(r"(?m)^(\s*)([%!])")
+_MAGIC = re.compile(r"(?m)^([^\S\n]*)([%!])")
 
 
 def percent(notebook: Any) -> str:

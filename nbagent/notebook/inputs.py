@@ -36,7 +36,7 @@ def inputs(notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool) 
         foreign: Whether it isn't nbagent's: then it sees the given folder, or its own.
 
     Raises:
-        DataError: Some isn't there.
+        DataError: Some isn't there, or is a link that leads out of its folder.
     """
     if missing := [each for each in given if not each.exists()]:
         raise DataError(f"There is no file or folder {str(missing[0])!r}.", mend="Check the name and where you are.")
@@ -59,18 +59,23 @@ def inputs(notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool) 
 
 
 def _given(name: str, given: Sequence[Path]) -> Path | None:
-    """Where a person's own folders and files have what is called so."""
+    """Where a person's own folders and files have what is called so.
+
+    Raises:
+        DataError: It is a link that leads out of its folder: who made the notebook may have made it, too.
+    """
     for each in given:
-        place = each / name if each.is_dir() and each.name != name else each
+        source = mounts.named(each)
+        place = source / name if source.is_dir() and each.name != name else each
         if place.name == name and place.exists():
-            return place
+            return mounts.named(place)
     return None
 
 
 def _of_others(notebook: Path, given: Sequence[Path]) -> list[Mount]:
     folders = [each for each in given if each.is_dir()]
     if len(folders) == 1 and len(given) == 1:
-        return [Mount(folders[0].resolve(), DATA)]
+        return [Mount(mounts.named(folders[0]), DATA)]
     if given:
-        return [Mount(each.resolve(), f"{DATA}/{each.name}") for each in given]
+        return [Mount(mounts.named(each), f"{DATA}/{each.name}") for each in given]
     return mounts.for_client(notebook.resolve().parent)

@@ -105,7 +105,7 @@ def utc(seconds: float) -> str:
 
 def seeds(cell: Cell) -> list[Seed]:
     """The seeds that a cell's code sets."""
-    found = dict.fromkeys(_seeds(cell.code))
+    found = filter(None, dict.fromkeys(_seeds(cell.code)))
     return [Seed(cell.cell, re.sub(r"\s+", " ", each)[:LONGEST_SEED]) for each in found]
 
 
@@ -114,14 +114,14 @@ def _seeds(code: str) -> Iterator[str]:
         if not isinstance(node, ast.Call):
             continue
         if _name(node.func) in SEEDS and node.args and isinstance(node.args[0], ast.Constant):
-            yield ast.unparse(node)
+            yield unparsed(node)
         for keyword in node.keywords:
             if (
                 keyword.arg in SEED_NAMES
                 and isinstance(keyword.value, ast.Constant)
                 and keyword.value.value is not None
             ):
-                yield f"{keyword.arg}={ast.unparse(keyword.value)}"
+                yield f"{keyword.arg}={unparsed(keyword.value)}"
 
 
 def _name(function: ast.expr) -> str:
@@ -134,6 +134,14 @@ def nodes(code: str) -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
+
+
+def unparsed(node: ast.AST) -> str:
+    """The source of a syntax tree; empty if it is nested too deep, or has a number that is too long to be written."""
+    try:
+        return ast.unparse(node)
+    except (RecursionError, ValueError):
+        return ""
 
 
 def imports(code: str) -> set[str]:

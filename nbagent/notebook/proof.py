@@ -287,7 +287,7 @@ class Verification:
                 ran.moments[cell.number] = (began, time.time() - started)
                 if ended.status not in RUNS_ON:
                     break
-            ran.features = await kernel.evaluate(sweep.DISPATCH, []) or []
+            ran.features = _words(await kernel.evaluate(sweep.DISPATCH, []))
             ran.versions = kernel.versions
         for number, name in numbers.items():
             ended = recording.cell(name) or ran.cells[number]
@@ -315,7 +315,7 @@ class Verification:
         for name, told in (("platform", "platform"), ("threads", "number of threads"), ("locale", "locale")):
             if (there := lock.machine.get(name)) != (here := fresh.machine.get(name)):
                 found.append(f"Its {told} was {there}, here it is {here}.")
-        theirs, ours = (set(each.get("cpu_features", [])) for each in (lock.machine, fresh.machine))
+        theirs, ours = (set(_words(each.get("cpu_features"))) for each in (lock.machine, fresh.machine))
         if theirs != ours:
             told = ", ".join(sorted(theirs ^ ours)[:6])
             found.append(
@@ -379,6 +379,11 @@ class Verification:
 def _is_content(package: Package) -> bool:
     """Whether a package of a kernel may change a result, and can be replaced: the kernel's own machinery can't."""
     return package.name.replace("-", "_") not in KERNEL_MODULES and bool(package.sha256)
+
+
+def _words(value: object) -> list[str]:
+    """The words in a list that a notebook or its code claims."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def _is_plain(value: str) -> bool:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as Xml
 
 from nbagent import __version__
 from nbagent.core import fileio
+from nbagent.core.errors import StoreError
 from nbagent.core.text import safe
 from nbagent.notebook.document import Document
 from nbagent.notebook.lock import utc
@@ -71,8 +72,12 @@ def write_into(document: Document, path: Path, proof: Proof) -> None:
         "cells": {each.id: each.result for each in proof.cells if each.result != "same"},
         "problems": proof.problems,
     }
-    text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    fileio.save(path, text.encode())
+    try:
+        text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
+        data = text.encode()
+    except ValueError as error:
+        raise StoreError(f"{path} can't be written: it has what no JSON can hold ({str(error)[:80]}).") from error
+    fileio.save(path, data)
 
 
 def junit(proofs: Sequence[Proof]) -> bytes:

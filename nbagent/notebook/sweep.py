@@ -95,10 +95,9 @@ def terms(features: Iterable[str]) -> list[Terms]:
 def with_stable_sorts(code: str) -> str:
     """A cell's code with its sorts called by `STABLE`; as it is if it isn't plain Python."""
     try:
-        tree = ast.parse(code)
+        return ast.unparse(ast.fix_missing_locations(_Sorts().visit(ast.parse(code))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return code
-    return ast.unparse(ast.fix_missing_locations(_Sorts().visit(tree)))
 
 
 class _Sorts(ast.NodeTransformer):

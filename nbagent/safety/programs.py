@@ -52,7 +52,7 @@ _CALLS = re.compile(
 """Functions that start programs, or run their argument as a cell."""
 _WORD = re.compile(r"[\w.]+")
 _OPTIONS = re.compile(r"\A(?:\s*-\w+(?:\s+\d+)?)+\s+")
-_PROMPT = re.compile(r"^\s*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
+_PROMPT = re.compile(r"^[^\S\n]*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
 """Prompts, which IPython removes."""
 
 

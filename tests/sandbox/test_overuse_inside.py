@@ -160,6 +160,34 @@ print(json.dumps(found))
     assert await value(untrusted, code) == [[7], "database is locked", []]
 
 
+async def test_a_sandbox_is_idle_as_long_as_nothing_runs_or_begins(isolated: Kernel) -> None:
+    """Looks may be left out only while no process works, begins or ends."""
+    code = (
+        f"exec({Path(overuse_inside.__file__).read_text()!r})"
+        + """
+import json, subprocess, sys
+works = "import sys\\nfor line in sys.stdin:\\n    print(sum(range(1_000_000)), flush=True)"
+child = subprocess.Popen([sys.executable, "-c", works], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def work():
+    child.stdin.write(b"\\n")
+    child.stdin.flush()
+    child.stdout.readline()
+def end():
+    child.kill()
+    child.wait()
+watch = OveruseWatch()
+found = [watch.is_idle()]
+for change in (work, lambda: None, lambda: subprocess.run(["true"]), end):
+    watch.ran = {child.pid: seconds_run(child.pid)}
+    watch.newest = newest_process()
+    change()
+    found.append(watch.is_idle())
+print(json.dumps(found))
+"""
+    )
+    assert await value(isolated, code) == [False, False, True, False, False]
+
+
 async def test_others_locks_are_nobody_s_fault(isolated: Kernel, untrusted: Kernel, tmp_path: Path) -> None:
     """Locks that the host holds, of whatever kind and number, end no sandbox."""
     ofd_setlk, record = 37, "=hhxxxxqqixxxx"

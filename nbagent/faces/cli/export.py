@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nbagent import __version__
 from nbagent.core import fileio, folders, settings
-from nbagent.core.errors import UsageError
+from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Package
 from nbagent.core.journal import read_log
 from nbagent.core.text import one_line, safe
@@ -23,8 +24,8 @@ from nbagent.packages.requirements import Target
 from nbagent.packages.wheel_list import kernel_packages
 from nbagent.sandbox import environment, registry
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session import lookup
+from nbagent.session import saved, session_list
+from nbagent.session.index import SessionInfo
 
 FORMATS = {".py": formats.percent, ".md": formats.markdown}
 TITLE_CHARACTERS = 120
@@ -41,14 +42,15 @@ async def export(session: str, out: Path, *, keep_attempts: bool, force: bool) -
     if out.suffix not in (place.ENDING, *FORMATS):
         raise UsageError(f"Nothing can be written as {out.name!r}.", mend="End its name with .ipynb, .py or .md.")
     root = folders.state_root(settings.load().state_dir)
-    recording = record(read_log(lookup.find(root, session)))
+    found = session_list.look_up(root, session)
+    recording = record(read_log(found.folder))
     if not recording.items:
         raise UsageError(f"The session {session} has neither questions nor cells.")
     data = [Path(each.source) for each in recording.needed]
     path = place.check(out, data=data, force=force) if out.suffix == place.ENDING else _free(out, data, force=force)
     notebook = exporter.build(recording, packages=_packages(recording))
     if not keep_attempts:
-        folded = await fold(notebook, lambda rest: _verify(rest, recording))
+        folded = await fold(notebook, lambda rest: _verify(rest, recording, found))
         notebook = folded.notebook
         if folded.left_out:
             print(f"{folded.left_out} failed attempts are left out; a run of the rest shows the same.", file=sys.stderr)
@@ -72,7 +74,9 @@ def _written(notebook: Any, ending: str) -> str:
 
 def _free(out: Path, data: list[Path], *, force: bool) -> Path:
     """A place for what is no notebook: a file that is there is replaced only if a person says so."""
-    path = out.expanduser().resolve()
+    path = out.expanduser().absolute()
+    if path.is_symlink():
+        raise UsageError(f"{path} is a link, and nothing is written through one.", mend="Choose another name.")
     fileio.check_file(path)
     fileio.check_not_data(path, data)
     if path.exists() and not force:
@@ -95,10 +99,13 @@ def _packages(recording: Recording) -> list[Package]:
     return kernel_packages(Target(python=started.python, platform=started.machine["platform"], pins=pins))
 
 
-async def _verify(rest: Document, recording: Recording) -> Proof:
-    """Run what is left, on the session's data, in an engine like its own."""
-    mounts = [Mount(Path(each.source), each.path) for each in recording.needed if Path(each.source).exists()]
-    spec = SandboxSpec.of(settings.load(), data=mounts)
-    name = recording.started.engine if recording.started else None
-    engine = await registry.choose(name if name != "local" else None, specs=[spec])
+async def _verify(rest: Document, recording: Recording, found: SessionInfo) -> Proof:
+    """Run what is left on the session's data, in a sandbox like its own: the person chose its level for this code."""
+    mounts = tuple(Mount(Path(each.source), each.path) for each in recording.needed if Path(each.source).exists())
+    try:
+        spec = replace(saved.read_spec(found), data=mounts, owner="", keep=0.0, late_data=False)
+        name = found.engine if found.engine != "local" else None
+        engine = await registry.choose(name, image=spec.image, specs=[spec])
+    except NbagentError as error:
+        return Proof(name=rest.name, result="not run", error=str(error))
     return await Verification(rest, engine=engine, spec=spec).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nbagent.core.errors import UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli.verify import read
 from nbagent.notebook.story import story
@@ -15,6 +16,11 @@ def show(path: Path) -> int:
     Raises:
         UsageError: It is none.
     """
-    for line in story(read(path)):
+    document = read(path)
+    try:
+        lines = list(story(document))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"What {path} says of how it came about can't be read: {error!r:.200}.") from error
+    for line in lines:
         print(safe(line))
     return 0

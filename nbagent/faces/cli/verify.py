@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core import fileio, folders, settings
-from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.errors import NbagentError, StoreError, UsageError, contained
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
+from nbagent.kernel.transfer.results import safe_name
 from nbagent.notebook import document as documents
 from nbagent.notebook import report
 from nbagent.notebook.compare.cell import Strictness
@@ -94,26 +95,36 @@ async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
 async def _one(
     path: Path, wanted: Wanted, strictness: Strictness, chosen: Any, tell: Callable[[int, int], object]
 ) -> Proof:
-    """Verify one notebook; what keeps it from running is in the proof."""
+    """Verify one notebook; what keeps it from running is in the proof, and takes no other notebook along."""
     try:
-        document = read(path)
-        if not document.has_outputs:
-            raise UsageError(f"{path} has no outputs to compare.", mend="Run it first, and save it.")
-        found = inputs(
-            path, given=wanted.data, root=folders.state_root(chosen.state_dir), foreign="version" not in document.facts
-        )
-        spec = SandboxSpec.of(chosen, data=found.mounts)
-        engine = await registry.choose(chosen.engine or _engine(document), image=spec.image, specs=[spec])
-        verification = Verification(
-            document, engine=engine, spec=spec, strictness=strictness, problems=found.problems, tell=tell
-        )
-        proof = await verification.run(sweeps=wanted.sweep)
-        if wanted.write and "version" in document.facts:
-            report.write_into(document, path, proof)
-    except NbagentError as error:
+        with contained("A notebook could not be verified"):
+            return await _verified(path, wanted, strictness, chosen, tell)
+    except (NbagentError, OSError) as error:
         return Proof(name=str(path), result="not run", error=str(error))
+    return Proof(name=str(path), result="not run", error="nbagent itself failed at it; its log says where.")
+
+
+async def _verified(
+    path: Path, wanted: Wanted, strictness: Strictness, chosen: Any, tell: Callable[[int, int], object]
+) -> Proof:
+    document = read(path)
+    if not document.has_outputs:
+        raise UsageError(f"{path} has no outputs to compare.", mend="Run it first, and save it.")
+    foreign = "version" not in document.facts
+    found = inputs(path, given=wanted.data, root=folders.state_root(chosen.state_dir), foreign=foreign)
+    spec = SandboxSpec.of(chosen, data=found.mounts)
+    engine = await registry.choose(chosen.engine or _engine(document), image=spec.image, specs=[spec])
+    verification = Verification(
+        document, engine=engine, spec=spec, strictness=strictness, problems=found.problems, tell=tell
+    )
+    proof = await verification.run(sweeps=wanted.sweep)
+    if wanted.write and not foreign:
+        try:
+            report.write_into(document, path, proof)
+        except StoreError as error:
+            proof.notes.append(str(error))
     if wanted.pictures:
-        _save(proof, wanted.pictures / path.stem)
+        _save(proof, wanted.pictures / safe_name(path.stem))
     return proof
 
 

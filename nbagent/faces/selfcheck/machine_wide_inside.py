@@ -191,6 +191,62 @@ def take_memory_by_unaccepted_connections(host: Any) -> object:
 
 @_attack(
     "32",
+    "Hide memory from the limit in connections to Unix sockets that nobody accepts",
+    expected="the sandbox is ended for them",
+    levels=BELOW_TRUSTED,
+    may_kill=True,
+)
+def take_memory_by_unaccepted_unix_connections(host: Any) -> object:
+    import socket
+    import time
+
+    made, servers = 0, []
+    for number in range(300):
+        servers.append(server := socket.socket(socket.AF_UNIX))
+        server.bind(f"\0nbagent-probe-{number}")
+        server.listen(4096)
+        while made < 24_000:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.setblocking(False)
+                try:
+                    client.connect(server.getsockname())
+                except BlockingIOError:
+                    break
+                made += 1
+    time.sleep(1)
+    for server in servers:
+        server.close()
+    return f"{made:,} connections" if made >= 24_000 else None
+
+
+@_attack(
+    "32",
+    "Hide memory from the limit in access control lists of files, which Linux charges to nobody",
+    expected="no file takes an attribute",
+)
+def take_memory_by_attributes(host: Any) -> object:
+    import os
+    import struct
+
+    entries = [(1, 7, 2**32 - 1), *[(2, 7, os.getuid())] * 100, *((each, 7, 2**32 - 1) for each in (4, 16, 32))]
+    listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
+    folder = f"/dev/shm/nbagent-probe-{os.getpid()}"
+    os.mkdir(folder)
+    got = []
+    try:
+        for name in ("system.posix_acl_access", "system.posix_acl_default", "user.nbagent"):
+            try:
+                os.setxattr(folder, name, listed)
+                got.append(name)
+            except OSError:
+                pass
+    finally:
+        os.rmdir(folder)
+    return got
+
+
+@_attack(
+    "32",
     "Ask for huge pages, which an administrator has set aside for others and no limit counts",
     expected="Linux is never asked",
 )

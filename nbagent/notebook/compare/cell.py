@@ -7,6 +7,7 @@ MIME type.
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -122,6 +123,8 @@ def compare(
     for key in dict.fromkeys((*one, *other)):
         if one.get(key, "") == other.get(key, ""):
             continue
+        if len(found.differences) >= MOST:
+            break  # nobody is told of more
         what, mime = key
         third = None if second is None else second.get(key)
         if key not in one or key not in other:
@@ -173,7 +176,7 @@ def _text(value: Any) -> str:
 def _compare_text(
     key: tuple[str, str], stored: str, fresh: str, again: str | None, context: Context, found: Comparison
 ) -> None:
-    if key[1] != HTML:
+    if key[1] != HTML or max(len(stored), len(fresh)) > tables.MOST:
         found.differences += _texts(key, stored, fresh, again, context, found.excused)
         return
     shown = [None if each is None else tables.content(each) for each in (stored, fresh, again)]
@@ -205,10 +208,10 @@ def _texts(
     unstable: list[tuple[int, int]] | None = None
     if again is not None:
         second = tokens(masked(again, strictness.masks))
-        unstable = [(each.place[0], each.place[1]) for each in _differences(other, second, strictness.tolerance)]
-    spots = _spots(key[1], stored, fresh)
+        unstable = [each.place for each in changes(second, other, tolerance=strictness.tolerance)]
+    spots, told = _spots(key[1], stored, fresh), 0
     for change in changes(one, other, tolerance=strictness.tolerance):
-        differs_again = None if unstable is None else any(_overlap(change.place, each) for each in unstable)
+        differs_again = None if unstable is None else _overlaps(change.place, unstable)
         excuse, cause = _judge(change, differs_again, context, markup=markup)
         if excuse:
             excused.add(excuse)
@@ -217,6 +220,8 @@ def _texts(
         line = (change.stored or change.fresh)[0].line
         where = str(spot).split(":")[0] if spot else f"line {line}"
         yield Difference(_label(*key), where, _show(change.stored), _show(change.fresh), cause)
+        if (told := told + 1) == MOST:
+            return  # nobody is told of more
 
 
 def _is_at(change: Change, spot: tables.Spot) -> bool:
@@ -226,13 +231,11 @@ def _is_at(change: Change, spot: tables.Spot) -> bool:
     )
 
 
-def _differences(one: list[Token], other: list[Token], tolerance: float) -> list[Change]:
-    """The changes between two texts, their places by the first."""
-    return changes(other, one, tolerance=tolerance)
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < max(other[1], other[0] + 1) and other[0] < max(one[1], one[0] + 1)
+def _overlaps(place: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place shares a token with one of others, which are in order; an empty one stands for the next token."""
+    begin, end = place[0], max(place[1], place[0] + 1)
+    after = bisect.bisect_left(others, (end, end))
+    return any(max(other[1], other[0] + 1) > begin for other in others[max(0, after - 2) : after])
 
 
 def _judge(change: Change, differs_again: bool | None, context: Context, *, markup: bool) -> tuple[str, str]:

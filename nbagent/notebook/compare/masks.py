@@ -13,7 +13,9 @@ from nbagent.core.errors import UsageError
 LONGEST = 1024 * 1024
 """Characters of a file of rules."""
 _UNIT = r"(?:ns|µs|us|μs|ms|s|sec|min|h|d|day|days)"
-_TIME = rf"\d[\d.,]*(?:e[-+]?\d+)? {_UNIT}(?: \d[\d.]* ?{_UNIT})*"
+# Numbers, words and repetitions have bounds, so that the time to look for them grows with the text and no faster.
+_TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? {_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
+_COUNT = r"[\d,]{1,20}"
 
 
 class Mask(NamedTuple):
@@ -33,12 +35,12 @@ BUILT_IN = tuple(
         (r"\x1b\[[0-9;?]*[A-Za-z]", ""),
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
-        (r"(?:[\w/.-]*/)?ipykernel(?:_\d+)?/\d+\.py", "CELL"),
-        (r"\bIn ?\[\d+\]", "In [N]"),
-        (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of [\d,]+ runs?, [\d,]+ loops? each\)", "TIMING"),
+        (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
+        (r"\bIn ?\[\d{1,20}\]", "In [N]"),
+        (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of {_COUNT} runs?, {_COUNT} loops? each\)", "TIMING"),
         (r"^The slowest run took [\d.,]+ times longer than the fastest\..*\n?", ""),
         (rf"^(?:CPU times|Compiler time|Parser|Wall time): .*{_UNIT}$", "TIMING"),
-        (r"(?<=%\|)[^|\n]{0,400}\|( *\S+) \[[^\]\n]{0,200}\]", r"BAR|\1 [TIMING]"),
+        (r"(?<=%\|)[^|\n]{0,400}\|( {0,20}\S{1,80}) \[[^\]\n]{0,200}\]", r"BAR|\1 [TIMING]"),
         (r"/(?:tmp|var/folders/\S{1,60})/tmp[a-z0-9_]{8}\b", "TEMPORARY"),
     )
 )  # fmt: skip

@@ -9,7 +9,9 @@ import asyncio
 import base64
 import binascii
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
@@ -35,6 +37,19 @@ class Likeness(NamedTuple):
     same: bool
     told: str
     shown: bytes | None = None
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+
+
+class _Seen(msgspec.Struct):
+    """What `pictures_inside.py` returns."""
+
+    sizes: tuple[tuple[_Count, _Count], tuple[_Count, _Count]]
+    different: _Count = 0
+    strong: _Count = 0
+    largest: _Count = 0
+    shown: str = ""
 
 
 class Pictures:
@@ -78,25 +93,22 @@ class Pictures:
 
 def _likeness(found: object, *, exact: bool) -> Likeness:
     """What came back, which nobody else wrote, but which a hostile picture may have made."""
-    if not isinstance(found, dict) or not isinstance(found.get("sizes"), list):
+    try:
+        seen = msgspec.convert(found, _Seen)
+    except msgspec.ValidationError:
         return Likeness(same=False, told="the pictures can't be read")
-    sizes = found["sizes"]
-    shown = _decoded(found.get("shown"))
-    if sizes[0] != sizes[1]:
-        return Likeness(same=False, told=f"its size: {_size(sizes[0])} → {_size(sizes[1])} pixels", shown=shown)
-    different, strong, largest = (int(found.get(name, 0)) for name in ("different", "strong", "largest"))
-    pixels = max(1, int(sizes[0][0]) * int(sizes[0][1]))
-    share = strong / pixels
-    told = f"{different:,} of {pixels:,} pixels differ, by up to {largest} of 255; {share:.3%} visibly"
-    return Likeness(same=different == 0 or (not exact and share <= BOUND), told=told, shown=shown)
+    shown, (one, other) = _decoded(seen.shown), seen.sizes
+    if one != other:
+        told = f"its size: {one[0]}×{one[1]} → {other[0]}×{other[1]} pixels"
+        return Likeness(same=False, told=told, shown=shown)
+    pixels = max(1, one[0] * one[1])
+    share = seen.strong / pixels
+    told = f"{seen.different:,} of {pixels:,} pixels differ, by up to {seen.largest} of 255; {share:.3%} visibly"
+    return Likeness(same=seen.different == 0 or (not exact and share <= BOUND), told=told, shown=shown)
 
 
-def _size(found: list[int]) -> str:
-    return "×".join(str(int(each)) for each in found[:2])
-
-
-def _decoded(text: object) -> bytes | None:
-    if not isinstance(text, str) or len(text) > MAX_SHOWN:
+def _decoded(text: str) -> bytes | None:
+    if not text or len(text) > MAX_SHOWN:
         return None
     try:
         return base64.b64decode(text, validate=True)

@@ -135,7 +135,8 @@ def _aligned(left: list[str], right: list[str]) -> list[tuple[int, int, int, int
     one, other = left[begin : len(left) - end], right[begin : len(right) - end]
     if max(len(one), len(other)) > MOST:
         return [(begin, begin, len(left) - end, len(right) - end)]
-    opcodes = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    # Without its leaving out of tokens that are everywhere, such as commas, it would take time cubic in the tokens.
+    opcodes = difflib.SequenceMatcher(None, one, other).get_opcodes()
     return [(begin + i, begin + j, begin + to_i, begin + to_j) for kind, i, to_i, j, to_j in opcodes if kind != "equal"]
 
 
@@ -176,4 +177,5 @@ def close(one: Token, other: Token, *, tolerance: float) -> bool:
     left, right = number(one), number(other)
     if left is None or right is None or one.kind != other.kind or not any(sign in one.text for sign in ".eE"):
         return False
-    return math.isclose(left, right, rel_tol=tolerance, abs_tol=0.0)
+    # All that is too large for a float would be the same infinity.
+    return math.isfinite(left) and math.isclose(left, right, rel_tol=tolerance, abs_tol=0.0)

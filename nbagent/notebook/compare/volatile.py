@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from nbagent.notebook.compare.tokens import Token, number, seconds
-from nbagent.notebook.lock import nodes
+from nbagent.notebook.lock import nodes, unparsed
 
 DAY = 26 * 3600.0
 """Seconds: a day, and what time zones and daylight saving add."""
@@ -36,7 +36,7 @@ _RANDOM = re.compile(
     r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
 _MAGICS = re.compile(
-    r"^\s*(?:%%?(?:time|timeit|prun|memit)\b|!.*\b(?:date|time|uptime|ls\s+-l|ps|top|df|free)\b)", re.M
+    r"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*\b(?:date|time|uptime|ls\s+-l|ps|top|df|free)\b)", re.M
 )
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
@@ -71,7 +71,7 @@ class Code:
         """Whether code reads such a source, or a name that came of one; more such names are added."""
         found = False
         for statement in _statements(code):
-            text = ast.unparse(statement)
+            text = unparsed(statement)
             words = set(re.findall(r"\w+", text))
             if pattern.search(_without_imports(statement, text)) or words & names:
                 found = True
@@ -90,7 +90,7 @@ class Reads:
 
 def _statements(code: str) -> Iterable[ast.stmt]:
     try:
-        return ast.parse(re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", code)).body
+        return ast.parse(re.sub(r"(?m)^([^\S\n]*)[%!].*$", r"\1pass", code)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
 

@@ -7,6 +7,7 @@ machine remembers of its own exports, never by a path in the notebook.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from nbagent.core import folders
 from nbagent.sandbox.data.needs import HASHED, Needed, digest, needed
 from nbagent.sandbox.paths import DATA
+
+log = logging.getLogger(__name__)
 
 DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
 MAX_NOTEBOOKS = 100
@@ -50,13 +53,23 @@ def locate(notebook: Path, root: Path) -> Located:
             found.places[each.path] = beside
         elif (place := packaged(name, each.sha256)) is not None:
             found.places[each.path] = place
-        elif known.is_dir() or known.is_file():
+        elif is_still_there(known) and (known.is_dir() or known.is_file()):
             found.places[each.path] = known
             same = digest(known) == each.sha256 or not each.sha256 if known.is_dir() else _is_same(known, each)
             found.changed += [] if same else [name]
         else:
             found.missing.append(name)
     return found
+
+
+def is_still_there(source: Path) -> bool:
+    """Whether the data of an exported notebook is still where it was, and no link came into its path since."""
+    if not source.exists():
+        return False
+    if source.resolve() != source:
+        log.warning("The data at %s leads through a link now and is not shown: export its notebook again.", source)
+        return False
+    return True
 
 
 def _is_same(place: Path, wanted: Needed) -> bool:

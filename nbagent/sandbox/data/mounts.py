@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from nbagent.core import folders
 from nbagent.core.errors import DataError
-from nbagent.sandbox.data.locate import packaged_for
+from nbagent.sandbox.data.locate import is_still_there, packaged_for
 from nbagent.sandbox.paths import DATA
-
-log = logging.getLogger(__name__)
 
 PRIVATE = tuple(map(Path, ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")))
 """Folders of the system, in which nobody keeps notebooks."""
@@ -42,20 +39,10 @@ def for_client(folder: Path) -> list[Mount]:
 
     known = folders.recall_exports(folders.state_root(settings.load().state_dir), folder)
     known = {path: str(source) for path, source in packaged_for(folder).items()} | known
-    exported = [Mount(Path(source), path) for path, source in known.items() if _is_still_there(Path(source))]
+    exported = [Mount(Path(source), path) for path, source in known.items() if is_still_there(Path(source))]
     if _is_private(folder):
         return exported
     return [Mount(folder, DATA), *(each for each in exported if each.source != _place(folder, each.target))]
-
-
-def _is_still_there(source: Path) -> bool:
-    """Whether the data of an exported notebook is still where it was, and no link came into its path since."""
-    if not source.exists():
-        return False
-    if source.resolve() != source:
-        log.warning("The data at %s leads through a link now and is not shown: export its notebook again.", source)
-        return False
-    return True
 
 
 def named(given: str | Path) -> Path:

@@ -13,14 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 LOOK_SECONDS = 0.25
 """Between two looks: in that time code takes some 50 MB of locks a core."""
+IDLE_LOOK_SECONDS = 0.5
+"""Before the next look at a sandbox that is idle: fifty of them must cost next to nothing."""
+IDLE_SECONDS = 0.002
+"""A sandbox whose processes have not run for so long since the last look has taken next to nothing since."""
+MOST_CLOCKS = 100
+"""Of more processes, it is not asked whether they ran."""
 BOUNDS = {
     "terminals": 64,
     "locks of files": 10_000,
     "open files": 100_000,
     "Internet sockets": 10_000,
+    "Unix sockets": 20_000,
     "MB in Internet sockets": 256,
 }
 """What a sandbox may have at a time; of open files also no more than an eighth of the machine's."""
@@ -29,7 +37,7 @@ PRESSURE = 512 * 1024
 LOCKS = 4 * 1024 * 1024
 """Bytes that are read of the list of locks, at about 60 a lock."""
 SOCKETS = 4 * 1024 * 1024
-"""Bytes that are read of each list of Internet sockets, at 150 a socket."""
+"""Bytes that are read of each list of sockets, at 150 an Internet socket and 60 a Unix socket."""
 MAPS = 16 * 1024 * 1024
 """Bytes that are read of a process's mappings, of which there are 65,530 at most, at about 100 each."""
 
@@ -47,14 +55,28 @@ class OveruseWatch:
             self.bounds["open files"] = min(BOUNDS["open files"], int(file.read()) // 8)
         self.before = memory_of_linux()
         self.open_before = open_on_machine()
+        self.newest = 0
+        """The process or thread that had begun last at the last look."""
+        self.ran: dict[int, float] = {}
+        """The processes at the last look, and how many seconds each had run."""
+
+    def is_idle(self) -> bool:
+        """Whether no process has begun since the last look, and next to nothing has run."""
+        try:
+            since = sum(seconds_run(process) - before for process, before in self.ran.items())
+            return bool(self.ran) and since < IDLE_SECONDS and newest_process() == self.newest
+        except (OSError, ValueError):
+            return False
 
     def overuse(self) -> str:
         """What the sandbox has too much of, as part of a sentence; empty if it is within its bounds."""
+        self.newest, self.ran = newest_process(), processes_run()
         for name, count in (
             ("terminals", terminals),
             ("locks of files", locks),
             ("open files", open_files),
             ("Internet sockets", internet_sockets),
+            ("Unix sockets", unix_sockets),
             ("MB in Internet sockets", lambda: megabytes_in_sockets(self.bounds["MB in Internet sockets"])),
         ):
             most = self.bounds[name]
@@ -67,6 +89,31 @@ class OveruseWatch:
                 if has > most or (has > most // 4 and memory_of_linux() - self.before > PRESSURE):
                     return f"it had {has:,} {name}, of which a sandbox may have {most:,}"
         return ""
+
+
+def newest_process() -> int:
+    """The number of the process or thread of this sandbox that has begun last, whether or not it is still there."""
+    with open("/proc/loadavg", "rb", buffering=0) as file:
+        return int(file.read().split()[-1])
+
+
+def processes_run() -> dict[int, float]:
+    """The other processes of the sandbox, and how many seconds each has run; empty where that can't be known."""
+    others = [int(name) for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
+    if len(others) <= MOST_CLOCKS:
+        with contextlib.suppress(OSError):
+            return {process: seconds_run(process) for process in others}
+    return {}
+
+
+def seconds_run(process: int) -> float:
+    """How long all threads of a process have run on a core.
+
+    Raises:
+        OSError: There is no such process, or Linux doesn't say.
+    """
+    # A clock of another process is named like this in Linux (posix-timers.h), as clock_getcpuclockid(3) does it.
+    return time.clock_gettime(~process << 3 | 2)
 
 
 OWN_DEVICES = frozenset(
@@ -98,6 +145,14 @@ def internet_sockets() -> int:
         for words in socket_counts(name)
         if words[0] in ("TCP:", "TCP6:", "UDP:", "UDP6:")
     )
+
+
+def unix_sockets() -> int:
+    """Unix sockets of this sandbox, with those that nobody has accepted, each of which hides a kilobyte."""
+    if not own_network():
+        return 0
+    with open("/proc/net/unix", "rb", buffering=0) as file:
+        return read(file.fileno(), SOCKETS).count(b"\n")
 
 
 def megabytes_in_sockets(least: int) -> int:

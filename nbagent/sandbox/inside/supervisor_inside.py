@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from commands_inside import Commands  # type: ignore[import-not-found]  # beside this file, in there
-from overuse_inside import LOOK_SECONDS, OveruseWatch, counted, is_dying  # type: ignore[import-not-found]
+from overuse_inside import IDLE_LOOK_SECONDS, LOOK_SECONDS, OveruseWatch, counted, is_dying  # type: ignore[import-not-found]
 from shells_inside import ShellError, start_shell  # type: ignore[import-not-found]
 
 REQUEST_SECONDS = 5.0
@@ -150,6 +150,9 @@ class Supervisor:
         """From time to time, look whether the sandbox took too much of what the machine shares; then end it."""
         if self.watch_over is None or time.monotonic() < self.look_at_machine:
             return
+        if self.watch_over.is_idle():
+            self.look_at_machine = time.monotonic() + IDLE_LOOK_SECONDS
+            return
         if not is_dying(self.child):
             self.alive_at = time.monotonic()
         if overuse := self.watch_over.overuse():
@@ -158,6 +161,7 @@ class Supervisor:
                 os.kill(-1, signal.SIGKILL)
             self.say_last({"exit": OVERUSED, "overuse": overuse})
             self.end(OVERUSED)
+        # A look may take long.
         self.look_at_machine = time.monotonic() + LOOK_SECONDS
 
     def hold(self, connection: socket.socket) -> None:

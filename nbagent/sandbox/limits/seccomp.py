@@ -47,7 +47,7 @@ NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
 CLONE_FILES, CLONE_THREAD = 0x400, 0x00010000
 CLOSE_RANGE_UNSHARE = 2
-EPERM, ENOMEM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 12, 22, 38, 93, 95
+EPERM, ENOENT, ENOMEM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 2, 12, 22, 38, 93, 95
 """Numbers of errors, by which programs recognize calls that they can do without."""
 NOTHING = 0
 """As the number of an error: Linux doesn't make the call, and reports success."""
@@ -58,6 +58,8 @@ AF_NETLINK fill memory that Linux charges to nobody."""
 PROTOCOLS = (0, 6, 17)
 """TCP, UDP, and the default. Linux counts the memory of others, such as MPTCP and UDP-Lite, apart."""
 LAST_PROTOCOL = 17
+LINE_DISCIPLINE = 0x5423
+"""The ioctl TIOCSETD, for which Linux may load a module into itself that only modems need."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """The ioctls TIOCSTI and TIOCLINUX, which type into a terminal. Linux reads the low 32 bits only, and so do we."""
 LOW_BITS = 0xFFFFFFFF
@@ -92,6 +94,8 @@ LOCKS = (6, 7)
 """The fcntls F_SETLK and F_SETLKW."""
 OWNERLESS_LOCKS = (37, 38)
 """F_OFD_SETLK and F_OFD_SETLKW: locks of an open file, for which Linux names no process."""
+SOL_TCP, TCP_ULP = 6, 31
+"""The option that puts a protocol such as TLS on top of TCP within Linux, through which sandboxes have been left."""
 SOL_SOCKET, SOCKET_FILTERS = 1, (26, 50, 51, 52)
 """SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs, like seccomp's filters, take room of
 which the whole machine has one supply (`net.core.bpf_jit_limit`)."""
@@ -99,6 +103,10 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
 HUGE_PAGES = {"mmap": (3, 0x40000), "memfd_create": (1, 4), "shmget": (2, 0o4000)}
 """Calls with the argument and the flag of it that ask for huge pages: those that an administrator has set aside, for a
 database say, are the whole machine's, and no limit on memory counts them."""
+
+ATTRIBUTES = ("setxattr", "lsetxattr", "fsetxattr")
+"""Calls that give a file extended attributes. Linux keeps an access control list of 64 KB for each file of a tmpfs, and
+charges nobody for it: a thousand empty files would hide 64 MB, a folder twice as much."""
 
 
 @functools.cache
@@ -217,6 +225,8 @@ def inner_program(*, subprocess: bool, sockets: bool = True, forwarder: bool = F
     denied = library.ERRNO(EPERM)
     for request in TERMINAL_INJECTION:
         filter_.add_rule(denied, "ioctl", _low(1, request))
+    filter_.add_rule(library.ERRNO(EINVAL), "ioctl", _low(1, LINE_DISCIPLINE))
+    filter_.add_rule(library.ERRNO(ENOENT), "setsockopt", _low(1, SOL_TCP), _low(2, TCP_ULP))
     for command in OTHERS_FILES:
         filter_.add_rule(denied, "fcntl", _low(1, command))
     for name, argument in OUT_OF_BAND.items():
@@ -279,6 +289,9 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
     for name, (argument, flag) in HUGE_PAGES.items():
         # As on a machine that has none.
         filter_.add_rule(library.ERRNO(ENOMEM), name, library.Arg(argument, library.MASKED_EQ, flag, flag))
+    for name in ATTRIBUTES:
+        # As on a file system that has none, which programs that copy files know.
+        filter_.add_rule(library.ERRNO(EOPNOTSUPP), name)
     for option in SOCKET_FILTERS:
         filter_.add_rule(library.ERRNO(EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
     # As on a Linux without filters, which programs can handle.
