@@ -69,9 +69,9 @@ def override(options: Options, **given: Unpack[Keywords]) -> Options:
         if name == "budget" and name in new:
             new[name] = Budget.read(new[name], base=options.budget)
         elif name in new:
-            new[name] = _checked(name, new[name])
+            new[name] = _value_of(name, new[name])
         else:
-            _checked(name, getattr(options, name))  # whoever makes `Options` may put anything into them
+            _value_of(name, getattr(options, name))  # whoever makes `Options` may put anything into them
     if new.get("mcp") is True and options.mcp:
         del new["mcp"]  # True keeps the file that the settings name
     if new.get("forge") and new.get("replies", options.replies) == "structured":
@@ -86,13 +86,13 @@ def override(options: Options, **given: Unpack[Keywords]) -> Options:
     return msgspec.structs.replace(options, **{**overruled, **new, "security": {**options.security, **security}})
 
 
-def _checked(name: str, value: Any) -> Any:
+def _value_of(name: str, value: Any) -> Any:
     """The value of an option, converted to the option's type."""
     hint, option = fields()[name]
     if name == "limits" and isinstance(value, dict):  # of which msgspec would pass over a misspelt name
         raise UsageError("The option limits is no table.", mend="Write nbagent.Limits(memory_mb=…), for example.")
     try:
-        return _finite(msgspec.convert(value, hint))
+        return _require_finite(msgspec.convert(value, hint))
     except msgspec.ValidationError as error:
         words = get_args(get_args(hint)[0])  # of a `Literal`
         if isinstance(value, str) and all(isinstance(each, str) for each in words):
@@ -101,7 +101,7 @@ def _checked(name: str, value: Any) -> Any:
         raise UsageError(f"The option {name} is wrong: {error}.", mend=f"It is: {option.description}") from None
 
 
-def _finite(value: Any) -> Any:
+def _require_finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise msgspec.ValidationError("It is not a finite number")
     return value
@@ -155,11 +155,11 @@ def _convert(name: str, value: Any, *, strict: bool) -> Any:
         return _budget(value)
     try:
         try:
-            return _finite(msgspec.convert(value, hints[name], strict=strict))
+            return _require_finite(msgspec.convert(value, hints[name], strict=strict))
         except msgspec.ValidationError:
             if strict:
                 raise
-            return _finite(msgspec.convert(msgspec.json.decode(value), hints[name], strict=False))
+            return _require_finite(msgspec.convert(msgspec.json.decode(value), hints[name], strict=False))
     except msgspec.DecodeError as error:
         raise UsageError(
             f"The setting {name} is wrong: {error}.", mend=f"See NBAGENT_{name.upper()} and {config_file()}."

@@ -188,7 +188,7 @@ def test_a_verdict_as_json(written: Written, tell: Tell) -> None:
         "line": None,
         "problem": "",
         "keyed": False,
-        "unknown": None,
+        "unknown_event": None,
         "unchecked": False,
         "notes": [],
     }

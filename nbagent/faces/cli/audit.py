@@ -139,7 +139,7 @@ def _check_lines(result: Verification) -> Iterator[str]:
         how = "HMACs of your key" if result.keyed and not result.unchecked else "SHA-256, no key"
         yield f"Whole: {of} ({count}; {how})."
     elif not result.problem:
-        yield f"NOT CHECKED from event {result.unknown} on: {of} ({count}): this version doesn't know that event."
+        yield f"NOT CHECKED from event {result.unknown_event} on: {of} ({count}): this version doesn't know that event."
     else:
         where = f" at line {result.line}" if result.line else ""
         yield f"BROKEN{where}: {of} ({count}): {result.problem}."

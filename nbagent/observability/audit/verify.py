@@ -49,8 +49,8 @@ class Verification:
         cells: The number of cells that have ended.
         line: The number of the first line that was changed; None if no line was.
         problem: What is wrong, one sentence; empty if nothing is.
-        unknown: The number of the first event in the session's log that this version doesn't know: the two logs were
-            compared up to that one only. None if all events are known.
+        unknown_event: The number of the first event in the session's log that this version doesn't know; the two logs
+            were compared up to that one only. None if all events are known.
         keyed: Whether the hashes are HMACs.
         unchecked: Whether the HMACs could not be checked, because no key was given.
         notes: Further sentences for a person: what could not be checked, what was cut off.
@@ -62,7 +62,7 @@ class Verification:
     cells: int = 0
     line: int | None = None
     problem: str = ""
-    unknown: int | None = None
+    unknown_event: int | None = None
     keyed: bool = False
     unchecked: bool = False
     notes: list[str] = field(default_factory=list)
@@ -70,12 +70,12 @@ class Verification:
     @property
     def whole(self) -> bool:
         """Whether all was compared, and no change was found."""
-        return not self.problem and self.unknown is None
+        return not self.problem and self.unknown_event is None
 
     @property
     def exit_code(self) -> int:
         """For the command line: 0 if it is whole, 1 if it was changed, 2 if this version can't check all of it."""
-        return 1 if self.problem else 0 if self.unknown is None else 2
+        return 1 if self.problem else 0 if self.unknown_event is None else 2
 
 
 class _BrokenError(Exception):
@@ -128,7 +128,7 @@ def _verify(path: Path, key: bytes | None) -> Verification:
     at_home = path.name == FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
     head = _head(path, key) if at_home else None
     raw = _lines(path)
-    log, result.unknown = _from_events(path.parent)
+    log, result.unknown_event = _from_events(path.parent)
     later = _head(path, key) if at_home else None
     lines = raw[:-1] if raw and not raw[-1].endswith(b"\n") else raw
     result.lines = len(lines)
@@ -141,7 +141,7 @@ def _verify(path: Path, key: bytes | None) -> Verification:
         _compare(found, log, result, written_since=max(0, later.seq - len(lines)) if later else 0)
     except _BrokenError as broken:
         result.line, result.problem = broken.line, broken.problem
-    if result.unknown is not None and not result.problem:
+    if result.unknown_event is not None and not result.problem:
         result.notes.append("A newer nbagent may have written the session's log: check it with that one.")
     result.cells = sum(b'"type":"cell"' in line for line in lines)
     if len(raw) > len(lines) and head == later:
@@ -255,7 +255,7 @@ def _compare(found: list[AuditEntry], log: list[AuditEntry] | str, result: Verif
             raise _BrokenError(None, log[0].lower() + log[1:].rstrip("."))
         result.notes.append(f"{log} So the two were not compared.")
         return
-    end = math.inf if result.unknown is None else result.unknown
+    end = math.inf if result.unknown_event is None else result.unknown_event
     told = [entry for entry in found if entry["type"] != START and entry["log"] < end]
     for entry, wanted in zip(told, log, strict=False):
         said = {name: value for name, value in entry.items() if name not in _CHAIN}

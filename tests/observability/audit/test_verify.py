@@ -287,7 +287,7 @@ def test_an_event_of_a_later_version_is_not_taken_for_a_change(write: Write) -> 
     newer = re.sub(rb'"type":"[A-Za-z]+"', b'"type":"CellPainted"', lines[9], count=1)
     written.log.write_bytes(b"".join([*lines[:9], newer, *lines[10:]]))
     verdict = verify(written.path)
-    assert (verdict.whole, verdict.problem, verdict.unknown, verdict.exit_code) == (False, "", 10, 2)
+    assert (verdict.whole, verdict.problem, verdict.unknown_event, verdict.exit_code) == (False, "", 10, 2)
     assert "newer nbagent" in verdict.notes[-1]
     written.log.write_bytes(b"".join([*lines[:9], newer]).replace(b"longest bill", b"biggest bill"))
     verdict = verify(written.path)
