@@ -70,8 +70,8 @@ def override(options: Options, **given: Unpack[Keywords]) -> Options:
             new[name] = Budget.read(new[name], base=options.budget)
         elif name in new:
             new[name] = _value_of(name, new[name])
-        else:
-            _value_of(name, getattr(options, name))  # whoever makes `Options` may put anything into them
+        elif (value := getattr(options, name)) != getattr(default, name):
+            _value_of(name, value)  # whoever makes `Options` may put anything into them
     if new.get("mcp") is True and options.mcp:
         del new["mcp"]  # True keeps the file that the settings name
     if new.get("forge") and new.get("replies", options.replies) == "structured":
