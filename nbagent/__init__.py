@@ -43,6 +43,9 @@ _HOMES = {
     "SessionManager": "nbagent.session.manager",
     "attach": "nbagent.session.attach",
     "host": "nbagent.session.host",
+    # What `%load_ext nbagent` and `%unload_ext nbagent` call.
+    "load_ipython_extension": "nbagent.faces.magic.magic",
+    "unload_ipython_extension": "nbagent.faces.magic.magic",
 }
 
 __all__ = [

@@ -29,6 +29,7 @@ from starlette.testclient import TestClient
 
 from nbagent.core import options, settings
 from nbagent.faces.cli.app import app
+from nbagent.faces.magic.words import FLAGS
 from nbagent.mcp import servers
 
 ROOT = Path(__file__).parents[1]
@@ -260,7 +261,7 @@ def test_what_is_named_is_there(page: Path) -> None:
     text = "\n".join(re.findall(r"`([^`\n]+)`", prose(page)))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
     foreign = {"--without", "--execute", "--to", "--help"}  # pytest's, nbconvert's, Click's own
-    assert named - flags() - foreign == set()
+    assert named - flags() - FLAGS.keys() - foreign == set()
     variables = {f"NBAGENT_{name.upper()}" for name in options.fields()} | VARIABLES
     assert set(re.findall(r"NBAGENT_[A-Z_]*[A-Z]", text)) - variables == set()
     for path in re.findall(r"^(?:[\w.*-]+/)+[\w.*-]*$", text, re.MULTILINE):

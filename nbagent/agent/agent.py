@@ -62,7 +62,7 @@ class Agent:
         Args:
             question: The person's words.
             turn: The turn, which emits its events.
-            more: What the model is told behind it, such as which files came with it.
+            more: Text for the model after the question, such as the names of uploaded files.
 
         Raises:
             ModelCallError: The provider failed, or the model gave no reply that can be used.

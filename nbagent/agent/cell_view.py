@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from nbagent.core.events import Cell, Output, Package
 
 STREAM_BYTES = 10 * 1024
-"""Of each stream, result and traceback, as UTF-8."""
+"""The most bytes of UTF-8 that the model gets of one stream, result or traceback."""
 TOTAL_BYTES = 40 * 1024
-"""Of all the text of one cell."""
+"""The most bytes of text that the model gets of one cell."""
 IMAGE_BYTES = 2 * 1024 * 1024
-"""Of one image as base64; providers refuse more than about 5 MB, and a larger one is rarely worth its tokens."""
+"""The most bytes of one image as base64: providers refuse more than 5 MB, and large images cost many tokens."""
 IMAGES = 4
-"""Image blocks of one cell."""
+"""The most image blocks that the model gets of one cell."""
 NAMED_FILES = 5
-"""Result files of one cell that are named."""
+"""The most result files of one cell that the model is told by name."""
 FRAME_RUN = 6
 """Frames of the person's own code shown in a row; recursion makes thousands."""
 

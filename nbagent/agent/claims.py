@@ -170,7 +170,7 @@ def _read(outputs: Mapping[int, Sequence[Mapping[str, Any]]]) -> Iterator[_Place
 
 
 def _text(output: Mapping[str, Any]) -> str:
-    """The text of an output; an error has none that is a result."""
+    """The text of an output; empty for an error, which is no result."""
     if output.get("output_type") == "stream":
         return plain(joined(output.get("text", "")))
     return plain(text_of_bundle(output.get("data", {})) or "")

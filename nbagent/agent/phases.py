@@ -52,12 +52,12 @@ class Phases:
         if self._now != "reasoning":
             self._enter("reasoning", f"by {tool}")
 
-    def evaluate(self, claims: Sequence[Claim], *, again: bool) -> None:
+    def evaluate(self, claims: Sequence[Claim], *, sent_back: bool) -> None:
         """Enter evaluation, when an answer was checked."""
         missing = [each.text for each in claims if not each.supported]
         facts = f"{len(claims)} numbers, shown by no cell: {_some(missing)}" if missing else f"{len(claims)} numbers"
-        self._enter("evaluation", f"{facts}; sent back" if again else facts)
-        if again:
+        self._enter("evaluation", f"{facts}; sent back" if sent_back else facts)
+        if sent_back:
             self._now = "comprehension"
 
     def converse(self) -> None:

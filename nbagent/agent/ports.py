@@ -80,7 +80,7 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the numbers of an answer are looked for in.
+    """The outputs and texts in which the numbers of an answer are looked for.
 
     Attributes:
         outputs: The outputs of each cell by its number, in order.

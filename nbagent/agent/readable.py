@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 LOOKED_AT = 1024 * 1024
-"""Characters of the start, and of the end, of a text that are looked at for what of it is shown."""
+"""Characters at the start and at the end of a text that are read: only a part of these is ever shown."""
 MARKUP = 256 * 1024
 """Characters of HTML that are looked at for their text, of which 10 KB are shown: many small tags take time."""
 IMAGE_HEAD = 512 * 1024

@@ -1,4 +1,4 @@
-"""The options that hold: what a person gives, else environment variables (`NBAGENT_…`), else their settings file.
+"""The options in effect: what a person gives, else environment variables (`NBAGENT_…`), else their settings file.
 
     ~/.config/nbagent/config.toml      engine = "docker"
                                        memory_mb = 4096
@@ -108,7 +108,7 @@ def _require_finite(value: Any) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """A value made of what JSON has."""
+    """A value of JSON's own types."""
     if isinstance(value, Path):
         return os.fspath(value)
     if isinstance(value, Enum):

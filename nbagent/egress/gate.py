@@ -65,7 +65,7 @@ class Gate:
         Raises:
             Denied: The host is not allowed.
         """
-        if self._rules.include(host, port):
+        if self._rules.allows(host, port):
             return "list"
         # An answer holds for ports 80 and 443 alike, as an entry of the list does.
         key = (host, 0 if port in WEB_PORTS else port)

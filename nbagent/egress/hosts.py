@@ -107,8 +107,8 @@ class Rules:
         for each in (int(port),) if port else WEB_PORTS:
             known.add((host.removeprefix("*."), each))
 
-    def include(self, host: str, port: int) -> bool:
-        """Whether the list has this port of a host, named as `authority` returns it. Whole labels are compared."""
+    def allows(self, host: str, port: int) -> bool:
+        """Whether the list allows a port of a host, which is named as `authority` returns it."""
         if (host, port) in self._names:
             return True
         labels = host.split(".")

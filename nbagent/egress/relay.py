@@ -59,7 +59,7 @@ class Relay:
 
     Args:
         caller: A connected, non-blocking socket.
-        server: The one to the host, likewise; `close` closes it.
+        server: A connected, non-blocking socket to the host; `close` closes it.
         budget: The bytes that the session has left.
 
     Attributes:

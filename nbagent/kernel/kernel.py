@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nbagent.core.concurrency import finished
 from nbagent.core.errors import SandboxError, UsageError
@@ -22,7 +22,6 @@ from nbagent.core.events import Cell, CellStarted, CommandRun, Event, Package
 from nbagent.core.quota import Quota
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import Job, clean_code
-from nbagent.kernel.follow import Follower
 from nbagent.kernel.host_questions import HostAsker
 from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.outputs import OutputLimits
@@ -32,6 +31,7 @@ from nbagent.kernel.queries import Chunks, QueryClient
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
+from nbagent.kernel.time_limit import TimedRequests
 from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
@@ -41,6 +41,9 @@ from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine.traits import traits
 from nbagent.sandbox.paths import SITE
 from nbagent.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.channels.byte_stream import ByteStream
 
 Restore = Literal["nothing", "replay"]
 """What is done about the state of a kernel that was lost."""
@@ -121,7 +124,7 @@ class Kernel:
         self._runner = Runner(
             process,
             self._router,
-            follower=Follower(process, self._router, waited=self._wait_timer.seconds),
+            requests=TimedRequests(process, self._router, waited=self._wait_timer.seconds),
             installs=self._installs,
             recovery=self._recovery,
             notify=self._notify,
@@ -411,6 +414,10 @@ class Kernel:
         async with self._busy:
             await self._recovery.ensure_alive(0)
             return await self._queries.call(source, arguments, seconds=seconds, chunks=chunks, buffers=buffers)
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside; see `Sandbox.byte_stream`."""
+        return self._process.byte_stream()
 
     # -- hosts --------------------------------------------------------------------------------------------------
 

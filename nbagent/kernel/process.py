@@ -23,6 +23,7 @@ from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
+    from nbagent.sandbox.channels.byte_stream import ByteStream
     from nbagent.sandbox.limits.cgroup import Usage
 
 
@@ -201,6 +202,10 @@ class KernelProcess:
     def egress(self) -> Egress | None:
         """The proxy with its list of hosts, if the sandbox has one."""
         return self._sandbox.egress
+
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside, if the sandbox can have one."""
+        return self._sandbox.byte_stream()
 
     # -- its end ------------------------------------------------------------------------------------------------
 

@@ -12,12 +12,12 @@ from nbagent.core.events import Cell, CellFinished, OutputsCleared
 from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel.execution import ExecuteRequest, Job
-from nbagent.kernel.follow import Follower
 from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.within_quota import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
+from nbagent.kernel.time_limit import TimedRequests
 
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
@@ -29,7 +29,7 @@ class Runner:
     Args:
         process: The kernel's process.
         router: Sorts its messages.
-        follower: Sends the code and follows it to its end.
+        requests: Sends the code, and sees it to its end within the time limit.
         installs: Installs modules that a cell misses.
         recovery: Replaces a kernel that died.
         notify: Gets the events.
@@ -41,7 +41,7 @@ class Runner:
         process: KernelProcess,
         router: Router,
         *,
-        follower: Follower,
+        requests: TimedRequests,
         installs: KernelInstaller,
         recovery: Recovery,
         notify: Notify,
@@ -49,7 +49,7 @@ class Runner:
     ) -> None:
         self._process = process
         self._router = router
-        self._follower = follower
+        self._requests = requests
         self._installs = installs
         self._recovery = recovery
         self._notify = notify
@@ -95,10 +95,10 @@ class Runner:
         return await self._execute(job)
 
     async def _execute(self, job: Job) -> ExecuteRequest:
-        await self._follower.catch_up()
-        request = self._follower.send(job)
+        await self._requests.catch_up()
+        request = self._requests.send(job)
         try:
-            await self._follower.follow(request, job)
+            await self._requests.wait(request, job)
         except BaseException:
             # The caller was cancelled, or `notify` raised: either way the code must not go on running.
             await self._give_up(request, job)
@@ -124,7 +124,7 @@ class Runner:
     async def _give_up(self, request: ExecuteRequest, job: Job) -> None:
         """Stop a cell that nobody waits for any longer, and emit its end; the next one finds a kernel."""
         try:
-            await self._follower.abandon(request)
+            await self._requests.abandon(request)
             await self._recovery.after(request)
         except BaseException:
             # The kernel may still run that code, so the next cell gets a new one.

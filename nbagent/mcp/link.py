@@ -108,7 +108,7 @@ class Link:
             ) as client:
                 self.client = client
                 self._ready.set()
-                following = asyncio.create_task(self._follow(client))
+                following = asyncio.create_task(self._subscribe(client))
                 await self.ended.wait()
                 following.cancel()
                 await asyncio.wait([following])
@@ -132,7 +132,7 @@ class Link:
         self.refused.add(method)
         self._on_refusal(method)
 
-    async def _follow(self, client: Client) -> None:
+    async def _subscribe(self, client: Client) -> None:
         """Subscribe to changes of tools, which servers of the newer protocol report on request only."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:

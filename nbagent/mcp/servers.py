@@ -50,7 +50,7 @@ class ServerEntry:
 
     Attributes:
         name: The person's name for it.
-        transport: How it is spoken to.
+        transport: How messages reach it: by a program's standard input and output, or by HTTP in one of two forms.
         command: The program, for `stdio`; a relative path is made absolute.
         args: Its arguments.
         env: Variables beside the few that every program gets. They may be secrets.

@@ -24,7 +24,7 @@ from mcp_types import jsonrpc_message_adapter
 from nbagent.core import compat
 from nbagent.core.errors import McpError
 from nbagent.mcp.meter import FRAME_BYTES, Meter
-from nbagent.sandbox.inside.bounds_inside import MAX_WEIGHT, weight
+from nbagent.sandbox.inside.message_sizes_inside import MAX_WEIGHT, weight
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

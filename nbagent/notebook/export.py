@@ -31,10 +31,10 @@ from nbagent.notebook.lock import Lock, imports, lock_of, utc
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import upload_cells
-from nbagent.packages.modules import distribution_for
+from nbagent.packages.import_names import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox.data import needs
-from nbagent.sandbox.registry import by_themselves, title
+from nbagent.sandbox.registry import automatic, title
 
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
@@ -227,7 +227,7 @@ def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
 def _metadata(recording: Recording, widgets: dict[str, Any], lock: Lock) -> dict[str, Any]:
     started = recording.started
     # The kernel of a session that never started is one of the engine that needs least.
-    engine = started.engine if started else by_themselves()[-1].name
+    engine = started.engine if started else automatic()[-1].name
     metadata: dict[str, Any] = {
         "kernelspec": {
             "name": f"nbagent-{engine}",

@@ -114,7 +114,7 @@ class Ran:
         outputs: What each cell showed, by its number in the notebook; those that did not run are missing.
         cells: How each ended.
         moments: When each began and how long the run had taken at its end.
-        environment: Digest of what the kernel was made of.
+        environment: Digest of the image or environment of the kernel.
         machine: What of the machine can change a result.
         versions: The versions of its packages.
         features: The processor's instructions by NumPy's names, as the kernel says.

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from nbagent.core import fileio
 from nbagent.core.errors import InstallError
 from nbagent.core.policy import MIB, InstallPolicy
-from nbagent.packages.modules import KNOWN
+from nbagent.packages.import_names import KNOWN
 
 CHARACTERS = 20
 """Characters of unknown names, versions and extras, for each unknown name that is allowed."""

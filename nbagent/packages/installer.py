@@ -32,7 +32,7 @@ from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import Package
 from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 from nbagent.packages.allowance import Allowance
-from nbagent.packages.modules import distribution_for
+from nbagent.packages.import_names import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
 from nbagent.packages.resolver import Wheel, fetch, fetch_locked, old_enough, resolve, too_young
 from nbagent.packages.uv import IndexUnreachableError

@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from nbagent.core.errors import InstallError, InstallRefused
-from nbagent.packages.modules import DISTRIBUTIONS
+from nbagent.packages.import_names import DISTRIBUTIONS
 
 KERNEL_MODULES = frozenset({
     "IPython", "asttokens", "comm", "dateutil", "debugpy", "decorator", "executing", "ipykernel",

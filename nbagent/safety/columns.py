@@ -31,7 +31,7 @@ _NO_VALUE = re.compile(
 _CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ (?:of [\d,]+ bytes \(|characters left out )")
 """The mark that nbagent leaves where it cut the middle out of a text; a table goes on behind it.
 
-See `cut` in `agent/cell_view.py` and `left_out` in `sandbox/inside/bounds_inside.py`.
+See `cut` in `agent/cell_view.py` and `left_out` in `sandbox/inside/message_sizes_inside.py`.
 """
 _WORD = re.compile(r"\S+")
 MAX_LINE_CHARACTERS = 2_000

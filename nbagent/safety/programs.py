@@ -95,7 +95,7 @@ def _as_python(code: str) -> str:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        transformed: str = TransformerManager().transform_cell(code)  # type: ignore[no-untyped-call]
+        transformed: str = TransformerManager().transform_cell(code)
     return transformed
 
 

@@ -1,1 +1,1 @@
-"""One engine a file, and what they share; the floors above see `contract` and find engines by `registry`."""
+"""Sandboxes: the engines that make them, and what these share. Higher floors use `contract` and `registry` only."""

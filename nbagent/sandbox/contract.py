@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
     from nbagent.egress.proxy import Observe
     from nbagent.packages.requirements import Target
+    from nbagent.sandbox.channels.byte_stream import ByteStream
     from nbagent.sandbox.channels.endpoint import Endpoint
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.data.tree import LeftOut
@@ -114,11 +115,11 @@ class Hooks:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a running sandbox is called and made of, and where things are in it.
+    """A running sandbox: its name, the image or environment of its kernel, and its folders.
 
     Attributes:
         name: Its name, in labels, control groups and folders.
-        environment: Digest of what its kernel is made of: its image or environment.
+        environment: Digest of the image or environment of its kernel.
         output_folder: Where code leaves its results, as it sees it.
         workspace_folder: Where code works, as it sees it.
         mirrors: Whether code sees data at a mount's target; otherwise at its place on the host.
@@ -173,7 +174,7 @@ class Sandbox(abc.ABC):
     @property
     @abc.abstractmethod
     def about(self) -> About:
-        """What it is called and made of; called after `start` or `take_over`."""
+        """Name the sandbox, its environment and its folders; called after `start` or `take_over`."""
 
     @abc.abstractmethod
     def target(self) -> Target:
@@ -224,6 +225,14 @@ class Sandbox(abc.ABC):
         """Its egress proxy, if it may reach a list of hosts."""
         return None
 
+    def byte_stream(self) -> ByteStream | None:
+        """A socket for one stream of bytes to or from code inside; None where there can be none, and messages do.
+
+        Raises:
+            OSError: It can't be made now.
+        """
+        return None
+
     async def take_over(self, lease: Lease) -> None:
         """Take over a sandbox that another process started, in place of `start`.
 
@@ -254,8 +263,8 @@ class Engine(abc.ABC):
     """An engine: says what it can do on this machine, makes sandboxes, and clears away what dead ones left.
 
     Attributes:
-        name: As a person names it.
-        title: How a menu of kernels names it.
+        name: The name by which people choose it.
+        title: The name of its kernels in a Jupyter client's menu.
         isolates: False for `local`.
         rank: The lowest rank is chosen first if nobody names an engine; None for an engine that must be named.
     """
@@ -297,7 +306,7 @@ class Engine(abc.ABC):
         return not leases.runtime_root().is_relative_to(LOGINS) or cgroup.lingers()
 
     async def prepare(self) -> None:
-        """Make what a sandbox needs and that can be made without asking; called before a start.
+        """Before a start, build what the sandbox needs, if that takes no person's consent.
 
         Raises:
             EnvironmentMissing: It can't be made.
@@ -312,7 +321,7 @@ class Engine(abc.ABC):
         tag: str | None = None,
         force: bool = False,
     ) -> None:
-        """Make what this engine's kernels are made of, such as an image, if it isn't there; a person asks for it.
+        """Build the image or environment of this engine's kernels, if it isn't there; a person asks for it.
 
         Args:
             say: Gets a line at a time about how it goes, and at last where it is.

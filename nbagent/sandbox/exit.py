@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from nbagent.sandbox.limits.cgroup import Usage
 
 LOOK_SECONDS = 0.25
-"""Between two looks at how many processes Linux has killed."""
+"""Seconds between two looks at how many processes Linux has killed."""
 SURVIVED_SECONDS = 3.0
-"""If process 1 can't say when the kernel last lived: after this time, a process that was killed was another one."""
+"""A kernel that lived on for so many seconds after a kill was not the one killed; used if process 1 can't say."""
 MAX_SEEN = 1000
-"""Times at which the count grew that are remembered."""
+"""The most times at which the count grew that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Exit:
 
     @classmethod
     def of_status(cls, status: int, *, killed: bool = False, memory_peak: int | None = None) -> Exit:
-        """The end that a status tells, which is as a shell has it: 128 and more for a signal.
+        """The end with a certain status, as shells have it: 128 and more for a signal.
 
         Args:
             status: The status; negative if a signal ended the process that reports it.
@@ -106,7 +106,7 @@ class KillCount:
         return ended
 
     def _count_survived(self, alive_at: object) -> int:
-        """How many of them the kernel survived.
+        """How many of the killed processes were not the kernel.
 
         Args:
             alive_at: When process 1 last saw the kernel alive, on the clock of this machine.

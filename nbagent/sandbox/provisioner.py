@@ -18,7 +18,7 @@ from jupyter_client.provisioning import KernelProvisionerBase
 from nbagent.core.errors import EngineUnavailable, NbagentError
 from nbagent.core.events import DataLeftOut
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
-from nbagent.sandbox.data.tree import Why, facts
+from nbagent.sandbox.data.tree import HiddenReason, facts
 from nbagent.sandbox.registry import find
 from nbagent.sandbox.spec import SandboxSpec, spec_for_client
 
@@ -113,7 +113,7 @@ class Provisioner(KernelProvisionerBase):
 
     def _tell_left_out(self, event: DataLeftOut) -> None:
         # Nearly every repository has names that begin with a dot.
-        self.log.log(logging.INFO if event.reason == Why.HIDDEN else logging.WARNING, event.text)
+        self.log.log(logging.INFO if event.reason == HiddenReason.HIDDEN else logging.WARNING, event.text)
 
 
 @contextlib.contextmanager

@@ -53,12 +53,12 @@ def find(name: str) -> Engine:
 
 
 def title(name: str) -> str:
-    """How a menu of kernels names the kernel of an engine, which need not be installed here."""
+    """The name of an engine's kernels in a Jupyter client's menu; the engine need not be installed here."""
     found = engines().get(name)
     return found.title if found is not None else f"Python ({name})"
 
 
-def by_themselves() -> list[Engine]:
+def automatic() -> list[Engine]:
     """The engines that can be chosen if nobody names one, best first; only those that settings demand, if any."""
     ranked = sorted((each.rank, name, each) for name, each in engines().items() if each.rank is not None)
     found = [each for _, _, each in ranked]
@@ -152,7 +152,7 @@ def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
         name: The engine that a person names; the best by default.
     """
     found = {each: candidate(engine, image=spec.image, specs=[spec]) for each, engine in sorted(engines().items())}
-    order = [name] if name else [each.name for each in by_themselves()]
+    order = [name] if name else [each.name for each in automatic()]
     return Survey(found, next((each for each in order if each in found and found[each].starts), None))
 
 
@@ -176,7 +176,7 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
         return wanted_engine
     wanted = list(specs)
     tried = []
-    for engine in by_themselves():
+    for engine in automatic():
         tried.append(await asyncio.to_thread(candidate, engine, image=image, specs=wanted))
         if tried[-1].starts:
             return engine

@@ -24,10 +24,10 @@ from typing import Any, Final, TypeVar, overload
 import msgspec
 
 from nbagent.core.policy import MIB
-from nbagent.sandbox.inside.bounds_inside import weight
+from nbagent.sandbox.inside.message_sizes_inside import weight
 
 MAX_HEFT: Final = 32 * MIB
-"""What one reply may weigh, see `weight`: twice the memory of what is no text, and a text takes up to four."""
+"""The most that one reply may weigh, see `weight`."""
 MAX_DIGITS: Final = 4_300
 """Digits of an integer that Python reads by default: its time grows with their square."""
 MAX_RECKONED: Final = 300

@@ -44,6 +44,7 @@ from nbagent.session.stream import follow_since, streamed
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.kernel.transfer.outside import UploadSource
+    from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
     from nbagent.state import Artifact
 
@@ -280,6 +281,11 @@ class Attached:
             found = await self.call("download", path=path, to=str(folder / "file"), bound=MAX_BYTES_IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
+    async def pull(self, name: str, to: str | Path) -> Written:
+        """See `AnySession.pull`."""
+        found: Written = await self.call("pull", name=name, to=_absolute(to))
+        return found
+
     async def check_export(self, path: str | Path, *, force: bool = False) -> None:
         """See `AnySession.check_export`."""
         await self.call("check_export", path=_absolute(path), force=force)
@@ -318,7 +324,9 @@ class Attached:
     install = _awaited(AnySession.install)
     files = _awaited(AnySession.files)
     deliver = _awaited(AnySession.deliver)
+    use_model = _awaited(AnySession.use_model)
     rename = _begun(AnySession.rename)
+    set_approvals = _begun(AnySession.set_approvals)
     approve = _begun(AnySession.approve)
     approve_host = _begun(AnySession.approve_host)
     allow_host = _begun(AnySession.allow_host)

@@ -62,6 +62,7 @@ class Conversation:
             (asked.question, recording.answers[asked.turn].text if asked.turn in recording.answers else "")
             for asked in recording.questions
         ]
+        self._new: list[tuple[str, str]] = []
         self._agent: Agent | None = None
         self._asking: asyncio.Task[Answer] | None = None
         self.turns = len(self._past)
@@ -86,6 +87,17 @@ class Conversation:
         """Stop the question that is being answered, if there is one."""
         if self._asking is not None:
             self._asking.cancel()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is being answered."""
+        return self._asking is not None
+
+    def renew(self) -> None:
+        """Have the agent made anew for the next question; it is told the questions and answers so far."""
+        self._past += self._new
+        self._new = []
+        self._agent = None
 
     async def stop(self, *, by: asyncio.Task[Any] | None = None) -> None:
         """Cancel the question and wait shortly for its `Answered`.
@@ -114,6 +126,7 @@ class Conversation:
         finally:
             self._cells.turn = None
         self.history.append(answer)
+        self._new.append((question, answer.text))
         return answer
 
     async def _upload(self, attachment: Attachment) -> Uploaded:

@@ -183,9 +183,15 @@ class SessionFiles:
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
     async def download(
-        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
+        self,
+        path: str,
+        to: str | Path | None = None,
+        *,
+        overwrite: bool = False,
+        bound: int | None = None,
+        durable: bool = True,
     ) -> bytes | Path:
-        """See `AnySession.download`."""
+        """See `AnySession.download`; what is not durable may be lost if the machine fails soon afterwards."""
         place = file_at(path, self._kernel.about)
         if to is None:
             most = MAX_BYTES_IN_MEMORY if bound is None else min(bound, MAX_BYTES_IN_MEMORY)
@@ -196,7 +202,7 @@ class SessionFiles:
         outside.check_target(target, overwrite=overwrite)
         fileio.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(
-            lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
+            lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound, durable=durable)
         )
 
     async def _download_bytes(self, place: SandboxPath, *, bound: int) -> bytes:
@@ -205,13 +211,16 @@ class SessionFiles:
         self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
-    async def _download_to(self, place: SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
+    async def _download_to(
+        self, place: SandboxPath, target: Path, *, overwrite: bool, bound: int | None, durable: bool
+    ) -> Path:
         """Download to a file beside the target, and move it there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
                 carried = await self._transfer.download(place, file.write, bound=bound)
                 file.flush()
-                await asyncio.to_thread(os.fsync, file.fileno())
+                if durable:
+                    await asyncio.to_thread(os.fsync, file.fileno())
                 outside.put(staged, target, overwrite=overwrite)
         except OSError as error:
             raise fileio.cannot_write(target, error, mend="Choose another place.") from error

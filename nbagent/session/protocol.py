@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
+    from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
     from nbagent.session.sandbox_files import Listing, Uploaded
     from nbagent.state import Artifact
@@ -106,7 +107,7 @@ class AnySession(Protocol):
     async def detach(self) -> None:
         """Leave what runs running: the kernel for `connect` during `keep_minutes`, or the session with its owner.
 
-        A cell of this process's own session is waited for; who is cancelled meanwhile still has the session.
+        In the process that owns the session, this waits for a running cell; cancelling this call keeps the session.
         """
 
     async def stop(self, reason: str = "") -> None:
@@ -163,7 +164,7 @@ class AnySession(Protocol):
     # -- questions and cells ------------------------------------------------------------------------------------
 
     async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
-        """Ask a question, and wait for the answer; who is cancelled stops the question.
+        """Ask a question, and wait for the answer; cancelling this call stops the question.
 
         Args:
             question: In the person's words.
@@ -182,14 +183,14 @@ class AnySession(Protocol):
     def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
         """Ask a question, and yield each event as it happens; the last one is `Answered`.
 
-        Who leaves early should close it (`contextlib.aclosing`), which stops the question.
+        A caller that leaves the loop early should close it (`contextlib.aclosing`), which stops the question.
 
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
 
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
-        """Run a cell without the model; who is cancelled stops this cell, and no other one.
+        """Run a cell without the model; cancelling this call stops this cell, and no other one.
 
         Packages that the code's PEP 723 block declares are the person's own word, as those of `install` are: no data
         can have chosen them. They don't count for `unknown_names`.
@@ -270,6 +271,20 @@ class AnySession(Protocol):
             StoreError: The host's file can't be written.
         """
 
+    async def pull(self, name: str, to: str | Path) -> Written:
+        """Fetch a variable of the kernel's as a file: a table as Arrow, an array as `.npy`, plain data as JSON.
+
+        Args:
+            name: The variable's name.
+            to: The file on the host, which may be there.
+
+        Returns:
+            What it is; the sandbox says so, and the file was written by code under suspicion.
+
+        Raises:
+            TransferError: There is no such variable, or it is nothing of the kind.
+        """
+
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         """List /workspace and /tmp, /tmp/data and /tmp/output included, or one folder of them.
 
@@ -306,6 +321,26 @@ class AnySession(Protocol):
         """
 
     # -- what the person decides --------------------------------------------------------------------------------
+
+    async def use_model(self, name: str) -> None:
+        """Have another model answer from the next question on; it is told the questions and answers so far.
+
+        Args:
+            name: `provider:model`, or `replay:FILE`.
+
+        Raises:
+            UsageError: A question is being answered, or the model can't be had; the one before it stays.
+        """
+
+    def set_approvals(self, mode: str) -> Awaitable[None] | None:
+        """Set what the person is asked about, from now on.
+
+        Args:
+            mode: `ask`, `auto-edit`, `allow-list` or `never-ask`.
+
+        Raises:
+            UsageError: There is no such mode.
+        """
 
     def rename(self, title: str) -> Awaitable[None] | None:
         """Give the session another title; an empty one stands for its first question."""

@@ -248,6 +248,18 @@ class Running:
             note=note,
         )
 
+    async def use_model(self, name: str) -> None:
+        """See `AnySession.use_model`."""
+        if self.conversation is None or self.conversation.is_asking:
+            raise UsageError("A question is being answered.", mend="Wait for it, or interrupt it.")
+        opener = self._plan.model.renamed(name)
+        opener.check()
+        await opener.open()
+        before, self._plan.model = self._plan.model, opener
+        self.conversation.renew()
+        await self._close_state()
+        await before.aclose()
+
     async def _open_memory(self) -> Memory:
         """Open the conversation's memory, which outlives this process."""
         from nbagent.state import StateManager, ThreadMemory
@@ -314,7 +326,8 @@ class Running:
 
     async def _close_state(self) -> None:
         if self._state is not None:  # the question that was just stopped may have opened it
-            await self._state.close()
+            state, self._state = self._state, None
+            await state.close()
 
     def close(self) -> None:
         """Close the logs."""

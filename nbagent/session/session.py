@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.outside import UploadSource
+    from nbagent.kernel.variables import Written
     from nbagent.notebook.record import Recording
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
@@ -228,7 +229,7 @@ class Session(AnySession):
             try:
                 await self._work.kernel.detach()
             except asyncio.CancelledError:
-                # Who is cancelled while a cell runs still has the session.
+                # A call that is cancelled while it waits for a cell keeps the session.
                 if self._work.kernel.is_detached:
                     await self.stop()
                 raise
@@ -279,6 +280,14 @@ class Session(AnySession):
     @property
     def attended(self) -> bool:
         return self.consent.attended
+
+    async def use_model(self, name: str) -> None:
+        await self._running().use_model(name)
+
+    def set_approvals(self, mode: str) -> None:
+        from nbagent.safety.approvals import Mode
+
+        self.consent.mode = Mode.parse(mode)
 
     def attend(self, answers: bool = True) -> None:
         self.consent.attended = answers
@@ -365,6 +374,14 @@ class Session(AnySession):
         self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
     ) -> bytes | Path:
         return await self._ready(self._running().files).download(path, to, overwrite=overwrite, bound=bound)
+
+    async def pull(self, name: str, to: str | Path) -> Written:
+        from nbagent.kernel.variables import write_variable
+
+        files = self._ready(self._running().files)
+        written = await write_variable(self._running().kernel, name)
+        await files.download(written.path, to, overwrite=True, durable=False)
+        return written
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         return await self._ready(self._running().files).files(folder, limit=limit)

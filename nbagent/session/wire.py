@@ -24,6 +24,7 @@ import msgspec
 from nbagent.core import errors
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Answer, Cell, Package, to_json
+from nbagent.kernel.variables import Written
 from nbagent.session.sandbox_files import Listing, Uploaded
 
 SOCKET_FILE = "socket"
@@ -55,11 +56,14 @@ CALLS: dict[str, CallRule] = {
     "install": CallRule(list[Package]),
     "upload": CallRule(Uploaded),
     "download": CallRule(Path),
+    "pull": CallRule(Written),
     "files": CallRule(Listing),
     "deliver": CallRule(dict[str, str]),
     "check_export": CallRule(),
     "export": CallRule(Path),
     "rename": CallRule(),
+    "use_model": CallRule(),
+    "set_approvals": CallRule(),
     "attend": CallRule(is_urgent=True),
     "approve": CallRule(bool, is_urgent=True),
     "approve_host": CallRule(bool, is_urgent=True),

@@ -45,7 +45,7 @@ class StateTable:
         """See `StateManager.set_state`."""
         where = self._namespace(scope, agent_id, task_id)
         check_name(agent_id, "agent_id")
-        self._views.refuse(scope, key)
+        self._views.check_not_view(scope, key)
         now = time.time()
         value = {
             "data": to_json(data, what="The state"),
@@ -67,7 +67,7 @@ class StateTable:
 
     async def delete(self, scope: StateScope, key: str, *, agent_id: str, task_id: str) -> bool:
         """See `StateManager.delete_state`."""
-        self._views.refuse(scope, key)
+        self._views.check_not_view(scope, key)
         there = await self.get(scope, key, agent_id=agent_id, task_id=task_id) is not None
         await self._store.adelete(self._namespace(scope, agent_id, task_id), key or _UNNAMED)
         return there

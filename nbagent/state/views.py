@@ -82,8 +82,8 @@ class ViewReader:
             return _tools(self._root)
         return None
 
-    def refuse(self, scope: StateScope, key: str) -> None:
-        """Refuse to change a state that is a view.
+    def check_not_view(self, scope: StateScope, key: str) -> None:
+        """Raise an error if a state is a view, which only nbagent changes.
 
         Raises:
             StoreError: The state is a view.

@@ -45,4 +45,4 @@ async def test_a_reply_in_blocks_is_bounded_too(monkeypatch: pytest.MonkeyPatch)
         await asyncio.sleep(60)
 
     with pytest.raises(ModelCallError, match="came to no end: it had more than 1,000 characters"):
-        await Attempt().follow(read())
+        await Attempt().wait_for(read())

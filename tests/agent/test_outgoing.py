@@ -70,7 +70,7 @@ async def test_no_secret_reaches_a_provider(case: Case, kernel: Kernel, monkeypa
         assert "key [redacted: aws key] [redacted: $MY_PASSWORD]" in raw
         assert "2 secrets were hidden here before this was sent to you. Code in cells has the whole text." in raw
         assert PNG in raw
-        assert [(each.host, each.again) for each in told] == [(stub.url.split("/")[2], 0), (stub.url.split("/")[2], 4)]
+        assert [(each.host, each.resent) for each in told] == [(stub.url.split("/")[2], 0), (stub.url.split("/")[2], 4)]
         assert told[1].size == sum(piece.size for each in told for piece in each.pieces)
 
 
@@ -99,7 +99,7 @@ async def test_the_ledger_counts_what_the_provider_received(provider: Provider, 
         for source, text in expected
     ]
     assert told[0].pieces + told[1].pieces == pieces
-    assert [(each.size, each.again) for each in told] == [
+    assert [(each.size, each.resent) for each in told] == [
         (sum(each.size for each in pieces[:4]), 0),
         (sum(each.size for each in pieces), 4),
     ]
@@ -121,7 +121,7 @@ async def test_each_attempt_is_told_and_each_host_is_another(
         sent = [each for each in told if isinstance(each, SentToModel)]
         assert [each.host for each in sent] == hosts
         assert [each.model for each in sent] == ["openai:gpt-4.1"] * 2 + [other.model]
-        assert [(len(each.pieces), each.again) for each in sent] == [(4, 0), (0, 4), (4, 0)]
+        assert [(len(each.pieces), each.resent) for each in sent] == [(4, 0), (0, 4), (4, 0)]
 
 
 async def test_a_long_conversation_lists_each_piece_once(provider: Provider, kernel: Kernel) -> None:

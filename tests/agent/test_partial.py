@@ -65,7 +65,7 @@ async def through(*data: bytes) -> bytes:
         return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, stream=Sent())
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
-        partial.spare(open_model("openai:gpt-4.1").chat, client)
+        partial.bound_parsing(open_model("openai:gpt-4.1").chat, client)
         return (await client.get("http://provider.test/")).content
 
 
@@ -115,7 +115,7 @@ async def test_only_what_nbagent_opened_is_spared() -> None:
                 yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=[piece]))
 
     spared, other = Chat(), Chat()
-    partial.spare(spared, None)
+    partial.bound_parsing(spared, None)
     for chat, size in ((spared, partial.LONG), (other, len(cut) + 4)):
         found = [chunk.message async for chunk in chat._astream()]
         assert sum(len(each.tool_call_chunks[0]["args"]) for each in found) == size  # type: ignore[attr-defined]

@@ -40,10 +40,10 @@ def test_a_question_that_is_sent_back_reasons_again() -> None:
     phases.on_event(ModelReplied(turn=1, text="", tools=["python"]))
     phases.reason("python")
     phases.reason("python")
-    phases.evaluate([Claim("42"), Claim("7", cell=1, output=0, shown="7")], again=True)
+    phases.evaluate([Claim("42"), Claim("7", cell=1, output=0, shown="7")], sent_back=True)
     phases.on_event(ModelReplied(turn=1, text="", tools=["python"]))
     phases.reason("python")
-    phases.evaluate([Claim("42", cell=2, output=0, shown="42")], again=False)
+    phases.evaluate([Claim("42", cell=2, output=0, shown="42")], sent_back=False)
     phases.converse()
     assert entered(told) == [
         *("comprehension", "orchestration", "reasoning", "evaluation"),

@@ -73,8 +73,8 @@ def test_what_is_not_known_is_none_and_never_nothing() -> None:
 
 def test_a_budget_in_money_demands_prices() -> None:
     """Before anything is asked, in one sentence that names the models."""
-    prices.demand([model("openai:gpt-4.1"), model("replay:a.jsonl")])
+    prices.check_known([model("openai:gpt-4.1"), model("replay:a.jsonl")])
     with pytest.raises(
         ModelError, match=r"can't be kept: .* no price for openai:no-such-model\. Give the budget in tokens"
     ):
-        prices.demand([model("openai:gpt-4.1"), model("openai:no-such-model"), model("openai:no-such-model")])
+        prices.check_known([model("openai:gpt-4.1"), model("openai:no-such-model"), model("openai:no-such-model")])

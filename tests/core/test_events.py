@@ -101,7 +101,7 @@ EVENTS: list[Any] = [
     ),
     ApprovalGiven(id="a1", turn=1, decision="edit", by="person", code=TEXT, reason=TEXT),
     PhaseEntered(turn=1, phase="evaluation", text=TEXT),
-    SentToModel(turn=1, model="openai:m", host="h:1", size=3, pieces=[Piece(TEXT, 3, "0" * 64, ["aws key"])], again=2),
+    SentToModel(turn=1, model="openai:m", host="h:1", size=3, pieces=[Piece(TEXT, 3, "0" * 64, ["aws key"])], resent=2),
     Reflected(turn=1, attempt=2, state="critique", error=TEXT, critique=TEXT, usage=Usage(calls=1)),
     ModelFailed(turn=1, model="openai:m", reason=TEXT, usage=Usage(input_tokens=1, output_tokens=2, calls=1), wait=0.5),
     HostDecided(host="example.org", port=443, allowed=False, by="person", reason=TEXT, address="93.184.216.34"),

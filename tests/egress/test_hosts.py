@@ -82,7 +82,7 @@ def test_whatever_comes_is_a_name_or_denied(text: str) -> None:
 )
 def test_what_is_listed_is_allowed(host: str, port: int) -> None:
     """A name at both ports of the web or at its own, a domain's names at any depth."""
-    assert rules().include(host, port)
+    assert rules().allows(host, port)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_listed_is_allowed(host: str, port: int) -> None:
 )
 def test_what_is_not_listed_is_not_allowed(host: str, port: int) -> None:
     """Neither another port, nor a name that only ends or begins like a listed one, nor the domain itself."""
-    assert not rules().include(host, port)
+    assert not rules().allows(host, port)
 
 
 def rules() -> Rules:

@@ -142,7 +142,7 @@ def test_tools_as_text(tell: Tell, tmp_path: Path) -> None:
 def test_what_was_sent_as_text(tell: Tell, tmp_path: Path) -> None:
     """A line for each piece, as in the ledger."""
     pieces = [Piece("cell 3", 1234, "ab" * 32, ["aws key", "aws key"]), Piece("question", 5, "cd" * 32, [])]
-    sent = {"turn": 1, "model": "openai:gpt-4.1", "host": "api.openai.com", "size": 5000, "pieces": pieces, "again": 4}
+    sent = {"turn": 1, "model": "openai:gpt-4.1", "host": "api.openai.com", "size": 5000, "pieces": pieces, "resent": 4}
     write_session(tmp_path / "state", [SentToModel(**sent, purpose=why) for why in ("answer", "critique")])
     _, text = tell(show)
     assert "1, 5,000 bytes to api.openai.com (openai:gpt-4.1), 4 pieces of them again\n" in text

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from nbagent import Session
-from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.view import View
 
@@ -55,16 +55,16 @@ async def test_a_fault_while_files_are_collected_costs_no_notebook(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The fault is still raised, and the person is told where the notebook is."""
-    how = How(out=tmp_path / "n.ipynb", quiet=True)
+    wanted = CommandFlags(out=tmp_path / "n.ipynb", quiet=True)
     with pytest.raises(OverflowError):
-        await work(command(tmp_path, fail), run_cell, how=how, exports=lambda _: True)
+        await work(command(tmp_path, fail), run_cell, wanted=wanted, exports=lambda _: True)
     assert has_cell(tmp_path / "n.ipynb")
     assert f"notebook: {tmp_path / 'n.ipynb'}" in capsys.readouterr().err
 
 
 async def test_ctrl_c_while_files_are_collected_costs_no_notebook(tmp_path: Path) -> None:
     """The command ends as stopped."""
-    how = How(out=tmp_path / "n.ipynb", quiet=True)
-    ended = await work(command(tmp_path, cancel), run_cell, how=how, exports=lambda _: True)
+    wanted = CommandFlags(out=tmp_path / "n.ipynb", quiet=True)
+    ended = await work(command(tmp_path, cancel), run_cell, wanted=wanted, exports=lambda _: True)
     assert (ended.stopped, ended.notebook) == (True, tmp_path / "n.ipynb")
     assert has_cell(tmp_path / "n.ipynb")

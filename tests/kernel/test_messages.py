@@ -13,7 +13,7 @@ import pytest
 from nbagent.kernel import inside_calls
 from nbagent.kernel.channels import messages
 from nbagent.sandbox.channels.zmtp import encode, hello
-from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WIDE
+from nbagent.sandbox.inside.message_sizes_inside import MAX_CONTENT, MAX_REPLY, MAX_WIDE
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 HEADER = {"msg_id": "1", "msg_type": "execute_reply"}

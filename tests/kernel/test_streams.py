@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nbagent.core.text import ends
 from nbagent.kernel.outputs.streams import CellStreams, HeadTail, LineFold, Stream, clean_text
-from nbagent.sandbox.inside.bounds_inside import left_out
+from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 tokens = ["a", "b", "cdefg", "\u00e9\u6f22\U0001f600", "\r", "\r", "\b", "\b\b\b", "\n", "\r\n", "\x1b[32m", " "]
 terminal_text = st.lists(st.sampled_from(tokens), max_size=25).map("".join)

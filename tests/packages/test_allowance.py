@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.policy import MIB, InstallPolicy, TrustLevel, trust_for
 from nbagent.packages.allowance import CHARACTERS, REQUESTS, Allowance
+from nbagent.packages.import_names import KNOWN
 from nbagent.packages.installer import Installer
-from nbagent.packages.modules import KNOWN
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 SECRET = "s3cr3t"  # noqa: S105 - a word that must not leave

@@ -13,7 +13,7 @@ import pytest
 
 from nbagent.agent.cell_view import cut
 from nbagent.safety.columns import secret_columns
-from nbagent.sandbox.inside.bounds_inside import left_out
+from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 FRAME = pl.DataFrame({"name": ["bob", "ann"], "user_password": ["hunter2x", "let me in"], "n": [1, 2]})
 PANDAS = """[result]

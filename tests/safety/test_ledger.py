@@ -11,9 +11,9 @@ PROMPT = Piece("system prompt", 100, "a" * 64)
 CELL = Piece("cell 1", 30, "b" * 64, ["aws key", "password"])
 
 
-def sent(*pieces: Piece, host: str = "api.example.org", size: int = 130, again: int = 0) -> SentToModel:
+def sent(*pieces: Piece, host: str = "api.example.org", size: int = 130, resent: int = 0) -> SentToModel:
     """A call."""
-    return SentToModel(turn=1, model="openai:m", host=host, size=size, pieces=list(pieces), again=again)
+    return SentToModel(turn=1, model="openai:m", host=host, size=size, pieces=list(pieces), resent=resent)
 
 
 def test_a_piece_has_one_line_for_each_host() -> None:

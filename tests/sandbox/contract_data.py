@@ -16,7 +16,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mirror import SMALL
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.data.tree import Why
+from nbagent.sandbox.data.tree import HiddenReason
 from nbagent.sandbox.spec import SandboxSpec
 
 LOOK = """
@@ -123,9 +123,9 @@ print(json.dumps(found))
             }
             left_out = sandbox_of(kernel).data.left_out
         assert left_out == {
-            Why.HIDDEN: ["clone/.git", "clone/sub/.env", "sub/.env"],
-            Why.SPECIAL: ["clone/sub/pipe", "sub/pipe"],
-            Why.LINK: [
+            HiddenReason.HIDDEN: ["clone/.git", "clone/sub/.env", "sub/.env"],
+            HiddenReason.SPECIAL: ["clone/sub/pipe", "sub/pipe"],
+            HiddenReason.LINK: [
                 *(f"clone/{each}" for each in ("chain.csv", "data.csv", "figures", "rootfs", "sub/chain.csv")),
                 "sub/chain.csv",
             ],

@@ -35,8 +35,8 @@ class TcpEndpoint:
     """A kernel's ports."""
 
     def __init__(self, info: dict[str, Any]) -> None:
-        self.connection_info = info
         self.key = info["key"].encode()
+        self.connection_info = info | {"key": self.key}
 
     def open(self, name: ChannelName, *, limit: int) -> SocketChannel:
         """Open a channel."""

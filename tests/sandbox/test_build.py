@@ -1,4 +1,4 @@
-"""One command makes what the kernels of any engine are made of."""
+"""One command builds the image or environment of any engine's kernels."""
 
 from __future__ import annotations
 

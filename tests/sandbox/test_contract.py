@@ -105,11 +105,11 @@ async def test_engines_say_themselves_which_is_best(
 ) -> None:
     """By their rank; one that has none is chosen by nobody; one that is demanded is the only one."""
     del installed
-    assert elsewhere not in registry.by_themselves()
+    assert elsewhere not in registry.automatic()
     monkeypatch.setattr(ElsewhereEngine, "rank", 15)
-    assert [each.name for each in registry.by_themselves()] == ["docker", "elsewhere", "bubblewrap"]
+    assert [each.name for each in registry.automatic()] == ["docker", "elsewhere", "bubblewrap"]
     monkeypatch.setattr(ElsewhereEngine, "is_demanded", True)
-    assert registry.by_themselves() == [elsewhere]
+    assert registry.automatic() == [elsewhere]
 
 
 async def test_the_default_end_of_a_sandbox_that_can_t_be_left(elsewhere: Engine) -> None:

@@ -1,4 +1,4 @@
-"""The kernel environment: found by what it is made of, made once, and nothing left of a failure."""
+"""The kernel environment: found by the digest of its pins, made once, and nothing left of a failure."""
 
 from __future__ import annotations
 

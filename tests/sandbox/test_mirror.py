@@ -14,7 +14,7 @@ from nbagent.core.policy import MIB
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.data.mirror import SMALL, Mirror, obstacle
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.data.tree import Why
+from nbagent.sandbox.data.tree import HiddenReason
 from nbagent.sandbox.paths import DATA
 
 NOBODY = 64420
@@ -95,7 +95,7 @@ def test_what_changes_later_is_brought_in(scratch: Path, given: Path) -> None:
         "sub": "",
         "sub/link": "-> ../a.csv",
     }
-    assert made.left_out == {Why.HIDDEN: [".env", "late/.git"], Why.LINK: ["late/key"]}
+    assert made.left_out == {HiddenReason.HIDDEN: [".env", "late/.git"], HiddenReason.LINK: ["late/key"]}
     (given / "sub" / "link").unlink()
     (given / "sub").rmdir()
     (given / "sub").symlink_to("late")
@@ -229,12 +229,12 @@ def test_too_much_to_copy_is_left_out_and_said(scratch: Path, elsewhere: Path, m
     (elsewhere / "b.csv").write_text("b" * 8)
     made.update()
     assert contents(scratch / "data") == {"a.csv": "a" * 8}
-    assert made.left_out == {Why.LARGE: ["b.csv"]}
+    assert made.left_out == {HiddenReason.LARGE: ["b.csv"]}
     (elsewhere / "a.csv").write_text("a" * 11)
     (elsewhere / "b.csv").write_text("b" * 9)
     made.update()
     assert contents(scratch / "data") == {"b.csv": "b" * 9}
-    assert made.left_out == {Why.LARGE: ["a.csv"]}
+    assert made.left_out == {HiddenReason.LARGE: ["a.csv"]}
     assert obstacle([Mount(elsewhere, DATA)], scratch=scratch) == mirror.TOO_MUCH
     with pytest.raises(DataError, match="would have to be copied"):
         mirrored(scratch, Mount(elsewhere, DATA)).fill(mounting=False)

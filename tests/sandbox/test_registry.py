@@ -131,7 +131,7 @@ async def test_an_unknown_engine_is_named() -> None:
     """The error lists the engines there are."""
     with pytest.raises(EngineUnavailable, match="'dokcer'") as caught:
         await choose("dokcer")
-    assert "bubblewrap, docker, local" in caught.value.mend
+    assert caught.value.mend == f"Use one of: {', '.join(sorted(engines()))}."
 
 
 @pytest.mark.needs("docker")
@@ -156,7 +156,8 @@ async def test_local_is_there_by_name_only(monkeypatch: pytest.MonkeyPatch) -> N
 def test_engines_come_from_entry_points() -> None:
     """Anybody can add one; each knows its name and whether it isolates."""
     found = engines()
-    assert {name: each.isolates for name, each in found.items()} == {"bubblewrap": True, "docker": True, "local": False}
+    isolating = {name: each.isolates for name, each in found.items()}
+    assert isolating.items() >= {"bubblewrap": True, "docker": True, "local": False}.items()
     assert all(each.name == name and each.kernel_name == f"nbagent-{name}" for name, each in found.items())
 
 
@@ -257,6 +258,6 @@ async def test_an_engine_that_cannot_be_imported_is_one_that_is_not_available(mo
         assert "nbagent_gone" in report.why_not
         with pytest.raises(EngineUnavailable, match="nbagent_gone"):
             await choose("gone")
-        assert all(each.name != "gone" for each in registry.by_themselves())
+        assert all(each.name != "gone" for each in registry.automatic())
     finally:
         engines.cache_clear()

@@ -12,7 +12,7 @@ import pytest
 
 from nbagent.sandbox.data import tree
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.data.tree import DataTree, Why, facts, read
+from nbagent.sandbox.data.tree import DataTree, HiddenReason, facts, read
 from nbagent.sandbox.paths import DATA
 
 
@@ -77,7 +77,7 @@ def test_links_that_lead_out_or_to_nothing_are_left_out(given: Path, target: str
     found = shown(given, target)
     assert links(found) == {}
     below = target.removeprefix(DATA).lstrip("/")
-    assert found.left_out[Why.LINK] == sorted(f"{below}/{each}".lstrip("/") for each in (at, "by", "by-file"))
+    assert found.left_out[HiddenReason.LINK] == sorted(f"{below}/{each}".lstrip("/") for each in (at, "by", "by-file"))
 
 
 @pytest.mark.parametrize("target", [DATA, f"{DATA}/given"])
@@ -109,7 +109,7 @@ def test_a_bomb_of_links_ends(given: Path) -> None:
     for number in range(60):
         (given / f"l{number + 1}").symlink_to(f"l{number}/../l{number}/..")
     found = shown(given)
-    assert "l60" in found.left_out[Why.LINK]
+    assert "l60" in found.left_out[HiddenReason.LINK]
     assert "l0" in links(found)
 
 
@@ -123,7 +123,7 @@ def test_links_of_long_ways_are_given_up_together(given: Path) -> None:
     found = shown(given)
     assert time.thread_time() - started < 25 * machine.pace(), "all of them were looked up"
     assert "ok" in links(found)
-    assert "z999" in found.left_out[Why.MANY]
+    assert "z999" in found.left_out[HiddenReason.MANY]
 
 
 def test_hidden_names_sockets_and_pipes_are_left_out_at_every_depth(given: Path) -> None:
@@ -135,8 +135,8 @@ def test_hidden_names_sockets_and_pipes_are_left_out_at_every_depth(given: Path)
         server.bind(str(given / "socket"))
     found = shown(given)
     assert found.left_out == {
-        Why.SPECIAL: ["socket", "sub/pipe"],
-        Why.HIDDEN: ["sub/.git", "sub/deep/.env"],
+        HiddenReason.SPECIAL: ["socket", "sub/pipe"],
+        HiddenReason.HIDDEN: ["sub/.git", "sub/deep/.env"],
     }
     assert given / "sub" / ".git" not in found.folders
 
@@ -183,12 +183,12 @@ def test_much_is_bounded_and_said(given: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(tree, "MAX_ENTRIES", 3)
     found = shown(given)
     assert list(found.entries) == ["a.csv", "sub", "sub/b.csv"]
-    assert found.left_out == {Why.MANY: ["sub"]}
+    assert found.left_out == {HiddenReason.MANY: ["sub"]}
     monkeypatch.setattr(tree, "MAX_ENTRIES", 100)
     monkeypatch.setattr(tree, "MAX_DEPTH", 2)
     found = shown(given)
     assert "sub/deep/c.csv" not in found.entries
-    assert found.left_out == {Why.MANY: ["sub/deep"]}
+    assert found.left_out == {HiddenReason.MANY: ["sub/deep"]}
 
 
 def test_what_is_told_can_be_read(given: Path) -> None:

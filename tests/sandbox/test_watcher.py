@@ -14,7 +14,7 @@ import watchfiles
 
 from nbagent.sandbox.data.mirror import Mirror
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.data.tree import LeftOut, Why
+from nbagent.sandbox.data.tree import HiddenReason, LeftOut
 from nbagent.sandbox.data.watcher import Watcher
 from nbagent.sandbox.paths import DATA
 
@@ -65,7 +65,7 @@ def test_changes_are_brought_in_and_news_told_once(watched: Watched, given: Path
     assert until(lambda: (seen / "late" / "b.csv").exists() and bool(told))
     (given / "late" / "c.csv").write_text("c")
     assert until((seen / "late" / "c.csv").exists)
-    assert told == [{Why.LINK: ["late/link"]}]
+    assert told == [{HiddenReason.LINK: ["late/link"]}]
     assert not (seen / ".env").exists()
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from nbagent.packages.modules import DISTRIBUTIONS
+from nbagent.packages.import_names import DISTRIBUTIONS
 
 MOST_DEPENDENCIES: Final = 20
 """Distributions of one reply."""
@@ -51,19 +51,19 @@ class GeneratedCode(BaseModel):
 
     @field_validator("code")
     @classmethod
-    def _has_code(cls, code: str) -> str:
+    def _clean_code(cls, code: str) -> str:
         if _HALF.search(code):
             raise ValueError("it has half of a surrogate pair, which no Python source can hold")
         return _not_blank(code)
 
     @field_validator("reasoning")
     @classmethod
-    def _has_text(cls, reasoning: str) -> str:
+    def _clean_reasoning(cls, reasoning: str) -> str:
         return _HALF.sub("?", reasoning)
 
     @field_validator("dependencies")
     @classmethod
-    def _has_names(cls, dependencies: list[str]) -> list[str]:
+    def _clean_dependencies(cls, dependencies: list[str]) -> list[str]:
         return [_HALF.sub("?", each) for each in dependencies]
 
     @property
@@ -86,7 +86,7 @@ class FinalAnswer(BaseModel):
 
     @field_validator("answer")
     @classmethod
-    def _has_words(cls, answer: str) -> str:
+    def _clean_answer(cls, answer: str) -> str:
         return _not_blank(_HALF.sub("?", answer))
 
 
@@ -124,7 +124,7 @@ def parse(text: str) -> GeneratedCode | FinalAnswer:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any] | str]:
-    """The JSON objects in a text, in order, and for each brace that opens none the reason."""
+    """The JSON objects in a text, in order; for a brace that opens no object, the reason."""
     # Not strict: line breaks in strings are no JSON, but their meaning is clear.
     decoder = json.JSONDecoder(strict=False)
     at = text.find("{")

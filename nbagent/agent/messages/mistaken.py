@@ -1,4 +1,4 @@
-"""Recognises replies that look like an answer and are none: blank text, a call written as text, bare code. Pure.
+"""Recognises replies that only look like answers: blank text, a call written as text, bare code. Pure.
 
 Small models, and servers without their model's template, write a call as text. Shown to a person, it would seem that
 something ran.
@@ -14,7 +14,7 @@ from typing import Final
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 _CALL = re.compile(r"^\s{0,9}(?:<tool_call>|<function[=_]|<\|python_tag\|>|<\|tool_call|\[TOOL_CALLS\])", re.MULTILINE)
-"""How models mark calls; a server that knows the mark doesn't leave it in the text."""
+"""The marks with which models begin calls; a server that knows a mark doesn't leave it in the text."""
 _FENCE = re.compile(r"\A\s*```(?:json|python|py|tool_code|tool_call)?[ \t]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL)
 _BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
 """Characters that count as letters but show nothing."""

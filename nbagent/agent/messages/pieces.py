@@ -21,7 +21,7 @@ from nbagent.safety.redaction import Redacted
 HIDDEN: Final = "[nbagent: {what} hidden here before this was sent to you.{where}]"
 """The note behind a text in which something was hidden."""
 RUN: Final = ("data description", "cell ", "tool sandbox_")
-"""How the names of sources begin whose whole text is in the sandbox."""
+"""Prefixes of the sources whose whole text is in the sandbox."""
 
 
 class _Checked(NamedTuple):
@@ -63,11 +63,9 @@ class Pieces:
         parts = [self._text(source, part) for source, part in named if part]
         return message if "".join(parts) == text else message.model_copy(update={"content": "".join(parts)})
 
-    def tools(self, tools: Sequence[Any]) -> None:
-        """The tools that the model is offered, in the form that most providers take."""
-        shown = [each if isinstance(each, dict) else convert_to_openai_tool(each) for each in tools]
-        if shown:
-            self._keep("tools", json.dumps(shown, ensure_ascii=False))
+    def tools(self, described: str) -> None:
+        """The tools that the model is offered, see `described_tools`."""
+        self._keep("tools", described)
 
     def message(self, message: AnyMessage, *, source: str = "", figures: Mapping[str, str]) -> AnyMessage:
         """A message as it may leave.
@@ -126,6 +124,12 @@ class Pieces:
             redacted = redacted._replace(text=f"{redacted.text}\n{_note(len(redacted.kinds), inside=bool(inside))}")
         sent = redacted.text.encode("utf-8", "replace")
         return _Checked(redacted, len(sent), hashlib.sha256(sent).hexdigest())
+
+
+def described_tools(tools: Sequence[Any]) -> str:
+    """Tools in the form that most providers take; empty without any."""
+    described = [each if isinstance(each, dict) else convert_to_openai_tool(each) for each in tools]
+    return json.dumps(described, ensure_ascii=False) if described else ""
 
 
 def source_of(message: AnyMessage) -> str:

@@ -51,7 +51,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
 
 
 class ApprovalMiddleware(HumanInTheLoopMiddleware[Any, Any, Any]):
-    """LangChain's middleware, with the rules and the person of the session's consent."""
+    """LangChain's middleware for approvals, with the rules of the session's consent, which asks the person."""
 
     def __init__(self, consent: Consent) -> None:
         self._consent = consent
@@ -85,7 +85,7 @@ class ApprovalMiddleware(HumanInTheLoopMiddleware[Any, Any, Any]):
         return not self._policies[key]
 
     def _policy(self, name: str, args: Mapping[str, Any], turn: Turn) -> str:
-        """What lets a call run without a question; empty if nothing does."""
+        """The policy that lets a call run without a question; empty if a person is asked."""
         if not self._consent.asks:
             return NOBODY  # without reading the code
         action = action_of(name, args, turn=turn.number)

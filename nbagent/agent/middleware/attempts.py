@@ -62,7 +62,7 @@ class Attempts(Middleware):
             number += 1
             attempt = Attempt()
             try:
-                return await attempt.follow(handler(request))
+                return await attempt.wait_for(handler(request))
             except (NbagentError, GraphBubbleUp):
                 raise
             except Exception as error:

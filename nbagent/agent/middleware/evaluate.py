@@ -1,6 +1,6 @@
 """Middleware that sends an answer back to the model if some of its numbers stand in no output.
 
-It costs a request only if numbers are missing. A recorded model is asked again only where it was when it was recorded.
+It costs a request only if numbers are missing. A recorded model is asked again only where the recording was.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Check:
         self._last: tuple[str, int, list[Claim]] = ("", 0, [])
 
     def claims(self, text: str) -> list[Claim]:
-        """The claims of an answer; numbers of the questions, the code and the data's description are none."""
+        """The claims of an answer, without the numbers of the questions, the code and the data's description."""
         seen = self._session.evidence()
         if self._last[:2] == (text, len(seen.outputs)):
             return self._last[2]  # `Evaluation` has asked for it a moment ago
@@ -88,17 +88,17 @@ class Evaluation(Middleware):
             return None
         found = self._claims(text_of(last))
         missing = [claim.text for claim in found if not claim.supported]
-        again = bool(missing) and _rounds(messages) < self._most and self._can_be_asked()
-        runtime.context.phases.evaluate(found, again=again)
-        if not again:
+        sent_back = bool(missing) and _rounds(messages) < self._most and self._can_be_asked()
+        runtime.context.phases.evaluate(found, sent_back=sent_back)
+        if not sent_back:
             return None
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
         return {"messages": [asked], "jump_to": "model"}
 
     def _can_be_asked(self) -> bool:
-        """Whether the model can answer again; a recorded one only if it was asked again then."""
-        return not isinstance(self._model.chat, ReplayModel) or self._model.chat.next_is_again
+        """Whether the model can answer again; a recorded one can if its next reply was recorded after such a return."""
+        return not isinstance(self._model.chat, ReplayModel) or self._model.chat.next_was_sent_back
 
 
 def _rounds(messages: Sequence[AnyMessage]) -> int:

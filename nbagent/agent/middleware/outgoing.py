@@ -10,7 +10,7 @@ from typing import Any, Literal
 from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AnyMessage, SystemMessage
 
-from nbagent.agent.messages.pieces import Pieces, figures_of
+from nbagent.agent.messages.pieces import Pieces, described_tools, figures_of
 from nbagent.agent.middleware.types import Middleware, ModelHandler
 from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.turn import Turn
@@ -29,7 +29,7 @@ def untraced() -> AbstractContextManager[None]:
 
 
 class Outgoing(Middleware):
-    """Redacts each request, and emits an event with the parts that its host is sent for the first time.
+    """Redacts each request, and emits an event with the pieces that its host had not been sent before.
 
     It must be the innermost middleware: it doesn't see what a middleware inside of it adds.
 
@@ -46,6 +46,8 @@ class Outgoing(Middleware):
         self._described = described
         self._last = Pieces(self._redact, before={})
         self._sent: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._tools: tuple[list[Any], str] = [], ""
+        """The tools of the last request, with their description, which costs as much as all else here."""
 
     async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
         """Call the model with the redacted request."""
@@ -56,12 +58,14 @@ class Outgoing(Middleware):
             system_message=pieces.system(system, described=self._described) if system else None,
             messages=[pieces.message(each, figures=figures) for each in request.messages],
         )
-        pieces.tools(request.tools)
+        if request.tools != self._tools[0]:
+            self._tools = [*request.tools], described_tools(request.tools)
+        pieces.tools(self._tools[1])
         self._tell(model_of(request.model, self._models), pieces.found, turn=request.runtime.context, purpose="answer")
         return await handler(checked)
 
     def critique(self, model: Model, messages: Sequence[AnyMessage], turn: Turn) -> list[AnyMessage]:
-        """The messages that may be sent to a critic, which is no part of the agent."""
+        """The messages as they may be sent to a critic, whose requests don't pass through the agent's middleware."""
         pieces = Pieces(self._redact, before={})
         checked = [
             pieces.message(each, source="note" if isinstance(each, SystemMessage) else "attempts", figures={})
@@ -83,7 +87,7 @@ class Outgoing(Middleware):
                 host=model.host,
                 size=sum(each.size for each in pieces),
                 pieces=new,
-                again=len(pieces) - len(new),
+                resent=len(pieces) - len(new),
                 purpose=purpose,
             )
         )

@@ -42,16 +42,13 @@ class BudgetUsedUp(Exception):  # noqa: N818 - no error: the turn ends as the pe
 class Spending(Middleware):
     """Counts what a question uses, and stops it at its budget.
 
-    Requests that ask again for a reply count too, so it stands inside of the middleware that asks again; and outside of
-    the fallback, so that a person is asked once. A critic, who is no part of the agent, is counted by `count`.
+    Each repeated request counts too, so this middleware stands inside of those that repeat requests. It stands outside
+    of the fallback, so that a person is asked once. What a critic uses is added by `count`.
 
     Args:
         budget: What each question may use.
         models: The agent's models and its critic, by whose prices money is counted; without them it isn't.
         consent: Asked for more; without it a question ends at its budget.
-
-    Attributes:
-        consent: As given.
     """
 
     def __init__(

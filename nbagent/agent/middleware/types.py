@@ -16,7 +16,7 @@ Middleware = AgentMiddleware[AgentState[Any], Any, Any]
 ModelHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 """Calls the model, with all middleware that stands further inside."""
 ToolOutcome = ToolMessage | Command[Any]
-"""What comes of a tool's call."""
+"""The result of a tool's call."""
 ToolHandler = Callable[[ToolCallRequest], Awaitable[ToolOutcome]]
 """Runs a tool's call, with all middleware that stands further inside."""
 

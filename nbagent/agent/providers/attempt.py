@@ -48,7 +48,7 @@ class Attempt:
         self._pieces = 0
         self._size = 0
 
-    async def follow(self, reply: Awaitable[_Reply]) -> _Reply:
+    async def wait_for(self, reply: Awaitable[_Reply]) -> _Reply:
         """Wait for the reply, for as long as pieces of it come.
 
         Raises:
@@ -84,7 +84,7 @@ class Attempt:
             self._timeout.reschedule(asyncio.get_running_loop().time() + seconds)
 
     def _excess(self) -> str:
-        """Of what the reply has more than any honest one; empty if of nothing."""
+        """The bound that the reply exceeds, as `more than 256 calls`; empty if it exceeds none."""
         bounds = {"calls": MOST_CALLS, "pieces": MOST_PIECES, "characters": MOST_TEXT}
         counts = {"calls": len(self.calls), "pieces": self._pieces, "characters": self._size}
         return next((f"more than {bounds[each]:,} {each}" for each in bounds if counts[each] > bounds[each]), "")

@@ -181,7 +181,7 @@ _SPECIAL = {
 }
 
 
-def settle(name: str, chat: Any) -> None:
+def configure(name: str, chat: Any) -> None:
     """Set up what a chat model has no option for: OpenRouter's client would silently retry for an hour."""
     if name == "openrouter":
         from openrouter.utils import BackoffStrategy, RetryConfig

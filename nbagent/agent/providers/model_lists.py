@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbagent.agent.providers.known import PROVIDERS, Provider, ollama_address
-from nbagent.sandbox.inside.bounds_inside import MAX_WEIGHT
+from nbagent.sandbox.inside.message_sizes_inside import MAX_WEIGHT
 from nbagent.sandbox.untrusted import parse
 
 SECONDS = 5.0

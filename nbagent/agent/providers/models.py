@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbagent.agent.providers.known import PROVIDERS, Provider, client_of, options, settle
+from nbagent.agent.providers.known import PROVIDERS, Provider, client_of, configure, options
 from nbagent.agent.providers.model_lists import UnlistedError, default_of, models_of, ollama_can, some, strangers_ollama
 from nbagent.core import compat
 from nbagent.core.errors import ModelError
@@ -204,8 +204,8 @@ def _open(provider: str, model: str) -> BaseChatModel:
         # Each integration has errors of its own (pydantic's, its SDK's, ValueError), all about its settings.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise ModelError(f"{provider}:{model} can't be opened: {' '.join(lines)[:300]}") from error
-    settle(provider, chat)
-    partial.spare(chat, client_of(provider, chat))
+    configure(provider, chat)
+    partial.bound_parsing(chat, client_of(provider, chat))
     return chat
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ class ModelOpener:
         structured: bool = False,
     ) -> None:
         self.name = name
+        self._given = partial(
+            ModelOpener, record=record, fallback=fallback, critic=critic, priced=priced, structured=structured
+        )
         self.fallback: list[Model] = []
         self.critic: Model | None = None
         self._critic = critic
@@ -50,6 +54,10 @@ class ModelOpener:
     def is_replay(self) -> bool:
         """Whether the model's replies are recorded ones."""
         return (self.name or "").startswith("replay:")
+
+    def renamed(self, name: str) -> ModelOpener:
+        """An opener of another model, with the same fallback models and critic."""
+        return self._given(name)
 
     def check(self) -> None:
         """Check the names before anything is started.
@@ -88,7 +96,7 @@ class ModelOpener:
         if self._priced:
             from nbagent.agent.providers import prices
 
-            prices.demand([model, *self.fallback, *([self.critic] if self.critic else [])])
+            prices.check_known([model, *self.fallback, *([self.critic] if self.critic else [])])
         return model
 
     async def aclose(self) -> None:

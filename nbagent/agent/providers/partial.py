@@ -26,7 +26,7 @@ SHORT: Final = 250
 _Event = dict[str, Any]
 
 
-def spare(chat: Any, client: Any) -> None:
+def bound_parsing(chat: Any, client: Any) -> None:
     """Set up a chat model that was just opened.
 
     Args:

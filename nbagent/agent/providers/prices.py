@@ -19,7 +19,7 @@ from nbagent.safety.ledger import is_local
 IDS: Final = {"google_genai": "google"}
 """The price list's names of providers, if they differ from LangChain's."""
 CLOUD: Final = "-cloud"
-"""How the names of models end that Ollama passes on to its cloud."""
+"""The suffix of models that Ollama passes on to its cloud."""
 
 
 def is_free(model: Model) -> bool:
@@ -51,7 +51,7 @@ def cost(model: Model, usage: Mapping[str, Any] | None) -> float | None:
     )
 
 
-def demand(models: Iterable[Model]) -> None:
+def check_known(models: Iterable[Model]) -> None:
     """Check that the replies of all models have a price.
 
     Raises:

@@ -126,7 +126,7 @@ class ReplayModel(BaseChatModel):
         return "nbagent-replay"
 
     @property
-    def next_is_again(self) -> bool:
+    def next_was_sent_back(self) -> bool:
         """Whether the next reply was recorded after an answer had been sent back."""
         return self._next < len(self.replies) and bool(self.replies[self._next].again)
 

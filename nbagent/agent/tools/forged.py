@@ -31,9 +31,9 @@ from nbagent.safety.approvals import Consent
 
 MAKERS = ("create_tool", "wrap_package")
 PERSON = "person"
-"""The approver who, by approving of a tool that is made, approves of its definition too: they have seen the code."""
+"""The approver of a tool's definition where a person approved of making the tool, and so has seen its code."""
 DIVIDER = "\n\n# --- tests ---\n"
-"""Between a tool's code and its tests, where a person sees and may edit both."""
+"""The line between a tool's code and its tests in the text that a person sees and may edit."""
 
 ToolResult = tuple[Any, dict[str, Any]]
 """The content and the artifact of a tool's message."""
@@ -54,7 +54,7 @@ class ForgedTools:
 
         @tool(response_format="content_and_artifact")
         async def create_tool(
-            name: Annotated[str, "Of the tool and of its function: small letters, digits and underscores."],
+            name: Annotated[str, "The name of the tool and its function: small letters, digits and underscores."],
             description: Annotated[str, "What it does, for whoever chooses among tools later."],
             code: Annotated[
                 str, "A Python module with that function; its parameters have type hints that JSON can hold."

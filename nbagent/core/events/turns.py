@@ -245,7 +245,7 @@ class SentToModel(Fact, frozen=True, kw_only=True):
     """Bytes of all its pieces."""
     pieces: list[Piece]
     """The pieces that had not been sent to this host before."""
-    again: int = 0
+    resent: int = 0
     """The number of pieces that this process had sent there before, since each call sends the whole conversation."""
     purpose: Literal["answer", "critique"] = "answer"
 

@@ -64,21 +64,21 @@ def run(
     question: Annotated[str, typer.Argument(help="The question, in words.")],
     *,
     given: dict[str, Any],
-    how: flags.How,
+    wanted: flags.CommandFlags,
 ) -> None:
     """Ask a question; the answer is text and a notebook."""
     if given.pop("background", False):
-        _steer(lambda: _in_background(given), question=question, how=how)
-    _ask(question, given, how)
+        _steer(lambda: _in_background(given), question=question, wanted=wanted)
+    _ask(question, given, wanted)
 
 
-def _ask(question: str, given: dict[str, Any], how: flags.How) -> NoReturn:
+def _ask(question: str, given: dict[str, Any], wanted: flags.CommandFlags) -> NoReturn:
     from nbagent.faces.cli.ask import ask
     from nbagent.faces.cli.attendance import attended
 
     # A program that reads JSON is nobody who answers.
-    given = flags.landing(given) | {"attended": not how.as_json}
-    raise typer.Exit(finish(ask(question, lambda: attended(_session(**given)), how=how)))
+    given = flags.with_output_dir(given) | {"attended": not wanted.as_json}
+    raise typer.Exit(finish(ask(question, lambda: attended(_session(**given)), wanted=wanted)))
 
 
 @app.command("exec")
@@ -88,7 +88,7 @@ def execute(
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
     *,
     given: dict[str, Any],
-    how: flags.How,
+    wanted: flags.CommandFlags,
 ) -> None:
     """Run code in the sandbox, without a model."""
     from nbagent.faces.cli import execute as work
@@ -96,9 +96,9 @@ def execute(
 
     def make() -> Session:
         data = work.data_for(source, given.get("data"))
-        return attended(_session(**flags.landing(given) | {"data": data}), approvals=False)
+        return attended(_session(**flags.with_output_dir(given) | {"data": data}), approvals=False)
 
-    raise typer.Exit(finish(work.execute(source, code, make, how=how)))
+    raise typer.Exit(finish(work.execute(source, code, make, wanted=wanted)))
 
 
 @app.command(short_help="Check that notebooks still give what they show.")
@@ -179,14 +179,14 @@ def log(file: Annotated[Path, typer.Argument(metavar="FILE", help="A notebook.")
 def demo(
     *,
     given: dict[str, Any],
-    how: flags.How,
+    wanted: flags.CommandFlags,
 ) -> None:
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
     from nbagent.faces.cli import ask
 
-    with ask.demo(quiet=how.as_json or how.quiet) as (question, data, model):
+    with ask.demo(quiet=wanted.as_json or wanted.quiet) as (question, data, model):
         given |= {"data": [data], "model": model}
-        _ask(question, given, replace(how, out=how.out or Path("nbagent-demo.ipynb")))
+        _ask(question, given, replace(wanted, out=wanted.out or Path("nbagent-demo.ipynb")))
 
 
 @app.command(short_help="List the sessions; search, rename and delete them.")
@@ -239,7 +239,7 @@ def resume(
     code: flags.Code = None,
     *,
     given: dict[str, Any],
-    how: flags.How,
+    wanted: flags.CommandFlags,
 ) -> None:
     """Resume a session, with its variables if its kernel still lives; attach to it if another process runs it."""
     from nbagent.faces.cli import attach
@@ -247,16 +247,16 @@ def resume(
 
     if attach.is_running(session):
         _refuse_options(session, given)
-        _steer(lambda: attach.attached_to(session), question=question, code=code, how=how)
+        _steer(lambda: attach.attached_to(session), question=question, code=code, wanted=wanted)
 
     def make() -> Session:
         from nbagent.faces.cli.attendance import attended
         from nbagent.session.session import Session
 
-        resumed = Session.resumed(session, **flags.landing(given), attended=not how.as_json)
+        resumed = Session.resumed(session, **flags.with_output_dir(given), attended=not wanted.as_json)
         return attended(resumed, approvals=code is None)
 
-    raise typer.Exit(finish(work.resume(make, question=question, code=code, how=how)))
+    raise typer.Exit(finish(work.resume(make, question=question, code=code, wanted=wanted)))
 
 
 def _refuse_options(session: str, given: dict[str, Any]) -> None:
@@ -287,8 +287,8 @@ def attach(
     """
     from nbagent.faces.cli import attach
 
-    how = flags.How(out=out, force=force, as_json=as_json, quiet=quiet)
-    _steer(lambda: attach.attached_to(session), question=question, code=code, since=since, how=how)
+    wanted = flags.CommandFlags(out=out, force=force, as_json=as_json, quiet=quiet)
+    _steer(lambda: attach.attached_to(session), question=question, code=code, since=since, wanted=wanted)
 
 
 def _steer(come: Callable[[], Awaitable[AnySession]], **what: Any) -> NoReturn:
@@ -300,7 +300,25 @@ def _steer(come: Callable[[], Awaitable[AnySession]], **what: Any) -> NoReturn:
 async def _in_background(given: dict[str, Any]) -> AnySession:
     from nbagent.session.host import host
 
-    return await host(**flags.landing(given))
+    return await host(**flags.with_output_dir(given))
+
+
+@app.command(short_help="Ask question after question at the terminal.")
+@flags.takes(*SANDBOX, *MODEL)
+def chat(
+    session: Annotated[
+        str | None, typer.Argument(help="A session to go on with, by its whole name; a new one by default.")
+    ] = None,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Hold a conversation: questions, and commands such as /status, /model NAME, /export FILE and /help.
+
+    The session has a process of its own, as by `nbagent host`, and goes on when you leave.
+    """
+    from nbagent.faces.cli.chat import chat as work
+
+    raise typer.Exit(finish(work(session, flags.landing(given))))
 
 
 @app.command(short_help="Run a session in a process of its own.")
@@ -319,7 +337,7 @@ def host(
     """
     from nbagent.faces.cli import attach
 
-    raise typer.Exit(finish(attach.in_background(session, **flags.landing(given))))
+    raise typer.Exit(finish(attach.in_background(session, **flags.with_output_dir(given))))
 
 
 @app.command(short_help="Serve the sandboxed kernel to any MCP client.")
@@ -425,14 +443,14 @@ def doctor(
     raise typer.Exit(work.doctor(trust=trust, as_json=as_json))
 
 
-@app.command(short_help="Make what an engine's kernels are made of.")
+@app.command(short_help="Build an engine's image or environment for kernels.")
 def build(
     engine: Annotated[str, typer.Argument(help="The engine's name, as `nbagent doctor` lists it.")],
     base: flags.Base = None,
     tag: flags.Tag = None,
     force: flags.Rebuild = False,
 ) -> None:
-    """Make what the kernels of an engine are made of, if it isn't there: Docker's image, bubblewrap's environment."""
+    """Build the image (Docker) or environment (bubblewrap) of an engine's kernels, if it isn't there."""
     subcommands.build(engine, base=base, tag=tag, force=force)
 
 

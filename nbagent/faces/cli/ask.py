@@ -12,7 +12,7 @@ from nbagent.core.budget import amount, dollars
 from nbagent.core.events import Answer, Usage
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import EXIT_STOPPED, work
 from nbagent.faces.terminal.view import View
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
 
-async def ask(question: str, make: Callable[[], AnySession], *, how: How) -> int:
+async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandFlags) -> int:
     """Ask one question, and print the answer; returns the exit code."""
     answer: Answer | None = None
 
@@ -28,8 +28,8 @@ async def ask(question: str, make: Callable[[], AnySession], *, how: How) -> int
         nonlocal answer
         answer = await session.ask(question)
 
-    ended = await work(make, do, how=how, exports=lambda session: session.turns > 0)
-    if how.as_json:
+    ended = await work(make, do, wanted=wanted, exports=lambda session: session.turns > 0)
+    if wanted.as_json:
         objects.show(objects.answered(answer, ended))
     else:
         _print_answer(answer)
@@ -40,7 +40,7 @@ async def ask(question: str, make: Callable[[], AnySession], *, how: How) -> int
             print(used, file=sys.stderr)
     if answer is None and ended.error is None:
         return EXIT_STOPPED
-    return ended.code(how, succeeded=answer is not None and answer.success)
+    return ended.code(wanted, succeeded=answer is not None and answer.success)
 
 
 def _print_answer(answer: Answer | None) -> None:

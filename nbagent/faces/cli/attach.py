@@ -14,7 +14,7 @@ from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import EXIT_STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
@@ -190,7 +190,7 @@ async def steer(
     question: str | None = None,
     code: str | None = None,
     since: int | None = None,
-    how: How,
+    wanted: CommandFlags,
 ) -> int:
     """Show a running session; ask a question, run code, or take what is typed; returns the exit code.
 
@@ -199,7 +199,7 @@ async def steer(
         question: To be asked; then this ends with its answer.
         code: To be run; then this ends with the cell.
         since: Begin with the events after this number of the log; with the last question by default.
-        how: What the person says of it; the session goes on anyway.
+        wanted: The flags that the person gave; the session goes on anyway.
 
     Raises:
         UsageError: A question and code are given, or neither and JSON is wanted.
@@ -207,22 +207,22 @@ async def steer(
     """
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
-    if question is None and code is None and how.as_json:
+    if question is None and code is None and wanted.as_json:
         raise UsageError("There is nothing to print as JSON.", mend="Give a question, or code with --code.")
     session, keyboard = await come(), Keyboard()
-    results = sys.stdout if code is not None and not how.as_json else None
-    guest = Guest(session, quiet=how.quiet or how.as_json, results=results, keyboard=keyboard)
+    results = sys.stdout if code is not None and not wanted.as_json else None
+    guest = Guest(session, quiet=wanted.quiet or wanted.as_json, results=results, keyboard=keyboard)
     waiting = asyncio.create_task(guest.ended())
     try:
         async with guest.shown(since=session.last if question or code else since):
             if question is not None:
-                ended = await _ask(guest, question, as_json=how.as_json)
+                ended = await _ask(guest, question, as_json=wanted.as_json)
             elif code is not None:
-                ended = await _run(session, code, as_json=how.as_json)
+                ended = await _run(session, code, as_json=wanted.as_json)
             else:
                 ended = await _follow(guest, waiting, keyboard)
-            if how.out is not None:
-                print(f"notebook: {await session.export(how.out, force=how.force)}", file=sys.stderr)
+            if wanted.out is not None:
+                print(f"notebook: {await session.export(wanted.out, force=wanted.force)}", file=sys.stderr)
         return ended
     except asyncio.CancelledError:
         if not guest.was_stopped:

@@ -159,12 +159,12 @@ def _entry_lines(number: int, entry: AuditEntry) -> Iterator[str]:
 def _sent_to_model(entry: AuditEntry) -> tuple[str, list[str]]:
     went = f"{entry['turn']}, {entry['size']:,} bytes to {entry['host'] or THIS_MACHINE} ({entry['model']})"
     why = "" if entry["purpose"] == "answer" else f", for a {entry['purpose']}"
-    again = f", {entry['again']} pieces of them again" if entry["again"] else ""
+    resent = f", {entry['resent']} pieces of them again" if entry["resent"] else ""
     lines = [
         f"{each['source']}  {each['size']:,} bytes  sha256:{each['sha256']}{_hidden(each['redacted'])}"
         for each in entry["pieces"]
     ]
-    return f"{went}{why}{again}", lines
+    return f"{went}{why}{resent}", lines
 
 
 def _hidden(kinds: Iterable[str]) -> str:

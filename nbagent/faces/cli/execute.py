@@ -12,7 +12,7 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import Ending, work
 from nbagent.faces.terminal.view import View
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
 
-async def execute(source: str | None, code: str | None, make: Callable[[], AnySession], *, how: How) -> int:
+async def execute(source: str | None, code: str | None, make: Callable[[], AnySession], *, wanted: CommandFlags) -> int:
     """Run cells and show their outputs; returns the exit code."""
     run, ended, started = Run(()), Ending(), time.monotonic()
 
@@ -33,13 +33,13 @@ async def execute(source: str | None, code: str | None, make: Callable[[], AnySe
     except NbagentError as error:
         ended.error = error
     else:
-        ended = await work(make, do, how=how, exports=lambda _: how.out is not None, results=sys.stdout)
+        ended = await work(make, do, wanted=wanted, exports=lambda _: wanted.out is not None, results=sys.stdout)
     ended.stopped = ended.stopped or run.status == "interrupted"
-    if how.as_json:
+    if wanted.as_json:
         objects.show(objects.executed(run, ended, seconds=time.monotonic() - started))
-    elif how.quiet:
+    elif wanted.quiet:
         print(safe("\n".join(cell.text for cell in run.cells if cell.text)))
-    return ended.code(how, succeeded=run.status == "ok")
+    return ended.code(wanted, succeeded=run.status == "ok")
 
 
 def sources(source: str | None, code: str | None) -> list[Source]:

@@ -58,8 +58,8 @@ Force = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
-    """The flags of every command that starts a session.
+class CommandFlags:
+    """The flags of every command that starts a session, beside the session's options.
 
     Attributes:
         out: Where the notebook goes.
@@ -81,7 +81,7 @@ def takes(
 ) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets the given ones as its keyword `given`.
 
-    A command with a keyword `how` has the flags of `How` too.
+    A command with a keyword `wanted` has the flags of `CommandFlags` too.
 
     Args:
         groups: Of which groups the options are (`nbagent.core.options.Option.group`).
@@ -92,8 +92,8 @@ def takes(
     def decorate(command: Command) -> Command:
         flags = {flag.name: flag for name, each in named.items() for flag in _flags(name, *each)}
         found = inspect.signature(command, eval_str=True).parameters
-        own = [each for name, each in found.items() if name not in ("given", "how")]
-        hows = inspect.signature(How, eval_str=True).parameters if "how" in found else {}
+        own = [each for name, each in found.items() if name not in ("given", "wanted")]
+        shared = inspect.signature(CommandFlags, eval_str=True).parameters if "wanted" in found else {}
 
         @functools.wraps(command)
         def run(**arguments: Any) -> None:
@@ -104,12 +104,12 @@ def takes(
                     given[name] = False
                 elif given.get(name) is True and named[name][1].value is not None:
                     given[name] = named[name][1].value
-            if hows:
-                arguments["how"] = How(**{name: arguments.pop(name) for name in hows})
+            if shared:
+                arguments["wanted"] = CommandFlags(**{name: arguments.pop(name) for name in shared})
             command(given=given | {"log_level": LEVELS[min(arguments.pop("verbose"), 2)]}, **arguments)
 
         verbose = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=_VERBOSE)
-        all_of = [*own, *hows.values(), *flags.values(), verbose]
+        all_of = [*own, *shared.values(), *flags.values(), verbose]
         run.__signature__ = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in all_of])  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in all_of}
         return run  # type: ignore[return-value]
@@ -135,8 +135,8 @@ def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
         yield _parameter(f"no_{name}", bool, typer.Option(off, help=f"Turn {words[0]} off, whatever the settings say."))
 
 
-def landing(given: dict[str, Any]) -> dict[str, Any]:
-    """Add the folder of results to the options: the one they name, else the settings', else `OUTPUT`.
+def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
+    """Add the output folder to the options: the one they name, else the settings', else `OUTPUT`.
 
     Raises:
         UsageError: It isn't a folder, or the default is a link: somebody else may have made it, to lead elsewhere.

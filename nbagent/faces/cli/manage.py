@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.faces.cli.ages import age, seconds
+from nbagent.faces.cli.durations import age, seconds
 from nbagent.sandbox.machine import reaper
 from nbagent.session import saved, session_list
 from nbagent.session.manager import SessionManager

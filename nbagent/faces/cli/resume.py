@@ -10,7 +10,7 @@ from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli.ask import ask
 from nbagent.faces.cli.execute import execute
-from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
 
-async def resume(make: Callable[[], AnySession], *, question: str | None, code: str | None, how: How) -> int:
+async def resume(
+    make: Callable[[], AnySession], *, question: str | None, code: str | None, wanted: CommandFlags
+) -> int:
     """Resume a session, and ask it or run code in it; returns the exit code.
 
     Raises:
@@ -28,15 +30,15 @@ async def resume(make: Callable[[], AnySession], *, question: str | None, code: 
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
     if question is not None:
-        return await ask(question, make, how=how)
+        return await ask(question, make, wanted=wanted)
     if code is not None:
-        return await execute(None, code, make, how=how)
-    if how.as_json or not sys.stdin.isatty():
+        return await execute(None, code, make, wanted=wanted)
+    if wanted.as_json or not sys.stdin.isatty():
         raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
-    return await chat(make, how=how)
+    return await chat(make, wanted=wanted)
 
 
-async def chat(make: Callable[[], AnySession], *, how: How) -> int:
+async def chat(make: Callable[[], AnySession], *, wanted: CommandFlags) -> int:
     """Ask questions as they are typed, until the end of input; returns the exit code."""
     keyboard = Keyboard()
 
@@ -46,10 +48,10 @@ async def chat(make: Callable[[], AnySession], *, how: How) -> int:
             if question.strip():
                 await _answer(session, question)
 
-    ended = await work(make, do, how=how, exports=lambda _: True, keyboard=keyboard)
+    ended = await work(make, do, wanted=wanted, exports=lambda _: True, keyboard=keyboard)
     if ended.notebook is not None:
         print(f"notebook: {ended.notebook}", file=sys.stderr)
-    return ended.code(how, succeeded=True)
+    return ended.code(wanted, succeeded=True)
 
 
 async def _typed(keyboard: Keyboard, view: View) -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.text import one_line, printable, size_of
-from nbagent.faces.cli.ages import age
+from nbagent.faces.cli.durations import age
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.session import lookup
 from nbagent.session.manager import SessionManager

@@ -18,7 +18,7 @@ GROUPS = {"image": image_app, "env": env_app, "audit": audit_app, "tools": tools
 
 
 def build(engine: str, *, base: str | None = None, tag: str | None = None, force: bool = False) -> None:
-    """Make what the kernels of an engine are made of, if it isn't there."""
+    """Build the image or environment of an engine's kernels, if it isn't there."""
     from nbagent.sandbox.registry import find
 
     finish(find(engine).build(say=print, base=base, tag=tag, force=force))

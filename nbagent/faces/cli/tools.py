@@ -11,7 +11,7 @@ import msgspec
 from nbagent.core.errors import ForgeError
 from nbagent.core.events import Event, ToolStageEntered
 from nbagent.core.text import printable, safe
-from nbagent.faces.cli.ages import age, seconds
+from nbagent.faces.cli.durations import age, seconds
 from nbagent.forge import Tool, ToolForge
 
 

@@ -96,12 +96,13 @@ async def _one(
     path: Path, wanted: Wanted, strictness: Strictness, chosen: Any, tell: Callable[[int, int], object]
 ) -> Proof:
     """Verify one notebook; what keeps it from running is in the proof, and takes no other notebook along."""
+    proof = Proof(name=str(path), result="not run", error="nbagent itself failed at it; its log says where.")
     try:
         with contained("A notebook could not be verified"):
-            return await _verified(path, wanted, strictness, chosen, tell)
+            proof = await _verified(path, wanted, strictness, chosen, tell)
     except (NbagentError, OSError) as error:
-        return Proof(name=str(path), result="not run", error=str(error))
-    return Proof(name=str(path), result="not run", error="nbagent itself failed at it; its log says where.")
+        proof = Proof(name=str(path), result="not run", error=str(error))
+    return proof
 
 
 async def _verified(

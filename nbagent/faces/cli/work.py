@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
-from nbagent.faces.cli.flags import How
+from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
@@ -44,7 +44,7 @@ class Ending:
     error: NbagentError | None = None
     stopped: bool = False
 
-    def code(self, how: How, *, succeeded: bool) -> int:
+    def code(self, wanted: CommandFlags, *, succeeded: bool) -> int:
         """Print the error, if there was one; returns the exit code."""
         if self.error is not None:
             complain(self.error)
@@ -52,7 +52,7 @@ class Ending:
         if self.stopped or not succeeded:
             return EXIT_STOPPED if self.stopped else 1
         # Otherwise the event `FilesLeft` was shown, or the JSON object has it.
-        for path, why in self.left.items() if how.quiet and not how.as_json else ():
+        for path, why in self.left.items() if wanted.quiet and not wanted.as_json else ():
             print(safe(f"not delivered: {path}: {why}"), file=sys.stderr)
         return EXIT_NOT_DELIVERED if self.left else 0
 
@@ -61,7 +61,7 @@ async def work(
     make: Callable[[], AnySession],
     do: Callable[[AnySession, View], Awaitable[object]],
     *,
-    how: How,
+    wanted: CommandFlags,
     exports: Callable[[AnySession], bool],
     results: IO[str] | None = None,
     keyboard: Keyboard | None = None,
@@ -71,7 +71,7 @@ async def work(
     Args:
         make: Makes the session.
         do: Works with the session; Ctrl-C cancels it.
-        how: The flags that the person gave.
+        wanted: The flags that the person gave.
         exports: Whether a notebook is to be written.
         results: Where the cells' own output goes.
         keyboard: Where the person types.
@@ -79,9 +79,10 @@ async def work(
     ended = Ending()
     try:
         session = ended.session = make()
-        if how.out is not None:
-            await session.check_export(how.out, force=how.force)
-        showing = shown(session, quiet=how.quiet or how.as_json, results=results, keep=how.keep, keyboard=keyboard)
+        if wanted.out is not None:
+            await session.check_export(wanted.out, force=wanted.force)
+        quiet = wanted.quiet or wanted.as_json
+        showing = shown(session, quiet=quiet, results=results, keep=wanted.keep, keyboard=keyboard)
         async with showing as view:
             try:
                 await do(session, view)
@@ -91,9 +92,9 @@ async def work(
                 ended.error = error
             except Exception:
                 # An error in nbagent itself shall not cost the outputs so far.
-                await _rescue(session, how=how, exports=exports(session))
+                await _rescue(session, wanted=wanted, exports=exports(session))
                 raise
-            await _close(ended, session, how=how, exports=exports(session))
+            await _close(ended, session, wanted=wanted, exports=exports(session))
     except asyncio.CancelledError:
         ended.stopped = True
     except NbagentError as error:
@@ -101,7 +102,7 @@ async def work(
     return ended
 
 
-async def _close(ended: Ending, session: AnySession, *, how: How, exports: bool) -> None:
+async def _close(ended: Ending, session: AnySession, *, wanted: CommandFlags, exports: bool) -> None:
     try:
         ended.left = await session.deliver()
     except NbagentError as error:  # which must not cost the notebook
@@ -109,15 +110,15 @@ async def _close(ended: Ending, session: AnySession, *, how: How, exports: bool)
     except asyncio.CancelledError:
         ended.stopped = True
     except Exception:
-        await _rescue(session, how=how, exports=exports)
+        await _rescue(session, wanted=wanted, exports=exports)
         raise
     if exports:
-        ended.notebook, moved = await export_last(session, how.out, force=how.force)
+        ended.notebook, moved = await export_last(session, wanted.out, force=wanted.force)
         ended.error = ended.error or moved
 
 
-async def _rescue(session: AnySession, *, how: How, exports: bool) -> None:
+async def _rescue(session: AnySession, *, wanted: CommandFlags, exports: bool) -> None:
     """Write the notebook, if it is wanted, before an error in nbagent itself ends the process."""
     if exports:
-        written, _ = await export_last(session, how.out, force=how.force)
+        written, _ = await export_last(session, wanted.out, force=wanted.force)
         print(f"notebook: {written}", file=sys.stderr)

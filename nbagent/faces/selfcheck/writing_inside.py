@@ -1,4 +1,4 @@
-"""Attacks that write to the host: its files, what the sandbox is made of, and the person's data."""
+"""Attacks that write to the host: its files, the sandbox's root, and the person's data."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def write_to_mounts(host: Any) -> object:
 
 @_attack(
     "10",
-    "Plant a file in what the sandbox is made of (/, /usr, /etc, /opt, /run/nbagent)",
+    "Plant a file in the sandbox's root (/, /usr, /etc, /opt, /run/nbagent)",
     expected="read-only file system",
     levels=BELOW_TRUSTED,
     control="files",
 )
-def write_to_what_it_is_made_of(host: Any) -> object:
+def write_to_the_root(host: Any) -> object:
     import errno
     import os
     import sys

@@ -140,7 +140,7 @@ class KernelConnection:
             if not found.done():
                 found.set_result(something)
 
-        # Of the control channel only the handshake is read.
+        # The control channel is read until its handshake is done, and not after it.
         reading = [each for each in (self._iopub, self._shell) if each.is_open]
         reading += [self._control] if self._control.is_open and not self._control.is_ready else []
         writing = [each for each in (self._shell, self._control) if each.is_unsent]

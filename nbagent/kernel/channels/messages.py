@@ -14,7 +14,7 @@ import msgspec
 
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
-from nbagent.sandbox.inside.bounds_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
+from nbagent.sandbox.inside.message_sizes_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 ReadChannel = Literal["iopub", "shell"]

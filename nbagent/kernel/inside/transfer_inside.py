@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import socket
 import stat
 import time
 from typing import Any
@@ -126,6 +127,23 @@ def send(base: str, parts: list[str], offset: int, length: int, known: list[int]
     return {"sent": sent}
 
 
+def pour(base: str, parts: list[str], known: list[int], address: str) -> dict[str, Any]:
+    """Give out a file over a socket."""
+    file = open_plain(base, parts)
+    sent = 0
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address)
+            while more := os.sendfile(connection.fileno(), file, sent, known[1] - sent):
+                sent += more
+        same = identity(os.fstat(file)) == known
+    finally:
+        os.close(file)
+    if sent != known[1] or not same:
+        raise RefusedError("it changed while it was sent")
+    return {"sent": sent}
+
+
 def entries(base: str, parts: list[str], bound: int, seconds: float) -> dict[str, Any]:
     """What there is below a folder: path, kind, bytes and time of change of each, as many as are wanted."""
     end = time.monotonic() + seconds
@@ -213,6 +231,20 @@ def put(token: str) -> dict[str, Any]:
     return {"size": upload["size"]}
 
 
+def fill(token: str, address: str) -> dict[str, Any]:
+    """Write what comes over a socket."""
+    upload, piece = coming(token), memoryview(bytearray(4 * CHUNK_BYTES))
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        while count := connection.recv_into(piece):
+            left = piece[:count]
+            upload["hash"].update(left)
+            upload["size"] += count
+            while left:
+                left = left[os.write(upload["file"], left) :]
+    return {"size": upload["size"]}
+
+
 def check_whole(token: str, size: int, digest: str) -> dict[str, Any]:
     """The upload, if all of it has come."""
     upload = coming(token)
@@ -257,6 +289,6 @@ def close() -> None:
 
 
 VERBS: dict[str, Any] = {
-    "look": look, "send": send, "entries": entries,
-    "begin": begin, "put": put, "finish": finish, "archive": archive, "drop": drop,
+    "look": look, "send": send, "pour": pour, "entries": entries,
+    "begin": begin, "put": put, "fill": fill, "finish": finish, "archive": archive, "drop": drop,
 }  # fmt: skip

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from nbagent.kernel.outputs.streams import clean_text
-from nbagent.sandbox.inside.bounds_inside import marker, sized
+from nbagent.sandbox.inside.message_sizes_inside import marker, sized
 
 MIB: Final = 1024 * 1024
 _DEPTH: Final = 100

@@ -16,7 +16,7 @@ from nbagent.core.text import ends
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
 from nbagent.kernel.outputs.mime import MIB, Bundle, clean_within, repair
 from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text
-from nbagent.sandbox.inside.bounds_inside import left_out, marker
+from nbagent.sandbox.inside.message_sizes_inside import left_out, marker
 
 Message = Mapping[str, Any]
 """A message as `jupyter_client.session.Session.deserialize` returns it."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from nbagent.core.events import Output
-from nbagent.sandbox.inside.bounds_inside import left_out
+from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 Spill = Callable[[str, str], None]
 """Called with a stream's name and text that is left out between head and tail, in order. Its exceptions pass."""

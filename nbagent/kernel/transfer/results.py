@@ -22,7 +22,7 @@ from typing import IO
 
 from nbagent.core import fileio
 from nbagent.core.events import FileSaved
-from nbagent.packages import modules
+from nbagent.packages import import_names
 
 MAX_FOLDER_DEPTH = 16
 """Levels of folders; the names of deeper folders become part of the file's name."""
@@ -44,8 +44,8 @@ Python, Jupyter and desktops read the other ones in the folder where they are st
 MODULE_NAMES = frozenset(
     name.casefold().replace("-", "_")
     for name in (
-        *("sitecustomize", "usercustomize", "nbagent", *sys.stdlib_module_names, *modules.KNOWN),
-        *(each.partition(".")[0] for each in modules.DISTRIBUTIONS),
+        *("sitecustomize", "usercustomize", "nbagent", *sys.stdlib_module_names, *import_names.KNOWN),
+        *(each.partition(".")[0] for each in import_names.DISTRIBUTIONS),
     )
 )
 """Names of Python's own modules and of popular packages: Python prefers a file of such a name in the folder where it is

@@ -1,19 +1,22 @@
 """Carries files into a sandbox and out of it, over the kernel's own connection, piece by piece.
 
-This works in every engine and at every trust level, since it needs neither a program nor a socket inside. The host
-follows no name, link or size that the sandbox claims, and holds one piece of a file in memory at a time. An archive is
-unpacked inside: if it is hostile, it can harm the sandbox only.
+This works in every engine and at every trust level, since it needs neither a program nor a socket inside. On this
+machine a large file goes over a Unix socket instead (`sandbox/channels/byte_stream.py`), several times as fast.
+
+The host follows no name, link or size that the sandbox claims, and holds one piece of a file in memory at a time. An
+archive is unpacked inside: if it is hostile, it can harm the sandbox only.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
@@ -21,8 +24,11 @@ from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
 
+if TYPE_CHECKING:
+    from nbagent.sandbox.channels.byte_stream import ByteStream
+
 PIECE_BYTES = 4 * MIB
-"""Bytes that travel with one request, in either direction."""
+"""Bytes that travel with one request, in either direction; a larger file goes over a socket where there can be one."""
 REQUEST_SECONDS = 30.0
 """Seconds for one request."""
 MAX_UNPACKED_FILES = 10_000
@@ -87,13 +93,23 @@ class Transfer:
         begun = await self._do(place, "begin", token, place.base, list(place.parts))
         self._check_room(size or 0, begun, place)
         digest, sent = hashlib.sha256(), 0
-        try:
+
+        async def parts() -> AsyncIterator[bytes]:
+            nonlocal sent
             async for piece in pieces:
                 for start in range(0, len(piece), PIECE_BYTES):
                     part = piece[start : start + PIECE_BYTES]
                     sent += len(part)
                     self._check_size(sent, place)
                     digest.update(part)
+                    yield part
+
+        try:
+            if (stream := self._stream(size or 0)) is not None:
+                filling = self._do(place, "fill", token, stream.address, seconds=_patience(size or self.bound))
+                await _beside(stream, filling, _send(stream, parts()))
+            else:
+                async for part in parts():
                     await self._do(place, "put", token, buffers=[part])
             sha256 = digest.hexdigest()
             if unpack:
@@ -144,6 +160,12 @@ class Transfer:
             digest.update(chunk)
             take(chunk)
 
+        if (stream := self._stream(size)) is not None:
+            left = min(_patience(size), end - time.monotonic())
+            pouring = self._do(place, "pour", place.base, list(place.parts), known, stream.address, seconds=left)
+            await _beside(stream, pouring, _receive(stream, size, took))
+            if received != size:
+                raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
         while received < size:
             before, left = received, min(REQUEST_SECONDS, end - time.monotonic())
             if left <= 0:
@@ -166,6 +188,14 @@ class Transfer:
         found = await self._do(place, "entries", place.base, list(place.parts), bound, seconds)
         listed = [each for row in _list(found.get("entries"))[:bound] if (each := _entry(place, row)) is not None]
         return listed, max(_count(found.get("total")), len(listed)), found.get("whole") is True
+
+    def _stream(self, size: int) -> ByteStream | None:
+        """A socket for a file that is worth one, where there can be one."""
+        if size <= PIECE_BYTES:
+            return None
+        with contextlib.suppress(OSError):
+            return self._kernel.byte_stream()
+        return None
 
     async def _unpack(self, place: SandboxPath, token: str, size: int, sha256: str) -> dict[str, Any]:
         opened = await self._do(place, "archive", token, size, sha256)
@@ -259,6 +289,57 @@ class FolderEntry:
     kind: str
     size: int
     modified: int
+
+
+def _patience(size: int) -> float:
+    """Seconds in which a file must have gone over its socket."""
+    return REQUEST_SECONDS * (1 + size // PIECE_BYTES)
+
+
+async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
+    async for part in parts:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            await stream.send(part)
+    await stream.end()
+
+
+async def _receive(stream: ByteStream, size: int, take: Callable[[bytes], object]) -> None:
+    while size:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            data = await stream.receive(size)
+        if not data:
+            return
+        size -= len(data)
+        take(data)
+
+
+async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], moving: Coroutine[Any, Any, None]) -> None:
+    """Move bytes over a socket while the request runs that has code inside do its part; close the socket at the end.
+
+    It ends without an error when code inside has closed the socket early: the caller sees that bytes are missing.
+
+    Raises:
+        TransferError: The request raised it, or nothing moved for `REQUEST_SECONDS`.
+        Exception: Who gives or takes the bytes raised it.
+    """
+    asking, mover = asyncio.ensure_future(request), asyncio.ensure_future(moving)
+    try:
+        await asyncio.wait([asking, mover], return_when=asyncio.FIRST_COMPLETED)
+        if not (mover.done() and mover.exception()):
+            await asking
+            await asyncio.wait([mover], timeout=REQUEST_SECONDS)  # the last bytes are on their way
+        stream.close()
+        await asyncio.wait([asking], timeout=REQUEST_SECONDS)
+        if not mover.done() or isinstance(mover.exception(), TimeoutError):
+            raise TransferError("The sandbox neither takes nor gives what it should.", mend="Try again.")
+        if not isinstance(mover.exception(), ConnectionError):
+            mover.result()
+        await asking
+    finally:
+        stream.close()
+        for each in (asking, mover):
+            each.cancel()
+        await asyncio.gather(asking, mover, return_exceptions=True)
 
 
 def _entry(place: SandboxPath, row: Any) -> FolderEntry | None:

@@ -84,7 +84,7 @@ class Metrics:
         return self.cells.get("timeout", 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """The metrics as values that JSON has."""
+        """The metrics as values of JSON's types."""
         return {**asdict(self), "success_rate": self.success_rate, "timeouts": self.timeouts}
 
 

@@ -1,1 +1,1 @@
-"""How a kernel is reached: ZeroMQ's protocol over a socket."""
+"""The connection to a kernel: ZeroMQ's protocol over sockets."""

@@ -1,7 +1,7 @@
-"""One channel of a kernel: a socket that is read only when somebody asks, and never waits.
+"""One channel of a kernel: a non-blocking socket that is read only on request.
 
-What nobody asked for stays in the socket's own small buffer, and behind that with who sends it. However much comes,
-this side holds a chunk of it and one message that is not whole.
+Unread data stays in the socket's own small buffer, and then with the sender. However much is sent, this side holds one
+chunk and one incomplete message.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Final
 from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, SUBSCRIBE_ALL, Decoder, encode, hello
 
 CHUNK: Final = 256 * 1024
-"""Bytes that are read at once; Linux holds about 200 KB for a reader that is not there."""
+"""Bytes that are read at once; Linux buffers about 200 KB for a reader that is busy."""
 
 
 class SocketChannel:
     """A connection to one of the kernel's sockets.
 
     Args:
-        address: Of the socket, which listens already; the kernel may not be up yet.
-        kind: What this end is, in ZeroMQ's terms: `DEALER`, or `SUB` to all that is published.
-        limit: Bytes of one message that comes.
-        family: What the address is: a Unix socket's path, or a host and a port.
+        address: The socket's address. It listens already, though the kernel may not be up yet.
+        kind: The socket type of this end in ZeroMQ's terms: `DEALER`, or `SUB`, which subscribes to everything.
+        limit: The most bytes of one incoming message.
+        family: The kind of address: a Unix socket's path, or a host and a port.
 
     Attributes:
-        is_open: Whether more can come. The other end closed it, or this one.
+        is_open: Whether more messages can come; False once either end has closed.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SocketChannel:
             self._socket.setblocking(False)
             self._socket.send(hello(kind))
         except OSError:
-            # The kernel ended right after it was started; who looks at its process will know more.
+            # The kernel ended right after it was started; the end of its process says why.
             self.close()
         if kind == "SUB":
             self.send(SUBSCRIBE_ALL)
@@ -67,30 +67,30 @@ class SocketChannel:
 
     @property
     def is_unsent(self) -> bool:
-        """Whether something waits that could be sent if the other end took it."""
+        """Whether a part of a message still waits to be sent to an end that is ready."""
         return self.is_open and self.is_ready and bool(self._unsent)
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send a message, or what of it can be sent now; `flush` goes on with it."""
+        """Send a message, as far as the socket takes it now; `flush` sends the rest."""
         if self.is_open:
             self._unsent += encode(frames)
             self.flush()
 
     def flush(self) -> None:
-        """Send what waits, as far as that goes."""
+        """Send what still waits, as far as the socket takes it."""
         while self.is_unsent:
             try:
                 sent = self._socket.send(self._unsent)
             except BlockingIOError:
                 return
             except OSError:
-                # What the other end sent before it closed can still be read; its end will tell.
+                # What the other end sent before it closed can still be read; `fill` then finds the end.
                 self._unsent.clear()
                 return
             del self._unsent[:sent]
 
     def fill(self) -> bool:
-        """Read what is there, at most a chunk; returns whether anything was."""
+        """Read at most a chunk of what has arrived; returns whether anything had."""
         if not self.is_open:
             return False
         try:
@@ -106,9 +106,9 @@ class SocketChannel:
         return True
 
     def messages(self) -> Iterator[list[bytes]]:
-        """The messages that have been read whole, each as its frames.
+        """The complete messages, each as its frames.
 
         Raises:
-            BreachError: The other end is not to be heard any more.
+            BreachError: The other end broke the protocol or a bound.
         """
         return self._decoder.messages()

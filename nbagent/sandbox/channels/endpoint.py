@@ -1,4 +1,4 @@
-"""Where a running kernel is reached, and by what: Unix sockets, or what an engine brings, such as a WebSocket."""
+"""How a running kernel is reached: through Unix sockets, or a transport that an engine brings, such as a WebSocket."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ChannelName = Literal["shell", "iopub", "control"]
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 PORTS = {f"{channel}_port": number for number, channel in enumerate(CHANNELS, start=1)}
 KINDS: Final = {"shell": "DEALER", "iopub": "SUB", "control": "DEALER"}
-"""What the client's end of a channel is, in ZeroMQ's terms."""
+"""The ZeroMQ socket type of the client's end of each channel."""
 
 
 class Channel(Protocol):
-    """One of a kernel's channels, which never waits. Its one caller is `Connection`, on one event loop.
+    """One of a kernel's channels; no call waits. Only `KernelConnection` calls it, on one event loop.
 
     A message is the frames that Jupyter's protocol sends by ZeroMQ, signed with the endpoint's key. A transport that
     has no signatures of its own, such as a gateway's WebSocket, makes up a key and signs what comes with it.
@@ -25,7 +25,7 @@ class Channel(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether more can come; not after either end closed it."""
+        """Whether more messages can come; False once either end has closed."""
 
     @property
     def is_ready(self) -> bool:
@@ -33,25 +33,25 @@ class Channel(Protocol):
 
     @property
     def is_unsent(self) -> bool:
-        """Whether something waits that could be sent when `fileno` is writable."""
+        """Whether a part of a message still waits to be sent, once `fileno` is writable."""
 
     def fileno(self) -> int:
         """A descriptor of its own that is readable when `fill` has something to read."""
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send a message, or what of it can be sent now; nothing happens if it is closed."""
+        """Send a message, as far as it can be sent now; nothing happens if the channel is closed."""
 
     def flush(self) -> None:
-        """Send what waits, as far as that goes."""
+        """Send what still waits, as far as it can be sent now."""
 
     def fill(self) -> bool:
-        """Read what is there, at most a chunk; returns whether anything was."""
+        """Read at most a chunk of what has arrived; returns whether anything had."""
 
     def messages(self) -> Iterator[list[bytes]]:
-        """The messages that were read whole, each as its frames.
+        """The complete messages, each as its frames.
 
         Raises:
-            BreachError: The other end broke the protocol or a bound, and is not to be heard any more.
+            BreachError: The other end broke the protocol or a bound; the caller closes the channel.
         """
 
     def close(self) -> None:
@@ -59,32 +59,32 @@ class Channel(Protocol):
 
 
 class Endpoint(Protocol):
-    """Where a running kernel is reached; as old as the kernel's process."""
+    """How a running kernel is reached. Each start of a kernel makes a new one."""
 
     @property
     def key(self) -> bytes:
-        """What messages are signed with (HMAC-SHA256)."""
+        """The key that signs messages (HMAC-SHA256)."""
 
     @property
     def connection_info(self) -> dict[str, Any] | None:
-        """What one of Jupyter's clients connects by; None where only nbagent can."""
+        """Jupyter's connection info for other clients, its `key` as bytes; None if only nbagent can connect."""
 
     def open(self, name: ChannelName, *, limit: int) -> Channel:
-        """Open a channel; the kernel may not be up yet, and may be gone, which the channel tells.
+        """Open a channel. The kernel may not be up yet; if it is gone, the channel is not open.
 
         Args:
-            name: Which; `iopub` hears everything that is published.
-            limit: Bytes of one message that comes.
+            name: The channel; `iopub` receives everything that is published.
+            limit: The most bytes of one incoming message.
         """
 
 
 @dataclass(frozen=True)
 class UnixEndpoint:
-    """Where a kernel is reached whose channels are Unix sockets on this machine.
+    """The Unix sockets on this machine through which a kernel is reached.
 
     Attributes:
-        prefix: Of the sockets' paths: `k` for `k-1` … `k-5`.
-        key: What messages are signed with.
+        prefix: The beginning of the sockets' paths: `k` for `k-1` … `k-5`.
+        key: The key that signs messages.
     """
 
     prefix: Path

@@ -13,7 +13,7 @@ from typing import Final
 from nbagent.core.policy import MIB
 
 MAX_MESSAGE: Final = 64 * MIB
-"""Bytes of one message, all its frames together; a kernel of ours cuts what it sends to less, see `bounds_inside`."""
+"""Bytes of one message with all its frames. nbagent's kernels send less, see `inside/message_sizes_inside.py`."""
 MAX_FRAMES: Final = 4_096
 """Frames of one message: six, and one for each binary buffer."""
 _GREETING: Final = 64
@@ -28,14 +28,14 @@ SUBSCRIBE_ALL: Final = (b"\x01",)
 
 
 class BreachError(Exception):
-    """The other end broke the protocol or a bound; the message is how, as what the kernel did: `sent a message …`."""
+    """The other end broke the protocol or a bound; the text says how, as a predicate: `sent a message …`."""
 
 
 def hello(socket_type: str) -> bytes:
-    """What a client sends first, all at once. For messages it must wait until the other end is ready too.
+    """The greeting that a client sends at once. It must not send messages before the other end is ready.
 
     Args:
-        socket_type: `DEALER`, which asks and is answered, or `SUB`, which hears what it subscribes to.
+        socket_type: `DEALER`, which sends and receives, or `SUB`, which receives what it subscribes to.
     """
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
     kind = socket_type.encode()
@@ -44,7 +44,7 @@ def hello(socket_type: str) -> bytes:
 
 
 def encode(frames: Iterable[bytes]) -> bytes:
-    """A message as it travels."""
+    """A message as bytes on the wire."""
     pieces = []
     bodies = list(frames)
     for number, body in enumerate(bodies, start=1):
@@ -55,10 +55,10 @@ def encode(frames: Iterable[bytes]) -> bytes:
 
 
 class Decoder:
-    """What one end of a connection says, as messages. It holds at most one that is not whole.
+    """Turns the bytes from one end of a connection into messages. It holds at most one incomplete message.
 
     Args:
-        limit: Bytes of one message.
+        limit: The most bytes of one message.
 
     Attributes:
         is_ready: Whether the other end takes messages.
@@ -73,16 +73,16 @@ class Decoder:
         self._greeted = self.is_ready = False
 
     def feed(self, data: bytes) -> None:
-        """Take what was read."""
+        """Add bytes that were read."""
         del self._buffer[: self._at]
         self._at = 0
         self._buffer += data
 
     def messages(self) -> Iterator[list[bytes]]:
-        """The messages that are whole, as lists of frames.
+        """The complete messages, as lists of frames.
 
         Raises:
-            BreachError: The connection is to be dropped.
+            BreachError: The other end broke the protocol or a bound.
         """
         if not self._greeted and not self._greet():
             return

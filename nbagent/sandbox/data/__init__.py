@@ -1,1 +1,1 @@
-"""What of a person's files a sandbox sees: a filtered mirror of them, kept up to date."""
+"""The person's files that a sandbox sees: a filtered mirror, which is kept up to date."""

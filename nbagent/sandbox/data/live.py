@@ -16,11 +16,11 @@ class LiveMirror:
     """The mirror of one sandbox's data, over its restarts.
 
     Args:
-        tell: Gets what of later changes is not shown, on a thread of its own.
+        tell: Called on a thread of its own with later files that are not shown.
 
     Attributes:
-        mounts: What an engine mounts, read-only.
-        left_out: What was not shown when the sandbox started.
+        mounts: The mounts that the engine makes, read-only.
+        left_out: The files that were not shown when the sandbox started.
     """
 
     def __init__(self, tell: Callable[[DataLeftOut], None]) -> None:

@@ -25,7 +25,7 @@ from nbagent.core.errors import DataError
 from nbagent.core.policy import MIB
 from nbagent.sandbox.data import tree
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.data.tree import DataEntry, DataTree, LeftOut, Why
+from nbagent.sandbox.data.tree import DataEntry, DataTree, HiddenReason, LeftOut
 from nbagent.sandbox.paths import DATA
 
 MAX_MOUNTS = 2000
@@ -96,7 +96,7 @@ class Mirror:
                 raise DataError(
                     f"The data can't be shown to the sandbox: {error.strerror}.", mend="Make room."
                 ) from error
-            if not mounting and Why.LARGE in found.left_out:
+            if not mounting and HiddenReason.LARGE in found.left_out:
                 raise DataError(f"The data can't be shown to a sandbox that runs: {TOO_MUCH}.")
             self.left_out = found.left_out
             return [Mount(self._folder, DATA), *placing.mounted]
@@ -178,7 +178,7 @@ class _Placing:
                 except OSError as error:
                     if error.errno in FULL:
                         raise
-                    self._tree.leave_out(Why.UNREADABLE, path)
+                    self._tree.leave_out(HiddenReason.UNREADABLE, path)
 
     def _remove_others(self, folder: Path, below: str) -> None:
         """Remove what isn't shown any more, or is of another kind now; no link is followed."""
@@ -229,7 +229,7 @@ class _Placing:
         except OSError as error:
             if error.errno != errno.EFBIG:
                 raise
-            self._tree.leave_out(Why.LARGE, path)
+            self._tree.leave_out(HiddenReason.LARGE, path)
             at.unlink(missing_ok=True)  # its old content would be taken for the new one
 
     def _bring(self, path: str, at: Path, entry: DataEntry) -> None:

@@ -28,11 +28,11 @@ class Mount:
 
 
 def for_client(folder: Path) -> list[Mount]:
-    """What a kernel sees that another client, such as JupyterLab, starts for a folder.
+    """The mounts of a kernel that another client, such as JupyterLab, starts for a folder.
 
-    It sees the folder, filtered as all data is (`tree.py`), and the data of notebooks that nbagent exported to the
-    folder. If the folder is private (the home folder and those above it, hidden folders below it, the system's), it
-    sees only that data.
+    The kernel sees the folder, filtered as all data is (`tree.py`), and the data of notebooks that nbagent exported to
+    the folder. If the folder is private (the home folder and those above it, hidden folders below it, the system's),
+    it sees only that data.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings

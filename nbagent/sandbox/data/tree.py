@@ -37,8 +37,8 @@ MAX_STEPS = 500_000
 PATH_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Why(enum.StrEnum):
-    """Why something of the data is not shown."""
+class HiddenReason(enum.StrEnum):
+    """The reason why something of the data is not shown."""
 
     LINK = "links that lead out of the data, or to what is not shown"
     HIDDEN = "names that begin with a dot"
@@ -48,7 +48,7 @@ class Why(enum.StrEnum):
     LARGE = "files too large to be copied after the start"
 
 
-LeftOut = dict[Why, list[str]]
+LeftOut = dict[HiddenReason, list[str]]
 """Paths below /tmp/data that are not shown, by the reason."""
 
 
@@ -109,7 +109,7 @@ class DataTree:
     folders: list[Path] = field(default_factory=list)
     missing: list[Path] = field(default_factory=list)
 
-    def leave_out(self, why: Why, path: str) -> None:
+    def leave_out(self, why: HiddenReason, path: str) -> None:
         """Note that something is not shown."""
         self.left_out.setdefault(why, []).append(path)
 
@@ -207,13 +207,13 @@ class _Reader:
                             if depth < MAX_DEPTH:
                                 waiting.append((here / name, at, shut, depth + 1))
                             else:
-                                self._tree.leave_out(Why.MANY, at)
+                                self._tree.leave_out(HiddenReason.MANY, at)
                         elif to is not None:
                             links[at] = to
                         else:
                             self._tree.entries[at] = DataEntry("file", here / name, status, closed)
             except OSError:
-                self._tree.leave_out(Why.UNREADABLE, below or ".")
+                self._tree.leave_out(HiddenReason.UNREADABLE, below or ".")
         self._add_links(source, path, links)
 
     def _names(self, folder: int, below: str) -> Iterator[tuple[str, os.stat_result, str | None]]:
@@ -224,10 +224,10 @@ class _Reader:
         for name in names:
             at = f"{below}/{name}" if below else name
             if self._kept >= MAX_ENTRIES or self._looked > MAX_LOOKED:
-                self._tree.leave_out(Why.MANY, below or ".")
+                self._tree.leave_out(HiddenReason.MANY, below or ".")
                 return
             if name.startswith("."):
-                self._tree.leave_out(Why.HIDDEN, at)
+                self._tree.leave_out(HiddenReason.HIDDEN, at)
                 continue
             with contextlib.suppress(FileNotFoundError):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -236,7 +236,7 @@ class _Reader:
                 elif stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                     yield name, status, None
                 else:
-                    self._tree.leave_out(Why.SPECIAL, at)
+                    self._tree.leave_out(HiddenReason.SPECIAL, at)
                     continue
                 self._kept += 1
 
@@ -245,7 +245,7 @@ class _Reader:
         ways = _Ways(source, path, links, self._tree.entries)
         for at in sorted(links):
             if (to := ways.end(at)) is None:
-                self._tree.leave_out(Why.LINK if ways.steps > 0 else Why.MANY, at)
+                self._tree.leave_out(HiddenReason.LINK if ways.steps > 0 else HiddenReason.MANY, at)
                 continue
             target = os.path.relpath(f"/{to}", f"/{at.rpartition('/')[0]}")
             self._tree.entries[at] = DataEntry("link", target=target)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nbagent.sandbox.data.mirror import Mirror
-from nbagent.sandbox.data.tree import LeftOut, Why
+from nbagent.sandbox.data.tree import HiddenReason, LeftOut
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ class Watcher:
 
     Args:
         mirror: The mirror, which is filled.
-        told: What the person was told already is not shown.
-        tell: Gets what else is not shown, on the watcher's thread.
+        told: The files of which the person knows that they are not shown.
+        tell: Called on the watcher's thread with further such files.
     """
 
     def __init__(self, mirror: Mirror, *, told: LeftOut, tell: Callable[[LeftOut], None]) -> None:
@@ -110,7 +110,7 @@ class Watcher:
             log.warning("What changed in the data can't be shown to the sandbox: %s", error.strerror)
         self._took = time.monotonic() - started
         news: LeftOut = {}
-        for why in (Why.LINK, Why.LARGE, Why.MANY):
+        for why in (HiddenReason.LINK, HiddenReason.LARGE, HiddenReason.MANY):
             known = self._told.setdefault(why, set())
             new = [path for path in self._mirror.left_out.get(why, ()) if path not in known]
             if new:

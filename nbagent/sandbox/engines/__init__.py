@@ -1,1 +1,1 @@
-"""One engine a file, and what each is made of."""
+"""The engines `docker`, `bubblewrap` and `local`, each with the modules that only it uses."""

@@ -75,7 +75,7 @@ class Container(Instance):
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
         """What the daemon can enforce."""
-        info = daemon.known()
+        info = daemon.cached_info()
         return daemon.controls(info, daemon.runtime(info, daemon.chosen_runtime()))
 
     def users(self) -> range:

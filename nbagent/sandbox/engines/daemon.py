@@ -95,7 +95,7 @@ _KNOWN: dict[tuple[object, ...], tuple[float, dict[str, Any]]] = {}
 """What each daemon said of itself (`info`), with the time on the monotonic clock."""
 
 
-def known() -> dict[str, Any]:
+def cached_info() -> dict[str, Any]:
     """What the daemon says of itself and of this machine (`info`), remembered for as long as it certainly holds.
 
     It is asked again when the socket is another one, after a request that failed (`forget`), and after `SURE_SECONDS`:
@@ -188,7 +188,7 @@ def remaps_users() -> bool:
     Raises:
         EngineUnavailable: The daemon doesn't answer.
     """
-    options = known().get("SecurityOptions") or ()
+    options = cached_info().get("SecurityOptions") or ()
     return any(each.startswith(("name=userns", "name=rootless")) for each in options)
 
 

@@ -54,7 +54,7 @@ class Docker(Engine):
         from nbagent.sandbox.engines.image import default_tag
 
         try:
-            info = daemon.known()
+            info = daemon.cached_info()
             runtime = daemon.runtime(info, daemon.chosen_runtime())
             # Asked each time: it also tells whether the daemon still answers.
             found = daemon.inspect(daemon.shared(timeout=daemon.CHECK_SECONDS), image or default_tag())

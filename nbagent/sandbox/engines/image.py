@@ -32,7 +32,7 @@ MAX_SAID = 16 * 1024
 
 
 def default_tag() -> str:
-    """The tag of nbagent's own kernel image, by a digest of what the image is made of."""
+    """The tag of nbagent's own kernel image, by a digest of the files that it is built from."""
     made_of = [(environment.kernels() / name).read_bytes() for name in ("Dockerfile", "requirements.txt")]
     digest = hashlib.sha256(b"".join([*made_of, str(environment.LAYOUT).encode()]))
     return f"nbagent-kernel:{digest.hexdigest()[:12]}"

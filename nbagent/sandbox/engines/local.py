@@ -124,7 +124,7 @@ class Process(Instance):
 
     @property
     def environment(self) -> str:
-        """Empty: nobody knows what this Python is made of."""
+        """Empty: this Python's packages are not nbagent's, and may change at any time."""
         return ""
 
     def folders(self, scratch: Path) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """Sees each program that is executed in a sandbox: Linux asks process 1 before it is (seccomp's user notification).
 
-The kernel's process sets a filter that has Linux ask, hands what it is asked by to process 1, and can't take either
-back. Process 1 reads what is to be executed, tells the controller, and lets it be; what it can't read isn't executed,
-and that is told too. Another thread could change the words between that look and the execution, so they are what the
-code claimed. If process 1 is gone, nothing is executed.
+The kernel's process sets a filter that has Linux ask, and gives process 1 the descriptor on which Linux asks; it can
+take back neither. Process 1 reads the program and its arguments, tells the controller, and permits the execution; if
+it can't read them, it refuses, and tells that too. Another thread of the code could change the arguments in between,
+so the controller knows what the code claimed to execute. If process 1 is gone, nothing is executed.
 
 Standard library only, of whatever version the sandbox has. The numbers are those of linux/seccomp.h.
 """

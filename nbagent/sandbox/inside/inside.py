@@ -19,10 +19,10 @@ import sys
 from typing import Any, NoReturn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-"""Not on `sys.path` in a sandbox, since Python is started isolated."""
+"""The folder of this file. It isn't on `sys.path` in a sandbox, since Python is started isolated."""
 CONTROLLER = "/run/nbagent/host.sock"
 SOCKETS = 6
-"""That the controller hands over: the kernel's five, then the one of process 1."""
+"""The number of sockets that the controller hands over: the kernel's five, then that of process 1."""
 
 
 def main(host: str) -> None:
@@ -39,7 +39,7 @@ def main(host: str) -> None:
     set_bounds(config["bounds"])
     prepare_folders(config)
     fork_kernel(connection, descriptors, config)
-    from app_inside import forget_original_streams, make_app  # type: ignore[import-not-found]
+    from ipykernel_inside import forget_original_streams, make_app  # type: ignore[import-not-found]
 
     app = make_app(config, descriptors, host=host)
     sys.path.remove(HERE)
@@ -121,12 +121,12 @@ def fork_kernel(connection: socket.socket, descriptors: list[int], config: dict[
 
 
 def become_shell(config: dict[str, Any]) -> NoReturn:
-    """Become a shell on the terminal that is there, bound as the kernel is."""
+    """Become a shell on this process's terminal, with the kernel's filter and limits."""
     from hardening_inside import forbid, let_others_look, offer_to_oom_killer
 
     if config["filter"]:
         forbid(bytes.fromhex(config["filter"]))
-    # After the filter: code inside can get at a process that it may look into. The filter forbids only the contrary.
+    # After the filter is set: once code inside may look into this process, it could use what the filter forbids.
     let_others_look(True)
     offer_to_oom_killer()
     os.chdir(config["cwd"])
@@ -136,10 +136,10 @@ def become_shell(config: dict[str, Any]) -> NoReturn:
 
 
 def start_forwarder(address: tuple[str, int]) -> int:
-    """Start the process that passes bytes to the way out (`forward.py`), as closed to code inside as process 1 is.
+    """Start the process that passes bytes to the egress proxy (`forward.py`), as closed to code as process 1 is.
 
     Returns:
-        Its number, by which code may not signal it.
+        Its process id, which the filter keeps code from signalling.
 
     Raises:
         OSError: The port can't be had.
@@ -149,11 +149,11 @@ def start_forwarder(address: tuple[str, int]) -> int:
         listening.close()
         return forwarder
     try:
-        # What Linux itself might send it, for somebody else's doing, is nothing to end for.
+        # No signal that Linux sends on account of other processes may end it.
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_IGN)
         os.setsid()
-        # It holds nothing else open: its controller knows by such a connection that a sandbox has ended.
+        # It closes all else: while it held the connection to the controller, that would not see the sandbox's end.
         os.dup2(os.dup(listening.fileno()), 3)
         os.closerange(4, 65536)
         from forward import forward  # type: ignore[import-not-found]

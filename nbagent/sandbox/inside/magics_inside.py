@@ -1,6 +1,6 @@
 """What nbagent adds to IPython in a sandbox: `%pip install`, PEP 723 blocks, a notice, errors instead of shells.
 
-Imported by `app_inside.py` there; standard library only.
+Imported by `ipykernel_inside.py` there; standard library only.
 """
 
 from __future__ import annotations

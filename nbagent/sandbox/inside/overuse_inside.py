@@ -16,13 +16,13 @@ import os
 import time
 
 LOOK_SECONDS = 0.25
-"""Between two looks: in that time code takes some 50 MB of locks a core."""
+"""Seconds between two looks, in which code takes some 50 MB of locks a core."""
 IDLE_LOOK_SECONDS = 0.5
-"""Before the next look at a sandbox that is idle: fifty of them must cost next to nothing."""
+"""Seconds between two looks at an idle sandbox: fifty of them must cost next to nothing."""
 IDLE_SECONDS = 0.002
-"""A sandbox whose processes have not run for so long since the last look has taken next to nothing since."""
+"""A sandbox is idle if its processes ran for no more than so many seconds since the last look."""
 MOST_CLOCKS = 100
-"""Of more processes, it is not asked whether they ran."""
+"""With more processes than this, a sandbox counts as busy, and their running times are not read."""
 BOUNDS = {
     "terminals": 64,
     "locks of files": 10_000,
@@ -31,9 +31,9 @@ BOUNDS = {
     "Unix sockets": 20_000,
     "MB in Internet sockets": 256,
 }
-"""What a sandbox may have at a time; of open files also no more than an eighth of the machine's."""
+"""The most that a sandbox may have at a time; also at most an eighth of the open files that the machine allows."""
 PRESSURE = 512 * 1024
-"""Where Linux's own memory has grown by so many kB since the sandbox's start, a quarter of that is too much."""
+"""Once Linux's own memory has grown by so many kB since the sandbox's start, a quarter of each bound holds."""
 LOCKS = 4 * 1024 * 1024
 """Bytes that are read of the list of locks, at about 60 a lock."""
 SOCKETS = 4 * 1024 * 1024

@@ -135,7 +135,7 @@ def in_order(out_stream: Any) -> Any:
                 super().flush()
 
         def _puts_off(self) -> bool:
-            """Have what was written sent later, if there were many flushes; returns whether that is so."""
+            """After many flushes, put off sending what was written; returns whether it was put off."""
             now = time.monotonic()
             self._flushes = min(FLUSHES, self._flushes + (now - self._flushed_at) / PAUSE)
             self._flushed_at = now

@@ -93,7 +93,7 @@ class Supervisor:
         try:
             self.serve()
         finally:
-            # Without a message: what the sandbox prints may have no reader, and then a print would never end.
+            # No message is printed: if nobody reads the output, a print would never end.
             os._exit(BROKEN)
 
     def serve(self) -> None:
@@ -139,7 +139,7 @@ class Supervisor:
         return max(0.0, self.deserted_at + self.keep - time.monotonic())
 
     def seconds_to_wait(self) -> float | None:
-        """Seconds until something must be done that no event tells; None for never."""
+        """Seconds until the next check that no event announces; None if there is none."""
         left = self.seconds_left()
         if self.watch_over is None:
             return left
@@ -156,7 +156,7 @@ class Supervisor:
         if not is_dying(self.child):
             self.alive_at = time.monotonic()
         if overuse := self.watch_over.overuse():
-            # Before the words: their reader may keep us waiting.
+            # Kill first: the reader of the last words may keep this process waiting.
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)
             self.say_last({"exit": OVERUSED, "overuse": overuse})

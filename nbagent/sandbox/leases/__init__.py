@@ -1,1 +1,1 @@
-"""Who a sandbox belongs to, until when, and who sweeps up what nobody owns any more."""
+"""Leases: which process controls a sandbox, and what on the host belongs to the sandbox."""

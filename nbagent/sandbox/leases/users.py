@@ -125,12 +125,12 @@ def sweep(runtime: Path) -> list[int]:
     freed: list[int] = []
     for each in _folders(runtime):
         # Most often there is nothing to do, and no need to lock.
-        if not any(_is_nobodys(file) for file in _files(each)):
+        if not any(_is_abandoned(file) for file in _files(each)):
             continue
         with contextlib.suppress(OSError, SandboxError), _hold_lock(each) as folder:
             running = _users_of_processes()
             for file in _files(folder):
-                if _is_nobodys(file) and int(file.name) not in running:
+                if _is_abandoned(file) and int(file.name) not in running:
                     file.unlink()
                     freed.append(int(file.name))
     return freed
@@ -155,7 +155,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(each for each in folder.iterdir() if each.name.isdecimal())
 
 
-def _is_nobodys(file: Path) -> bool:
+def _is_abandoned(file: Path) -> bool:
     """Whether the lease that a file names is gone, or the file names none because its writer died."""
     return origin.read_note(file) is None or bool(origin.is_gone(file))
 

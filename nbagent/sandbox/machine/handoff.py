@@ -34,24 +34,22 @@ TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
 CHUNK = 64 * 1024
 PAUSE = 0.005
-"""Seconds between two full chunks of what a sandbox prints there: it waits for us, and not this process for it."""
+"""Seconds of rest after a full chunk of that output, so that a sandbox that prints for ever can't keep this busy."""
 MAX_REQUEST = 64 * 1024
 MAX_WANTED = 50
 MAX_REQUESTS = 200
-"""Bounds on the names that code has looked up: they leave the machine, chosen by the code."""
+"""The most install requests of one start: code chooses the names in them, and the index reads these."""
 MAX_LINE = 1024 * 1024
 """Bytes of one line of process 1; it is trusted, and its lines are shorter."""
 MAX_WORDS = 50
-"""Facts that process 1 tells about the sandbox's end."""
+"""The most facts that process 1 tells about the sandbox's end."""
 REQUEST_SECONDS = 5.0
-"""From a caller's connection until its request must have been read."""
+"""Seconds from a caller's connection in which its request must have come."""
 OUTPUT = "out"
 LAST_WORDS = 5.0
-"""Seconds to wait for what process 1 said at its end: on a busy machine its end may be known before its words are read.
-
-They are there; only a thread that serves an install doesn't read them soon."""
+"""Seconds to wait for the last words of process 1, whose end may be known before the serving thread has read them."""
 PROGRAMS = tuple(sorted((Path(__file__).parents[1] / "inside").glob("[a-z]*.py")))
-"""What runs inside of a sandbox, by the sandbox's own Python."""
+"""The files that the sandbox's own Python runs."""
 
 
 class Handoff:

@@ -117,7 +117,7 @@ class Instance(abc.ABC):
     @property
     @abc.abstractmethod
     def environment(self) -> str:
-        """The digest of the image or environment that the kernel is made of."""
+        """The digest of the kernel's image or environment."""
 
     @abc.abstractmethod
     def target(self) -> Target:
@@ -128,7 +128,7 @@ class Instance(abc.ABC):
         return {}
 
     def users(self) -> range | None:
-        """The users of whom root may give the sandbox one of its own; None if it runs as whoever starts it."""
+        """The user ids from which root gives the sandbox one of its own; None if it runs as whoever starts it."""
         return users.mapped()
 
     def user(self, own: int | None) -> tuple[int, int]:

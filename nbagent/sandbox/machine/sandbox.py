@@ -20,9 +20,10 @@ from nbagent.core.errors import SandboxError
 from nbagent.core.events import DataLeftOut
 from nbagent.packages.installer import Installer
 from nbagent.packages.requirements import Target
+from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.contract import About, Hooks, Sandbox
 from nbagent.sandbox.data.live import LiveMirror
-from nbagent.sandbox.data.tree import LeftOut, Why, facts
+from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
 from nbagent.sandbox.exit import Exit, KillCount
 from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.lease import Lease
@@ -32,6 +33,7 @@ from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
 from nbagent.sandbox.machine.userland import config_inside
 from nbagent.sandbox.machine.way_out import open_egress
+from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.registry import missing, unenforceable
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -214,6 +216,13 @@ class MachineSandbox(Sandbox):
         """The proxy, if the sandbox has one."""
         return self._egress
 
+    def byte_stream(self) -> ByteStream | None:
+        """A socket beside the one of the hand-over."""
+        if self.handoff is None:
+            return None
+        shared = self.handoff.shared
+        return ByteStream(shared, RUN if self.instance.mirrors else str(shared))
+
     def target(self) -> Target:
         """What packages must fit to be importable inside."""
         return self.instance.target()
@@ -284,7 +293,7 @@ class MachineSandbox(Sandbox):
         """
         if not self._hooks.first_cell:
             return ""
-        mentioned: LeftOut = {why: paths for why, paths in self.data.left_out.items() if why is not Why.HIDDEN}
+        mentioned: LeftOut = {why: paths for why, paths in self.data.left_out.items() if why is not HiddenReason.HIDDEN}
         return "\n".join(each.text for each in facts(mentioned))
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:

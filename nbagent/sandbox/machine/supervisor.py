@@ -14,7 +14,7 @@ from nbagent.sandbox.untrusted import parse
 
 SOCKET = "s"
 SECONDS = 5.0
-"""For an answer of process 1, which has little else to do."""
+"""Seconds to wait for an answer of process 1."""
 MAX_ANSWER = 4096
 """Bytes of one answer, which is a line."""
 

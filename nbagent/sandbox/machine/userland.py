@@ -28,7 +28,7 @@ HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 START = (f"{paths.KERNEL}/bin/python", "-s", "-P", f"{paths.RUN}/inside.py")
 """The command of process 1. No folder of the code's can put other modules in place of ours.
 
-Not with -I, which would ignore `PYTHONHASHSEED` too; `environment_variables` says all that Python reads of the rest.
+It has no -I, which would ignore `PYTHONHASHSEED` too; `environment_variables` sets every variable that Python reads.
 """
 HASH_SEED = "0"
 """The seed of Python's hashes of text: with a random one, sets would print in another order each time."""

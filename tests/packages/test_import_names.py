@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
 from nbagent.core.errors import InstallRefused
-from nbagent.packages.modules import DISTRIBUTIONS, NAMES, distribution_for
+from nbagent.packages.import_names import DISTRIBUTIONS, NAMES, distribution_for
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Follows one request from its sending to its end, or to the kernel's: takes messages, and watches clock and process.
+"""The time limit of a cell: sends its code, takes messages until its end, and watches the clock and the process.
 
-A request that takes too long, or that somebody wants stopped, is interrupted, given grace, and its kernel killed. What
-becomes of the kernel after that is `recovery`'s.
+A request that takes too long, or that somebody wants stopped, is interrupted; if it then doesn't end within the grace
+period, its kernel is killed. `recovery` replaces the kernel.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LAST_MESSAGES_SECONDS = 1.0
 UNSTOPPED_NOTE = "was killed, since it did not stop when interrupted"
 
 
-class Follower:
-    """Sends a cell's code, and follows the request to its end.
+class TimedRequests:
+    """Sends cells' code, and sees each request to its end: by itself, at its time limit, or with its kernel.
 
     Args:
         process: The kernel's process.
@@ -57,7 +57,7 @@ class Follower:
         self._router.remember(msg_id, job.cell, outputs)
         return ExecuteRequest(msg_id, outputs, job.cell, time.monotonic())
 
-    async def follow(self, request: ExecuteRequest, job: Job) -> None:
+    async def wait(self, request: ExecuteRequest, job: Job) -> None:
         """Take messages until the request has ended, or its kernel has."""
         connection = self._process.connection
         while not request.done:
@@ -68,7 +68,7 @@ class Follower:
                 await self._watch(request, job)
 
     async def abandon(self, request: ExecuteRequest) -> None:
-        """Interrupt a request that nobody waits for any longer; if it doesn't end within the grace, note a death."""
+        """Interrupt a request whose caller was cancelled; if it doesn't end within the grace period, note a death."""
         connection = self._process.connection
         connection.interrupt()
         end = time.monotonic() + self._process.limits.grace

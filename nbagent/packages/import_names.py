@@ -1,8 +1,8 @@
 """Import name → distribution: what to install when a module is missing.
 
 The name after `import` is not always the name on the index: `cv2` comes from `opencv-python-headless`, and programs
-that guess install whatever somebody registered as `cv2`. So names that differ are in a table, `names.json`. A name
-that isn't in it stands for itself, and policy (minimum age, allow, deny) decides.
+that guess install whatever somebody registered as `cv2`. So names that differ are in a table, `import_names.json`. A
+name that isn't in it stands for itself, and policy (minimum age, allow, deny) decides.
 
 Where several distributions provide a module, the table names the one that works in a sandbox: no display, no compiler,
 no system library. Keys are the longest dotted prefix that decides. A namespace package (`google`, `azure`) has a key
@@ -25,7 +25,7 @@ MAX_MODULE = 100
 
 
 class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is in `names.json`, sorted.
+    """What is in `import_names.json`, sorted.
 
     Attributes:
         distributions: Import name → distribution, where the two differ.
@@ -50,7 +50,7 @@ class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     popular: frozenset[str]
 
 
-NAMES = msgspec.json.decode(Path(__file__).with_name("names.json").read_bytes(), type=Names)
+NAMES = msgspec.json.decode(Path(__file__).with_name("import_names.json").read_bytes(), type=Names)
 DISTRIBUTIONS = NAMES.distributions
 
 KNOWN = NAMES.popular | {canonicalize_name(name) for name in DISTRIBUTIONS.values()}

@@ -1,4 +1,4 @@
-"""Times as people write and read them."""
+"""Durations and ages, as people write and read them."""
 
 from __future__ import annotations
 

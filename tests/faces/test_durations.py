@@ -7,7 +7,7 @@ import time
 import pytest
 
 from nbagent.core.errors import UsageError
-from nbagent.faces.cli.ages import age, seconds
+from nbagent.faces.cli.durations import age, seconds
 
 
 @pytest.mark.parametrize(

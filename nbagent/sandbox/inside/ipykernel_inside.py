@@ -1,4 +1,4 @@
-"""The kernel of a sandbox: ipykernel's application, on sockets that the controller made; imported by `inside.py` there.
+"""The sandbox's kernel: ipykernel's application, on sockets that the controller made; imported by `inside.py` there.
 
 It imports the standard library and ipykernel only, of whatever version the sandbox has.
 """
@@ -12,11 +12,11 @@ from typing import Any
 import ipykernel.compiler
 import ipykernel.iostream
 import zmq
-from bounds_inside import bounded  # type: ignore[import-not-found]  # beside this file, in there
 from ipykernel.heartbeat import Heartbeat
 from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.session import Session
 from magics_inside import offer_installs, print_once, refuse_shells  # type: ignore[import-not-found]
+from message_sizes_inside import bounded  # type: ignore[import-not-found]  # beside this file, in there
 from streams_inside import in_order  # type: ignore[import-not-found]
 from traitlets.config import Config
 

@@ -16,27 +16,27 @@ MAX_VALUE: Final = 32 * MIB
 MAX_CONTENT: Final = 40 * MIB
 """Bytes of a message's content, which is JSON."""
 MAX_WIDE: Final = 24 * MIB
-"""The same where a character of it is wide, as an emoji is: Python then takes four bytes for each of that text."""
+"""`MAX_CONTENT` for text with a wide character, such as an emoji: Python then stores each character in four bytes."""
 MAX_BUFFERS: Final = 20 * MIB
 """Bytes of a message's binary buffers together."""
 MAX_ERROR: Final = 4 * MIB
 """Characters that are kept of one text in an error that is published."""
 MAX_REPLY: Final = 4 * MIB
-"""Bytes of the content of a reply to code that ran: a controller shows nothing of it."""
+"""Bytes of the content of a reply to code that ran, of which a controller shows nothing."""
 REPLY_ERROR: Final = 64 * 1024
-"""Characters that are kept of one text in an error that is such a reply."""
+"""Characters that are kept of one text in an error in such a reply."""
 MAX_WEIGHT: Final = 128 * MIB
-"""What a message's content may weigh, see `weight`."""
+"""The most that a message's content may weigh, see `weight`."""
 _CONTAINER: Final = 2400
 _QUOTE: Final = 300
 _COMMA: Final = 100
 _HEAVIEST: Final = 2400
-"""What one byte of JSON can weigh."""
+"""The most that one byte of JSON can weigh."""
 _DISPLAYS: Final = frozenset({"display_data", "execute_result", "update_display_data"})
 
 
 def marker(what: str) -> str:
-    """What stands for something that was left out."""
+    """The text in place of something that was left out."""
     return f"[left out: {what}]"
 
 
@@ -51,12 +51,12 @@ def left_out(count: int) -> str:
 
 
 def weight(content: bytes) -> int:
-    """What JSON costs whoever takes it: a byte of text weighs one, what has to be taken apart more.
+    """What parsing JSON costs: a byte inside a string weighs one, brackets, commas and quotes weigh more.
 
-    Of what is no text it is more than twice the memory that it takes once it is parsed: `[[],[],…` takes thirty times
-    its length. And it bounds the time for which a controller does nothing else: a million lists would take it two
-    seconds. A text counts as one byte a character; wide ones take up to four, which is bounded by the length of a
-    message. What is too small to weigh too much is not looked at, since that would cost as much as to parse it.
+    The weight is more than twice the memory of the parsed lists, objects and numbers: `[[],[],…` takes thirty times
+    its length. It also bounds the time for which a controller does nothing else: a million lists would take two
+    seconds. A string counts as one byte a character; wide characters take up to four, which the bound on a message's
+    length allows for. Short content is not looked at, since that would cost as much as parsing it.
     """
     if len(content) * _HEAVIEST <= MAX_WEIGHT:
         return len(content)
@@ -75,7 +75,7 @@ def weight(content: bytes) -> int:
 
 
 def bounded(session_class: Any) -> Any:
-    """A class like jupyter_client's `Session`, none of whose messages is larger than a controller takes."""
+    """A subclass of jupyter_client's `Session` that sends no message larger than a controller takes."""
 
     class BoundedSession(session_class):  # type: ignore[misc]
         def serialize(self, msg: dict[str, Any], ident: Any = None) -> Any:
@@ -95,7 +95,7 @@ def bounded(session_class: Any) -> Any:
             return frames
 
         def _without_largest(self, content: dict[str, Any]) -> dict[str, Any]:
-            """A MIME bundle without its largest representations; metadata of such a one is not worth its risk."""
+            """A MIME bundle without its largest representations, and without metadata, which could be large too."""
             gone: dict[str, int] = {}
             size, heft, wide = MIB, 0, False
             packed = {mime: self.pack({"": value}) for mime, value in content["data"].items()}
@@ -161,7 +161,7 @@ def short_error(content: dict[str, Any], most: int) -> dict[str, Any]:
 
 
 def short_reply(content: dict[str, Any]) -> dict[str, Any]:
-    """A reply to code that ran, without what else shows: the pager's text, and all but the end of a traceback."""
+    """A reply to code that ran, without what is shown elsewhere: the pager's text, and all but a traceback's end."""
     traceback = content.get("traceback")
     short = {**content, "payload": []}
     return {**short, "traceback": traceback[-5:]} if isinstance(traceback, list) else short
@@ -177,7 +177,7 @@ def shorten(text: Any, most: int | None = None) -> Any:
 
 
 def too_large(kind: str, size: int) -> dict[str, Any]:
-    """What is sent instead of content that can't be cut: an error, which each kind of reply can be."""
+    """The error that is sent in place of content that can't be cut; every kind of reply may be an error."""
     said = marker(f"{kind} of {size:,} bytes")
     print(said, file=sys.stderr)
     return {"status": "error", "ename": "MessageTooLarge", "evalue": said, "traceback": [said]}

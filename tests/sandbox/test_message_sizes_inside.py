@@ -14,10 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_client.session import Session
 
-from nbagent.sandbox.inside import bounds_inside
-from nbagent.sandbox.inside.bounds_inside import MAX_BUFFERS, MAX_CONTENT, MAX_WEIGHT, bounded, is_wide, shorten, weight
+from nbagent.sandbox.inside import message_sizes_inside
+from nbagent.sandbox.inside.message_sizes_inside import (
+    MAX_BUFFERS,
+    MAX_CONTENT,
+    MAX_WEIGHT,
+    bounded,
+    is_wide,
+    shorten,
+    weight,
+)
 
-BIG = "x" * (bounds_inside.MAX_VALUE + 1)
+BIG = "x" * (message_sizes_inside.MAX_VALUE + 1)
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +172,7 @@ def test_other_messages_are_as_they_were(session: Any) -> None:
 )
 def test_weight_is_an_upper_bound(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parsed, JSON takes no more memory than its weight says."""
-    monkeypatch.setattr(bounds_inside, "_HEAVIEST", 10**12)
+    monkeypatch.setattr(message_sizes_inside, "_HEAVIEST", 10**12)
     packed = content.encode()
     gc.collect()
     tracemalloc.start()
@@ -205,7 +213,7 @@ def test_weighing_takes_no_time(content: bytes) -> None:
 def test_shorten(text: str, room: int) -> None:
     """A text that is too long keeps its ends."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds_inside, "MAX_ERROR", room)
+        patch.setattr(message_sizes_inside, "MAX_ERROR", room)
         short = shorten(text)
     if len(text) <= room:
         assert short == text

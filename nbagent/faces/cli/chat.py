@@ -1,0 +1,124 @@
+"""`nbagent chat`: a conversation at the terminal, with a history of lines, and what `%agent` can do behind `/`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer, Completion
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings
+
+from nbagent.core import folders, settings
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.text import safe
+from nbagent.faces.magic.completion import completions
+from nbagent.faces.magic.sessions import Sessions
+from nbagent.faces.magic.verbs import Verbs
+from nbagent.faces.magic.words import VERBS, parse
+from nbagent.faces.terminal.asker import Asker
+from nbagent.faces.terminal.display import CtrlC
+from nbagent.faces.terminal.keyboard import Keyboard
+from nbagent.faces.terminal.view import View, complain
+from nbagent.session.attach import Attached
+
+WELCOME = "Ask on. Alt-Enter begins another line, Ctrl-C stops what runs, Ctrl-D leaves; /help says what else there is."
+
+
+async def chat(session: str | None, given: dict[str, Any]) -> int:
+    """Take questions and commands until the end of input; returns the exit code.
+
+    Args:
+        session: A session to go on with; a new one by default.
+        given: Options for a session that is begun or resumed.
+
+    Raises:
+        UsageError: There is no terminal, or an option is wrong.
+        NbagentError: The session can't be started.
+    """
+    keyboard = Keyboard()
+    if not keyboard.is_there:
+        raise UsageError("A chat needs a terminal.", mend="Ask one question by: nbagent run QUESTION")
+    sessions = Sessions(session or folders.new_session_id())
+    try:
+        print("Starting the sandbox …", file=sys.stderr)
+        attached = await sessions.get("", {}, given)
+        print(WELCOME, file=sys.stderr)
+        prompt = _prompt(folders.state_root(settings.load().state_dir) / "chat-history")
+        while True:
+            try:
+                line = (await prompt.prompt_async("> ")).strip()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                break
+            try:
+                if line.startswith("/"):
+                    print(safe(await _command(Verbs(sessions), line, given)))
+                elif line:
+                    attached = await sessions.get("", {}, given)
+                    await _ask(attached, line, keyboard)
+            except NbagentError as error:
+                complain(error)
+        print(f"The session goes on: nbagent chat {attached.id}", file=sys.stderr)
+        return 0
+    finally:
+        await sessions.leave()
+
+
+async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:
+    request = parse(line[1:])
+    if not request.verb:
+        raise UsageError(f"There is no command {line.split()[0]}.", mend="See: /help")
+    return (await verbs.do(request, given)).replace("%agent ", "/")
+
+
+async def _ask(session: Attached, question: str, keyboard: Keyboard) -> None:
+    """Ask a question and show it while it is answered; Ctrl-C stops its cell, then the question."""
+    view = View(keep_figure=session.keep_figure)
+    asker = Asker(session, view, keyboard)
+    readers = [session.follow(view.show), session.follow(asker.hear)]
+    pressing = CtrlC(session, asker)
+    try:
+        await session.attend()
+        answer = await session.ask(question)
+        view.idle()
+        print(safe(answer.text), flush=True)
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        print("Stopped.", file=sys.stderr)
+    finally:
+        pressing.close()
+        asker.close()
+        view.idle()
+        for unfollow in readers:
+            unfollow()
+
+
+class _Commands(Completer):
+    """Completes commands; what is behind them as behind `%agent`."""
+
+    def get_completions(self, document: Any, complete_event: Any) -> Iterator[Completion]:  # noqa: ARG002
+        before = document.text_before_cursor
+        if before.startswith("/"):
+            word = before[1:].split(" ")[-1]
+            for found in completions(f"%agent {before[1:]}", ()):
+                if found in VERBS or " " in before:
+                    yield Completion(found, start_position=-len(word))
+
+
+def _prompt(history: Path) -> PromptSession[str]:
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def another_line(event: Any) -> None:
+        event.current_buffer.insert_text("\n")
+
+    history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    history.touch(mode=0o600)
+    return PromptSession(history=FileHistory(str(history)), completer=_Commands(), key_bindings=keys)

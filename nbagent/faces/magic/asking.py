@@ -1,0 +1,233 @@
+"""A question on its way: variables in, the question, variables out; shown while it runs, whoever waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from nbagent.core.errors import DataError, NbagentError
+from nbagent.core.events import Answer, Record
+from nbagent.core.text import size_of
+from nbagent.faces.magic.block import Block
+from nbagent.faces.magic.controls import Controls
+from nbagent.faces.magic.portal import Portal
+from nbagent.faces.magic.sessions import Sessions
+from nbagent.faces.magic.variables import Packed, pack, unpack
+from nbagent.faces.magic.words import Request
+from nbagent.kernel.variables import FOLDER
+from nbagent.safety.questions import Choice, Question, answer
+from nbagent.session.attach import Attached
+
+PAUSE = 0.05
+"""Seconds between two looks at what has come."""
+FRAME = 0.2
+"""Seconds between two pictures of a block."""
+TICK = 1.0
+"""Seconds after which a block that waits shows the time."""
+PATIENCE = 15.0
+"""Seconds that a question has to end once it was stopped."""
+MAX_MB = 500.0
+"""Megabytes that a variable may have which goes over, unless more is allowed."""
+
+
+class Asking:
+    """One question: the session's side of it in the portal's thread, and the notebook's side in the caller's.
+
+    Args:
+        request: What was typed.
+        portal: Where the session lives.
+        sessions: Where it is found.
+        defaults: Options for a session that is begun.
+        note: For the model, behind the question.
+        attended: Whether somebody answers what is asked.
+        draw: Shows the block as it is.
+        make_controls: Makes what a person presses; gets how an answer is given, and how the question is stopped.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        *,
+        portal: Portal,
+        sessions: Sessions,
+        defaults: dict[str, Any],
+        note: str,
+        attended: bool,
+        draw: Callable[[Block], None],
+        make_controls: Callable[[Callable[..., None], Callable[[], None]], Controls | None],
+    ) -> None:
+        self.block = Block()
+        self.found: dict[str, Any] = {}
+        self._request = request
+        self._portal = portal
+        self._sessions = sessions
+        self._defaults = defaults
+        self._note = note
+        self._attended = attended
+        self._draw = draw
+        self._session: Attached | None = None
+        self._heard: queue.SimpleQueue[Record] = queue.SimpleQueue()
+        self._folder = Path(tempfile.mkdtemp(prefix="nbagent-variables-"))
+        self._controls = make_controls(self._answer, self.stop)
+        self._work: Future[Answer] | None = None
+        self._drawn = 0.0
+
+    def packed(self, namespace: dict[str, Any]) -> list[Packed]:
+        """The variables that go over, as files.
+
+        Raises:
+            DataError: There is no such variable, it can't go over, or it is too large.
+        """
+        limit = MAX_MB if self._request.max_mb is None else self._request.max_mb
+        found = []
+        for name in self._request.give:
+            if name not in namespace:
+                raise DataError(f"There is no variable {name}.", mend="Check its name, or run the cell that makes it.")
+            each = pack(name, namespace[name], self._folder)
+            if each.size > limit * 1e6:
+                raise DataError(
+                    f"{name} has {size_of(each.size)}, and {limit:g} MB go over unasked.",
+                    mend=f"Allow it: --max-mb {each.size // 1_000_000 + 1}",
+                )
+            found.append(each)
+        return found
+
+    def steps(self, packed: list[Packed]) -> Iterator[float]:
+        """Run the question; yields the seconds to wait between two looks, until it has ended.
+
+        Raises:
+            NbagentError: What it failed by.
+        """
+        self.block.tick(time.time())
+        self._work = self._portal.begin(self._run(packed))
+        try:
+            while not self._work.done():
+                self._look()
+                yield PAUSE
+            self._work.result()
+        except NbagentError as error:
+            self._look()
+            self.block.end(str(error))
+            raise
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Stop the question and its cell; may be called from any thread."""
+        self._portal.soon(self._interrupt)
+
+    def stopped(self) -> Iterator[float]:
+        """Stop it, and wait until it has ended; yields as `steps`."""
+        self.stop()
+        end = time.monotonic() + PATIENCE
+        while self._work is not None and not self._work.done() and time.monotonic() < end:
+            self._look()
+            yield PAUSE
+        if self._work is not None and not self._work.done():
+            self._work.cancel()
+        self._look()
+        self.block.end("Stopped.")
+        self._close()
+
+    def _close(self) -> None:
+        self._look()
+        if self._controls is not None:
+            self._controls.close()
+            self._controls = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if self.block.state:
+            self.block.end()
+        self._draw(self.block)
+
+    def _look(self) -> None:
+        """Take what has come, and show it now and then."""
+        came = False
+        with contextlib.suppress(queue.Empty):
+            while True:
+                record = self._heard.get_nowait()
+                self.block.add(record)
+                if self._controls is not None:
+                    self._controls.hear(record)
+                came = True
+        now = time.time()
+        self.block.tick(now)
+        if now - self._drawn >= (FRAME if came else TICK):
+            self._drawn = now
+            self._draw(self.block)
+        if self._controls is not None:
+            self._controls.ask()
+
+    # -- in the portal's thread -----------------------------------------------------------------------------------
+
+    async def _run(self, packed: list[Packed]) -> Answer:
+        session = self._session = await self._sessions.get(self._request.session, self._request.options, self._defaults)
+        unfollow = session.follow(self._heard.put)
+        try:
+            if self._attended:
+                await session.attend()
+            for each in packed:
+                await give(session, each)
+            found = await session.ask(_question(self._request, packed, self._note))
+            for name in self._request.take:
+                self.found[name] = await take(session, name, self._folder)
+            return found
+        finally:
+            unfollow()
+            if self._attended and session.is_running:
+                await session.attend(False)
+
+    def _answer(self, question: Question, choice: Choice, *, code: str = "", reason: str = "") -> None:
+        if self._session is not None:
+            self._portal.soon(lambda: answer(self._session, question, choice, code=code, reason=reason))  # type: ignore[arg-type]
+
+    def _interrupt(self) -> None:
+        if self._session is not None and self._session.is_running:
+            self._session.interrupt()
+        elif self._work is not None:
+            self._work.cancel()
+
+
+async def give(session: Attached, packed: Packed) -> None:
+    """Have a variable made in the sandbox.
+
+    Raises:
+        NbagentError: It does not fit, or can't be read there.
+    """
+    if packed.path is not None:
+        await session.upload(packed.path, packed.path.name, to=FOLDER)
+        packed.path.unlink()
+    cell = await session.run(packed.code)
+    if not cell.success:
+        raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")
+
+
+async def take(session: Attached, name: str, folder: Path) -> Any:
+    """Fetch a variable of the sandbox, by a file in a folder of this process's.
+
+    Raises:
+        NbagentError: There is none, or it can't come back.
+    """
+    place = folder / f"{name}.back"
+    written = await session.pull(name, place)
+    found = await asyncio.to_thread(unpack, written.kind, place)
+    place.unlink(missing_ok=True)
+    return found
+
+
+def _question(request: Request, packed: list[Packed], note: str) -> str:
+    """The question, with what the model is told of the variables that went over and of those that are wanted."""
+    told = [f"{each.told}" for each in packed]
+    parts = [request.question]
+    if told:
+        parts.append("These variables are in the kernel now:\n" + "\n".join(f"- {each}" for each in told))
+    if request.take:
+        parts.append(f"Leave the result in the variable {' and '.join(request.take)}: it is taken from the kernel.")
+    return "\n\n".join(filter(None, [*parts, note]))

@@ -1,0 +1,174 @@
+"""What one question shows in a notebook: events in, a block out that can be shown at any moment. Pure.
+
+`Block.add` takes the session's records; `text`, `markdown` and `html` render what is there. The forms are complete in
+themselves, so that a saved notebook is readable where no kernel runs: no script, no style sheet, nothing that loads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nbagent.core.events import (
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    Event,
+    FileDownloaded,
+    FileUploaded,
+    LateOutputAdded,
+    Output,
+    OutputAdded,
+    OutputsCleared,
+    OutputUpdated,
+    Record,
+)
+from nbagent.faces.terminal.lines import LineRenderer, Style, waits_for
+
+MAX_LIVE: Final = 4_000
+"""Characters of a stream that are shown while the cell runs: its end."""
+_OF_CELLS: Final = frozenset(["heading", "code", "output", "end", "traceback", "picture"])
+"""Lines that a block shows as cells."""
+
+
+class Note:
+    """A line of nbagent's own, or of the model's, between the cells."""
+
+    def __init__(self, style: Style, text: str) -> None:
+        self.style, self.text = style, text
+
+
+class Shown:
+    """A cell in the block.
+
+    Attributes:
+        number: Its number within the session.
+        code: Its code.
+        outputs: nbformat outputs so far; final once it has ended.
+        status: `running`, then as it ended.
+        seconds: How long it took; 0 while it runs.
+        began: When it began, in seconds since the epoch.
+    """
+
+    def __init__(self, number: int, code: str, began: float) -> None:
+        self.number, self.code, self.began = number, code, began
+        self.outputs: list[Output] = []
+        self.status = "running"
+        self.seconds = 0.0
+        self._displays: dict[str, Output] = {}
+
+    def add(self, output: Output) -> None:
+        """Take an output as it arrives: pieces of one stream are joined."""
+        last = self.outputs[-1] if self.outputs else {}
+        if output["output_type"] == "stream" and last.get("name") == output["name"]:
+            self.outputs[-1] = {**last, "text": (last["text"] + output["text"])[-MAX_LIVE:]}
+        else:
+            self.outputs.append(output)
+
+    def update(self, event: OutputUpdated) -> None:
+        """Take the news of a display, such as of a progress bar: it is the cell's last one until the cell has ended."""
+        for place in range(len(self.outputs) - 1, -1, -1):
+            if self.outputs[place]["output_type"] == "display_data":
+                self.outputs[place] = {**self.outputs[place], "data": event.data, "metadata": event.metadata}
+                return
+
+
+class Block:
+    """One question as a notebook shows it.
+
+    Args:
+        title: What stands at its head, beside the state: the model, or what is done.
+
+    Attributes:
+        parts: Cells and notes, in the order in which they came.
+        answer: The answer, once it is there.
+        state: What the session does, in a word or two; empty once it has ended.
+        ended: How it ended in words, if not with an answer: stopped, or why it failed.
+        began: When the first record came, in seconds since the epoch; 0 before.
+        now: When the last thing was known, in seconds since the epoch.
+        is_shown: Whether it stands in the notebook.
+    """
+
+    def __init__(self, title: str = "") -> None:
+        self.title = title
+        self.parts: list[Note | Shown] = []
+        self.answer: Answered | None = None
+        self.state = "starting"
+        self.ended = ""
+        self.began = self.now = 0.0
+        self.is_shown = False
+        self._cells: dict[int, Shown] = {}
+        self._lines = LineRenderer(code=False)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that it has taken."""
+        return self.answer.seconds if self.answer else max(0.0, self.now - self.began)
+
+    @property
+    def cells(self) -> list[Shown]:
+        """Its cells."""
+        return list(self._cells.values())
+
+    def tick(self, now: float) -> None:
+        """Note the time, in seconds since the epoch."""
+        self.began = self.began or now
+        self.now = max(self.now, now)
+
+    def note(self, style: Style, text: str) -> None:
+        """Add a line of nbagent's own."""
+        self.parts.append(Note(style, text))
+
+    def end(self, told: str = "") -> None:
+        """Say that nothing more comes, and why if there is no answer."""
+        self.state, self.ended = "", told
+        for cell in self._cells.values():
+            if cell.status == "running":
+                cell.status = "left"
+
+    def add(self, record: Record) -> None:
+        """Take one of the session's records."""
+        self.tick(record.at)
+        self._take(record.event)
+        if state := waits_for(record.event):
+            self.state = state
+        if isinstance(record.event, FileUploaded | FileDownloaded):
+            return  # a variable on its way, of which the cells tell
+        for line in self._lines.of(record.event) or ():
+            if line.style not in _OF_CELLS and line.text:
+                self.parts.append(Note(line.style, line.text))
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Asked(model=model, replay=replay):
+                self.title = model + (" (recorded replies)" if replay else "")
+            case CellStarted(cell=number, code=code):
+                shown = self._cells.get(number)
+                if shown is None:  # the same cell runs again after an install
+                    self._cells[number] = shown = Shown(number, code, self.now)
+                    self.parts.append(shown)
+                shown.code, shown.outputs = code, []
+            case OutputAdded(cell=number, output=output) | LateOutputAdded(cell=number, output=output):
+                if number in self._cells:
+                    self._cells[number].add(output)
+            case OutputUpdated(cell=number) if number in self._cells:
+                self._cells[number].update(event)
+            case OutputsCleared(cell=number) if number in self._cells:
+                self._cells[number].outputs = []
+            case CellFinished(cell=number) if number in self._cells:
+                cell = self._cells[number]
+                cell.outputs, cell.status, cell.seconds = list(event.outputs), event.status, event.duration
+            case Answered():
+                self.answer = event
+                self.end()
+
+
+def bundle(block: Block, **anchors: Any) -> dict[str, str]:
+    """The block in all its forms, by MIME type."""
+    from nbagent.faces.magic import render
+
+    return {
+        "text/plain": render.text(block),
+        "text/markdown": render.markdown(block),
+        "text/html": render.html(block, **anchors),
+    }

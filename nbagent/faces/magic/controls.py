@@ -1,0 +1,184 @@
+"""What a person presses while a question runs: Stop, and answers to what is asked; widgets, else `input()`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from nbagent.core.events import Record
+from nbagent.core.text import visible
+from nbagent.safety.questions import LABELS, Choice, Question
+
+WHY = "Why not? (Enter for no reason) "
+
+
+class Answer(Protocol):
+    """Gives the session a person's answer to a question; may be called from any thread."""
+
+    def __call__(self, question: Question, choice: Choice, *, code: str = "", reason: str = "") -> None:
+        """Give it."""
+
+
+class Controls(Protocol):
+    """A person's side of a question that runs."""
+
+    def hear(self, record: Record) -> None:
+        """Take one of the session's records: what is asked is shown, what is over goes."""
+
+    def ask(self) -> None:
+        """Ask what is open, where asking keeps the caller waiting."""
+
+    def close(self) -> None:
+        """Take away what can be pressed."""
+
+
+class Prompts:
+    """Asks by `input()`, one question after the other.
+
+    Args:
+        answer: Gives the session an answer.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._open: list[Question] = []
+
+    def hear(self, record: Record) -> None:
+        """See `Controls.hear`."""
+        self._open = [each for each in self._open if not each.is_over(record.event)]
+        if question := Question.of(record):
+            self._open.append(question)
+
+    def ask(self) -> None:
+        """See `Controls.ask`."""
+        while self._open:
+            self._ask(self._open.pop(0))
+
+    def close(self) -> None:
+        """See `Controls.close`."""
+        self._open = []
+
+    def _ask(self, question: Question) -> None:
+        print(described(question), flush=True)
+        offered = {LABELS[each]: each for each in question.choices if each != "edit"}
+        while True:
+            try:
+                said = input(f"{question.text} ({', '.join(offered)}) ").strip().lower()
+            except EOFError:
+                said = LABELS[question.default]
+            found = [choice for label, choice in offered.items() if said and label.startswith(said)]
+            if found:
+                break
+        reason = input(WHY).strip() if found[0] == "reject" else ""
+        self._answer(question, found[0], reason=reason)
+
+
+class Widgets:
+    """A Stop button, and for each question buttons and a field in which its code can be edited.
+
+    Args:
+        answer: Gives the session an answer.
+        stop: Stops the question.
+        show: Shows a widget in the cell.
+    """
+
+    def __init__(self, answer: Answer, *, stop: Callable[[], None], show: Callable[[Any], None]) -> None:
+        import ipywidgets
+
+        self._widgets = ipywidgets
+        self._answer = answer
+        self._open: dict[str, tuple[Question, Any]] = {}
+        self._stop = ipywidgets.Button(description="Stop", icon="stop", tooltip="Stop this question and its cell")
+        self._stop.on_click(lambda _: self._pressed(stop))
+        self._box = ipywidgets.VBox([self._stop])
+        show(self._box)
+
+    def hear(self, record: Record) -> None:
+        """See `Controls.hear`."""
+        for name, (question, _) in list(self._open.items()):
+            if question.is_over(record.event):
+                self._remove(name)
+        if asked := Question.of(record):
+            self._open[asked.id] = (asked, self._form(asked))
+            self._arrange()
+
+    def ask(self) -> None:
+        """See `Controls.ask`; buttons keep nobody waiting."""
+
+    def close(self) -> None:
+        """See `Controls.close`."""
+        self._open.clear()
+        self._box.close()
+        self._stop.close()
+
+    def _pressed(self, stop: Callable[[], None]) -> None:
+        self._stop.disabled = True
+        self._stop.description = "Stopping"
+        stop()
+
+    def _form(self, question: Question) -> Any:
+        widgets = self._widgets
+        lines = [widgets.HTML(value="", placeholder=""), widgets.HBox()]
+        from nbagent.faces.magic.render import question_html
+
+        lines[0].value = question_html(question)
+        field = None
+        if "edit" in question.choices:
+            field = widgets.Textarea(value=question.code, rows=min(20, question.code.count("\n") + 2))
+            field.layout.width = "100%"
+            lines.insert(1, field)
+        reason = None
+        if "reject" in question.choices:
+            reason = widgets.Text(placeholder="Why not? The model is told.")
+        lines[-1].children = [
+            *(self._button(question, choice, field, reason) for choice in question.choices),
+            *([reason] if reason else []),
+        ]
+        return widgets.VBox(lines)
+
+    def _button(self, question: Question, choice: Choice, field: Any, reason: Any) -> Any:
+        styles = {"approve": "success", "once": "success", "session": "info", "edit": "warning"}
+        labels = {"edit": "Run as edited", "session": f"Always ({question.rules})" if question.rules else "Always"}
+        button = self._widgets.Button(
+            description=labels.get(choice, LABELS[choice].capitalize()), button_style=styles.get(choice, "danger")
+        )
+        button.layout.width = "auto"
+
+        def press(_: Any) -> None:
+            code = field.value if choice == "edit" and field is not None else ""
+            why = reason.value if choice == "reject" and reason is not None else ""
+            if choice == "edit" and (not code.strip() or code == question.code):
+                return
+            self._remove(question.id)
+            self._answer(question, choice, code=code, reason=why)
+
+        button.on_click(press)
+        return button
+
+    def _remove(self, name: str) -> None:
+        if found := self._open.pop(name, None):
+            found[1].close()
+            self._arrange()
+
+    def _arrange(self) -> None:
+        self._box.children = [*(form for _, form in self._open.values()), self._stop]
+
+
+def described(question: Question) -> str:
+    """What a question is about, as text."""
+    about = "\n".join(question.packages) or question.code
+    rules = f"For the session would allow: {question.rules}" if question.rules else ""
+    return visible_lines("\n".join(filter(None, [question.title, about, question.note, rules])))
+
+
+def visible_lines(text: str) -> str:
+    """Text with its line ends, in which nothing is hidden."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def has_widgets() -> bool:
+    """Whether the front end draws widgets, as far as a kernel can know: it is JupyterLab, Notebook or VS Code."""
+    from importlib.util import find_spec
+
+    return find_spec("ipywidgets") is not None and bool({"JPY_SESSION_NAME", "VSCODE_PID"} & os.environ.keys())

@@ -1,0 +1,369 @@
+"""The magics `%agent` and `%%agent`, and how they come into IPython: `%load_ext nbagent`.
+
+In a kernel a magic at the beginning of a line is awaited, so that buttons and Stop work while it runs; in a function, a
+loop or a terminal it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import re
+import time
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import CancelledError as Cancelled
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.display import Code, DisplayHandle
+from traitlets import Bool, Float, Unicode
+from traitlets.config import SingletonConfigurable
+
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.faces.magic import words
+from nbagent.faces.magic.asking import MAX_MB, Asking
+from nbagent.faces.magic.block import Block, bundle
+from nbagent.faces.magic.completion import completions
+from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets
+from nbagent.faces.magic.notebook import Watcher, cells_to_insert
+from nbagent.faces.magic.portal import Portal
+from nbagent.faces.magic.sessions import Sessions, own_name
+from nbagent.faces.magic.verbs import NOTHING, Verbs
+
+if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext, SimpleMatcherResult
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from nbagent.core.events import Answer
+
+TAKEN_BACK = "[The person took your last answer back: go on as if it had not been given.]"
+_MISSING = object()
+_QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
+_CALL = re.compile(r"^((?:\w+\s*=\s*)?)get_ipython\(\)\.run_(line|cell)_magic\('agent', ")
+
+
+def _matcher(namespace: dict[str, Any]) -> Any:
+    """What IPython's Tab key offers behind `%agent`; instead of Python's own words, where there is something."""
+
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def match(context: CompletionContext) -> SimpleMatcherResult:
+        names, before = [name for name in namespace if not name.startswith("_")], context.text_until_cursor
+        found = [SimpleCompletion(text=each, type="%agent") for each in completions(before, names)]
+        word = before.split()[-1] if found and not before[-1].isspace() else ""
+        return {"completions": found, "matched_fragment": word, "suppress": bool(found)}
+
+    return match
+
+
+def _documented(method: Any) -> Any:
+    """Give the magic the help that `%agent?` shows."""
+    method.__doc__ += f"\n\n{words.usage()}"
+    return method
+
+
+class NbAgent(SingletonConfigurable):
+    """What `%config NbAgent` sets; used when a session is begun."""
+
+    model = Unicode("", help="provider:model, or replay:FILE; found by itself by default.").tag(config=True)
+    trust = Unicode("", help="isolated (default), sandboxed, untrusted or trusted.").tag(config=True)
+    engine = Unicode("", help="The engine by its name; the best that works here by default.").tag(config=True)
+    approvals = Unicode("", help="What you are asked about: ask, auto-edit, allow-list or never-ask.").tag(config=True)
+    max_mb = Float(MAX_MB, help="Megabytes that a variable may have which goes over unasked.").tag(config=True)
+    widgets = Bool(None, allow_none=True, help="Whether buttons are shown; found out by default.").tag(config=True)
+
+    def options(self) -> dict[str, Any]:
+        """The options for a new session that are set."""
+        given = {name: getattr(self, name) for name in ("model", "trust", "engine", "approvals")}
+        return {name: value for name, value in given.items() if value}
+
+
+class AgentError(Exception):
+    """Something that a person did or that failed, shown as one sentence."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"nbagent: {self}"]
+
+
+class Reply:
+    """What a question returns: its answer, which a notebook doesn't show a second time.
+
+    Attributes:
+        answer: The answer, with its text, cells, files and usage.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def __str__(self) -> str:
+        return self.answer.text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.answer, name)
+
+    def _ipython_display_(self) -> None:
+        """Show nothing: the block has it."""
+
+
+@magics_class
+class AgentMagics(Magics):
+    """`%agent`, for one IPython.
+
+    Args:
+        shell: The IPython.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._matcher = _matcher(shell.user_ns)
+        shell.Completer.custom_matchers.append(self._matcher)
+        self._ip, self._namespace = shell, shell.user_ns
+        self._watcher = Watcher(shell)
+        self._portal = Portal("nbagent-agent")
+        self._sessions = Sessions(own_name())
+        self._verbs = Verbs(self._sessions)
+        self._running: Asking | None = None
+        self._replaced: dict[str, Any] = {}
+        self._note = ""
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Detach from the sessions; they end by themselves when nobody comes back."""
+        atexit.unregister(self.close)
+        self._watcher.close()
+        self._ip.Completer.custom_matchers.remove(self._matcher)
+        try:
+            self._portal.begin(self._sessions.leave()).result(timeout=2)
+        except Exception:  # at the end of the process nobody can be told
+            return
+        finally:
+            self._portal.close()
+
+    @_documented
+    @no_var_expand
+    @line_cell_magic
+    def agent(self, line: str, cell: str | None = None) -> Any:
+        """Ask the assistant, whose code runs in a sandbox."""
+        steps = self._steps(line, cell)
+        try:
+            return _waited(steps, time.sleep)
+        except KeyboardInterrupt:
+            _waited(self._stopped(), time.sleep)
+            raise AgentError("Stopped.") from None
+
+    @no_var_expand
+    @line_cell_magic
+    async def _agent_awaited(self, line: str, cell: str | None = None) -> Any:
+        """Do as `agent` does, for lines that can be awaited."""
+        steps = self._steps(line, cell)
+        try:
+            return await _awaited(steps)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            await _awaited(self._stopped())
+            raise AgentError("Stopped.") from None
+
+    # -- one call -------------------------------------------------------------------------------------------------
+
+    def _steps(self, line: str, cell: str | None) -> Generator[float, None, Any]:
+        """Do what was typed; yields seconds to wait, and returns what the magic does.
+
+        Raises:
+            AgentError: It can't be done, or has failed.
+        """
+        try:
+            request = words.parse(line, cell)
+            match request.verb:
+                case "":
+                    return (yield from self._question(request))
+                case "fix":
+                    return (yield from self._fix(request))
+                case "explain":
+                    request.question = self._watcher.to_explain()
+                    return (yield from self._question(request))
+                case "insert":
+                    return (yield from self._insert(request))
+                case "undo":
+                    return self._undo()
+                case "stop" if self._running is not None:
+                    return self._running.stop()
+                case _:
+                    return (yield from self._verb(request))
+        except NbagentError as error:
+            raise AgentError(str(error)) from None
+        except Cancelled:
+            raise AgentError("Stopped.") from None
+
+    def _verb(self, request: words.Request) -> Generator[float, None, None]:
+        work = self._portal.begin(self._verbs.do(request, NbAgent.instance().options()))
+        while not work.done():
+            yield 0.02
+        print(work.result())
+        return None
+
+    def _undo(self) -> None:
+        """Give variables that the last answer replaced their old values back; those that were new go."""
+        if not self._replaced:
+            raise UsageError("The last answer replaced no variable.", mend="See: %agent history")
+        for name, value in self._replaced.items():
+            if value is _MISSING:
+                self._namespace.pop(name, None)
+            else:
+                self._namespace[name] = value
+        print(f"As before the last answer: {', '.join(self._replaced)}. The sandbox keeps its own variables.")
+        self._replaced, self._note = {}, TAKEN_BACK
+
+    def _fix(self, request: words.Request) -> Generator[float, None, Any]:
+        request.question = self._watcher.to_fix()
+        reply = yield from self._question(request)
+        if reply is not None:
+            code, diff = self._watcher.proposed(reply.text)
+            if code:
+                _display(Code(diff, language="diff"))
+                self._ip.set_next_input(code)
+        return reply
+
+    def _insert(self, request: words.Request) -> Generator[float, None, None]:
+        finding = self._portal.begin(self._sessions.find(request.session))
+        while not finding.done():
+            yield 0.02
+        session = finding.result()
+        if session is None:
+            raise UsageError(NOTHING)
+        found = cells_to_insert(session, request.argument)
+        self._ip.set_next_input("\n\n".join(found))
+        if len(found) > 1:
+            print(f"{len(found)} cells are in one below: this front end takes one cell at a time.")
+
+    def _question(self, request: words.Request) -> Generator[float, None, Any]:
+        if self._running is not None:
+            raise UsageError("A question is running.", mend="Wait for it, or stop it by: %agent stop")
+        config = NbAgent.instance()
+        # A kernel of nbclient may have been started from a notebook, and so have the environment of one.
+        is_attended = _allows_stdin(self._ip) or config.widgets is True
+        wants_widgets = has_widgets() if config.widgets is None else config.widgets
+        handle = DisplayHandle()
+
+        def controls(answer: Callable[..., None], stop: Callable[[], None]) -> Controls | None:
+            if wants_widgets and is_attended:
+                return Widgets(answer, stop=stop, show=_display)
+            return Prompts(answer) if is_attended else None
+
+        mentioned = words.mentioned(request.question)
+        if request.max_mb is None:
+            request.max_mb = config.max_mb
+        request.give = [each for each in request.give if each in self._namespace or each not in mentioned]
+        asking = self._running = Asking(
+            request,
+            portal=self._portal,
+            sessions=self._sessions,
+            defaults=config.options(),
+            note=self._note,
+            attended=is_attended,
+            draw=lambda block: _draw(handle, block),
+            make_controls=controls,
+        )
+        try:
+            yield from asking.steps(asking.packed(self._namespace))
+        except GeneratorExit:
+            self._running = asking  # who stopped this waits for it
+            raise
+        except BaseException:
+            self._running = None
+            raise
+        self._running = None
+        self._note = ""
+        self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
+        self._namespace.update(asking.found)
+        return Reply(asking.block.answer) if asking.block.answer is not None else None
+
+    def _stopped(self) -> Iterator[float]:
+        if (asking := self._running) is not None:
+            self._running = None
+            yield from asking.stopped()
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Add the magics to an IPython; what `%load_ext nbagent` calls."""
+    shell.register_magics(AgentMagics(shell))
+    config = NbAgent.instance(parent=shell)
+    shown: list[Any] = shell.configurables
+    if config not in shown:
+        shown.append(config)
+    if _keep_questions not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(_keep_questions)
+    if hasattr(shell, "kernel") and _await_magics not in shell.input_transformers_post:
+        shell.input_transformers_post.append(_await_magics)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take the magics away again."""
+    found = shell.magics_manager.magics
+    owner = getattr(found["line"].pop("agent", None), "__self__", None)
+    for kind, name in (("cell", "agent"), ("line", "_agent_awaited"), ("cell", "_agent_awaited")):
+        found[kind].pop(name, None)
+    if _keep_questions in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(_keep_questions)
+    if _await_magics in shell.input_transformers_post:
+        shell.input_transformers_post.remove(_await_magics)
+    if isinstance(owner, AgentMagics):
+        owner.close()
+
+
+def _keep_questions(lines: list[str]) -> list[str]:
+    """Turn a magic that ends with a question mark into its call: IPython takes such a line for a wish for help."""
+    if lines and lines[0].startswith("%%"):
+        return lines
+    return [
+        f"{found[1]}get_ipython().run_line_magic('agent', {found[2]!r})\n" if (found := _QUESTION.match(line)) else line
+        for line in lines
+    ]
+
+
+def _await_magics(lines: list[str]) -> list[str]:
+    """Have magics at the beginning of a line awaited."""
+    return [_CALL.sub(r"\1await get_ipython().run_\2_magic('_agent_awaited', ", line) for line in lines]
+
+
+_await_magics.has_side_effects = True  # type: ignore[attr-defined]  # so that IPython doesn't try it on unfinished input
+
+
+def _waited(steps: Iterator[float], wait: Callable[[float], object]) -> Any:
+    try:
+        while True:
+            wait(next(steps))
+    except StopIteration as ended:
+        return ended.value
+
+
+async def _awaited(steps: Iterator[float]) -> Any:
+    try:
+        while True:
+            await asyncio.sleep(next(steps))
+    except StopIteration as ended:
+        return ended.value
+
+
+def _display(thing: Any) -> None:
+    from IPython.display import display
+
+    display(thing)
+
+
+def _draw(handle: DisplayHandle, block: Block) -> None:
+    data = bundle(block, prefix=f"nbagent-{handle.display_id[:8]}")
+    if block.is_shown:
+        handle.update(data, raw=True)
+    else:
+        block.is_shown = True
+        handle.display(data, raw=True)
+
+
+def _allows_stdin(shell: InteractiveShell) -> bool:
+    """Whether a person can be asked at the front end; nbclient and papermill say that nobody can."""
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        import sys
+
+        return sys.stdin is not None and sys.stdin.isatty()
+    content = kernel.get_parent("shell").get("content", {})
+    return bool(content.get("allow_stdin"))

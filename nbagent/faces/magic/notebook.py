@@ -1,0 +1,130 @@
+"""What `%agent` takes from the person's notebook and puts into it: failed cells, outputs, new cells."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, Any
+
+from nbagent.core.errors import UsageError
+from nbagent.core.events import CellFinished, CellStarted
+from nbagent.core.text import ends, plain
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from nbagent.session.protocol import AnySession
+
+MAX_SHOWN = 6_000
+"""Characters of a traceback or an output that the model gets."""
+_BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+class Watcher:
+    """Remembers the last cell that the person ran, with its error or its result.
+
+    Args:
+        shell: Their IPython.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._code = self._failed = self._trace = ""
+        self._result: Any = None
+        shell.events.register("post_run_cell", self._ran)
+
+    def close(self) -> None:
+        """Remember no more."""
+        self._shell.events.unregister("post_run_cell", self._ran)
+
+    def _ran(self, result: Any) -> None:
+        code = getattr(result.info, "raw_cell", "") or ""
+        if re.match(r"\s*%{1,2}agent\b", code):
+            return
+        self._code, self._result = code, result.result
+        error = result.error_before_exec or result.error_in_exec
+        self._failed = code if error is not None else ""
+        if error is not None:
+            trace = self._shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+            self._trace = plain("\n".join(trace))
+
+    def to_fix(self) -> str:
+        """A question about the cell that failed last.
+
+        Raises:
+            UsageError: The last cell didn't fail.
+        """
+        if not self._failed:
+            raise UsageError("Your last cell did not fail.", mend="Run the cell that fails, then: %agent fix")
+        return (
+            "A cell of my notebook failed. It ran in my own kernel, whose variables are not in yours. Say in one or "
+            "two sentences why it failed. Then give the whole cell as it should be, in one Python block: change no "
+            f"more than is needed.\n\nThe cell:\n```python\n{self._failed}\n```\n\n"
+            f"Its error:\n```text\n{_cut(self._trace)}\n```"
+        )
+
+    def to_explain(self) -> str:
+        """A question about the cell that ran last.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if not self._code:
+            raise UsageError("No cell of yours has run since nbagent was loaded.", mend="Run one, then: %agent explain")
+        shown = self._trace if self._failed else "" if self._result is None else repr(self._result)
+        return (
+            "Explain the output of this cell of my notebook. It ran in my own kernel, whose variables are not in yours."
+            f"\n\nThe cell:\n```python\n{self._code}\n```\n\nIts output:\n```text\n{_cut(plain(shown))}\n```"
+        )
+
+    def proposed(self, answer: str) -> tuple[str, str]:
+        """The cell that an answer to `to_fix` proposes, and its difference from the one that failed.
+
+        Returns:
+            The code, and a unified diff; both empty if the answer has no code, or the same.
+        """
+        found = _BLOCK.findall(answer)
+        code = found[-1].rstrip("\n") if found else ""
+        before = self._failed.rstrip("\n")
+        if not code or code == before:
+            return "", ""
+        lines = difflib.unified_diff(before.splitlines(), code.splitlines(), "your cell", "proposed", lineterm="")
+        return code, "\n".join(lines)
+
+
+def cells_to_insert(session: AnySession, wanted: str) -> list[str]:
+    """The code of the cells that are to be put into the notebook.
+
+    Args:
+        session: Whose cells.
+        wanted: `all`, the number of one, or nothing for those of the last answer. Those that failed are left out.
+
+    Raises:
+        UsageError: There is none.
+    """
+    started: dict[int, CellStarted] = {}
+    worked: dict[int, CellStarted] = {}
+    for record in session.since():
+        match record.event:
+            case CellStarted(cell=number) as event:
+                started[number] = event
+            case CellFinished(cell=number, status="ok") if number in started:
+                worked[number] = started[number]
+    if wanted == "all":
+        found = list(worked.values())
+    elif wanted:
+        if not wanted.isdigit():
+            raise UsageError(f"{wanted!r} is no cell.", mend="Give a number, or all: %agent insert 3")
+        if int(wanted) not in worked:
+            raise UsageError(f"There is no cell {wanted} that ran without an error.", mend="See: %agent history")
+        found = [worked[int(wanted)]]
+    else:
+        turn = max((each.turn for each in worked.values()), default=0)
+        found = [each for each in worked.values() if turn and each.turn == turn]
+    if not found:
+        raise UsageError("There is no cell to insert.", mend="Ask something first: %agent What is in this data?")
+    return [each.code.rstrip() for each in found]
+
+
+def _cut(text: str) -> str:
+    return ends(text, head=MAX_SHOWN // 3, tail=MAX_SHOWN * 2 // 3) if len(text) > MAX_SHOWN else text

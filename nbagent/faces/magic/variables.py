@@ -1,0 +1,317 @@
+"""Variables on their way between a notebook and its sandbox, without pickle: Arrow for tables, `.npy` for arrays.
+
+A value goes as a file. `pack` writes it here and says which code reads it there; `unpack` reads here what the sandbox
+wrote (`kernel/inside/variables_inside.py`), and takes it for what it is: a file that code under suspicion has written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from nbagent.core.errors import DataError
+from nbagent.core.text import cut, size_of, visible
+from nbagent.faces.magic.arrow_file import check_file
+from nbagent.kernel.variables import FOLDER
+
+MAX_COLUMNS: Final = 12
+"""Columns of a table that are named."""
+MAX_LITERAL: Final = 4_000
+"""Characters of plain data that goes as code."""
+MAX_TEXT: Final = 64 * 1024 * 1024
+"""Bytes of text or plain data that comes back."""
+MAX_DEPTH: Final = 60
+"""Lists within lists that plain data may have."""
+
+
+class Packed(msgspec.Struct, frozen=True, kw_only=True):
+    """A variable on its way into the sandbox.
+
+    Attributes:
+        name: Its name, there too.
+        told: What it is in words, with its size and columns.
+        code: What makes it there.
+        path: The file that the code reads from `FOLDER`, here; None if the code is all.
+        size: Bytes of the file.
+    """
+
+    name: str
+    told: str
+    code: str
+    path: Path | None = None
+    size: int = 0
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of value that can go over.
+
+    Attributes:
+        name: The type, with the top module that it comes from: `polars.DataFrame`.
+        suffix: Of its file.
+        code: What reads the file inside, with places for `path` and `name`.
+        write: Writes a value into a file here.
+        read: Reads a value from a file here that the sandbox wrote.
+    """
+
+    name: str
+    suffix: str
+    code: str
+    write: Callable[[Any, Path], None]
+    read: Callable[[Path], Any]
+
+
+def pack(name: str, value: Any, folder: Path) -> Packed:
+    """Write a variable for the sandbox.
+
+    Args:
+        name: Its name.
+        value: What it is.
+        folder: Where its file goes.
+
+    Raises:
+        DataError: Its type can't go over, or what is in it.
+    """
+    if is_plain(value):
+        literal = repr(value)
+        if len(literal) <= MAX_LITERAL:
+            return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=f"{name} = {literal}")
+        path = folder / f"{name}.txt"
+        text = value if isinstance(value, str) else literal
+        path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        reading = f'pathlib.Path("{FOLDER}/{name}.txt").read_bytes().decode("utf-8", "surrogatepass")'
+        if isinstance(value, str):
+            code = f"import pathlib\n\n{name} = {reading}"
+        else:
+            code = f"import ast\nimport pathlib\n\n{name} = ast.literal_eval({reading})"
+        return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=code, path=path, size=path.stat().st_size)
+    kind = KINDS.get(kind_of(value))
+    if kind is None:
+        raise DataError(
+            f"{name} is a {type(value).__module__}.{type(value).__qualname__}, which can't go into the sandbox.",
+            mend="Give a Polars, pandas or Arrow table, a NumPy array, text or plain data.",
+        )
+    path = folder / f"{name}{kind.suffix}"
+    try:
+        kind.write(value, path)
+    except ImportError as error:
+        raise DataError(
+            f"{name} is a {kind.name}, which needs {error.name} here to go into the sandbox.",
+            mend=f"%pip install {error.name}",
+        ) from error
+    except Exception as error:  # whatever a library says of what it can't write
+        raise DataError(
+            f"{name} can't go into the sandbox: {cut(visible(str(error)), 300)}",
+            mend="Leave out columns of mixed or other Python objects, or turn them into text.",
+        ) from error
+    code = kind.code.format(name=name, path=f"{FOLDER}/{name}{kind.suffix}")
+    size = path.stat().st_size
+    return Packed(
+        name=name, told=f"{name}: {_table_told(value, kind)}, {size_of(size)}", code=code, path=path, size=size
+    )
+
+
+def unpack(kind: str, path: Path) -> Any:
+    """Read a variable that the sandbox wrote.
+
+    Args:
+        kind: What the sandbox says that it is.
+        path: The file, which is read whole: it may be removed afterwards.
+
+    Raises:
+        DataError: It is no such thing, or the library is missing here.
+    """
+    if kind in ("text", "data"):
+        return _plain_read(path, is_text=kind == "text")
+    if kind not in KINDS:
+        raise DataError(
+            f"A {visible(kind)[:80]} can't come back.", mend="Have it made a table, an array or plain data."
+        )
+    try:
+        return KINDS[kind].read(path)
+    except ImportError as error:
+        raise DataError(f"A {kind} needs {error.name} here to come back.", mend=f"%pip install {error.name}") from error
+    except Exception as error:  # whatever a library says of a file that isn't what it claims to be
+        raise DataError(f"What came back is no {kind}: {cut(visible(str(error)), 300)}") from error
+
+
+def kind_of(value: Any) -> str:
+    """The type's name with its top module: `pandas.DataFrame`; of the nearest class that can go over."""
+    for each in type(value).__mro__:
+        name = f"{each.__module__.partition('.')[0]}.{each.__qualname__}"
+        if name in KINDS:
+            return name
+    return ""
+
+
+def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """Whether a value can be written as a literal: text, numbers, None, and lists, tuples, sets, dicts of such."""
+    if value is None or type(value) in (bool, int, str, bytes):
+        return type(value) is not int or value.bit_length() < 10_000
+    if type(value) is float:
+        return math.isfinite(value)
+    if depth == 0:
+        return False
+    if type(value) in (list, tuple):
+        return all(is_plain(each, depth - 1) for each in value)
+    if type(value) is set:
+        return bool(value) and all(is_plain(each, depth - 1) for each in value)
+    if type(value) is dict:
+        return all(is_plain(key, depth - 1) and is_plain(each, depth - 1) for key, each in value.items())
+    return False
+
+
+def _plain_told(value: Any) -> str:
+    name = type(value).__name__
+    if isinstance(value, str | bytes):
+        return f"{name} of {len(value):,} {'characters' if isinstance(value, str) else 'bytes'}"
+    if isinstance(value, list | tuple | set | dict):
+        return f"{name} of {len(value):,} items"
+    return name
+
+
+def _table_told(value: Any, kind: Kind) -> str:
+    shape = getattr(value, "shape", ())
+    told = f"{kind.name}, {' × '.join(f'{each:,}' for each in shape)}"
+    names = [str(each) for each in getattr(value, "column_names", getattr(value, "columns", ()))]
+    if names:
+        more = f", and {len(names) - MAX_COLUMNS} more" if len(names) > MAX_COLUMNS else ""
+        told += f" ({cut(visible(', '.join(names[:MAX_COLUMNS])), 400)}{more})"
+    return told
+
+
+def _plain_read(path: Path, *, is_text: bool) -> Any:
+    from nbagent.sandbox.untrusted import UnreadableError, parse
+
+    with path.open("rb") as file:
+        data = file.read(MAX_TEXT + 1)
+    if len(data) > MAX_TEXT:
+        raise DataError(f"The value has more than {size_of(MAX_TEXT)}.", mend="Have it made a table or an array.")
+    if is_text:
+        return data.decode("utf-8", "replace")
+    try:
+        return _rebuilt(parse(data, limit=MAX_TEXT), MAX_DEPTH)
+    except (UnreadableError, ValueError, TypeError) as error:
+        raise DataError(f"What came back is no plain data: {cut(visible(str(error)), 200)}") from error
+
+
+def _rebuilt(said: Any, depth: int) -> Any:
+    """A value of what `variables_inside.plain` made of it: a list is `["l", …]`, and so on."""
+    if not isinstance(said, list):
+        return said
+    if depth < 0 or not said:
+        raise ValueError("it is nested too deeply, or empty where nothing may be")
+    tag, *rest = said
+    if tag == "d":
+        return {_rebuilt(key, depth - 1): _rebuilt(value, depth - 1) for key, value in rest}
+    if tag == "b":
+        return bytes.fromhex(rest[0])
+    found = [_rebuilt(each, depth - 1) for each in rest]
+    return {"l": list, "t": tuple, "s": set}[tag](found)
+
+
+# -- tables and arrays ----------------------------------------------------------------------------------------------
+
+
+def _module(name: str) -> Any:
+    from importlib import import_module
+
+    return sys.modules.get(name) or import_module(name)
+
+
+def _write_polars(value: Any, path: Path) -> None:
+    (value.to_frame() if type(value).__name__ == "Series" else value).write_ipc(path)
+
+
+def _read_polars(path: Path) -> Any:
+    check_file(path)
+    read = _module("polars").read_ipc
+    # Older ones map a file into memory by default, and then believe whatever offsets it has.
+    more = {"memory_map": False} if "memory_map" in inspect.signature(read).parameters else {}
+    try:
+        return read(path, **more)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(str(error)) from error  # Rust's, which is no `Exception`
+
+
+def _write_arrow(table: Any, path: Path) -> None:
+    ipc = _module("pyarrow.ipc")
+    with ipc.new_file(str(path), table.schema) as writer:
+        writer.write(table)
+
+
+def _read_arrow(path: Path) -> Any:
+    check_file(path)
+    with _module("pyarrow").OSFile(str(path)) as file:
+        table = _module("pyarrow.ipc").open_file(file).read_all()
+    table.validate(full=True)
+    return table
+
+
+def _write_pandas(value: Any, path: Path) -> None:
+    pyarrow, pandas = _module("pyarrow"), _module("pandas")
+    frame = (
+        value.to_frame(name=_UNNAMED if value.name is None else value.name)
+        if isinstance(value, pandas.Series)
+        else value
+    )
+    _write_arrow(pyarrow.Table.from_pandas(frame), path)
+
+
+def _read_pandas(path: Path) -> Any:
+    return _read_arrow(path).to_pandas(split_blocks=True, self_destruct=True)
+
+
+def _read_series(path: Path) -> Any:
+    series = _read_pandas(path).iloc[:, 0]
+    return series.rename(None) if series.name == _UNNAMED else series
+
+
+def _write_array(value: Any, path: Path) -> None:
+    numpy = _module("numpy")
+    if type(value).__name__ == "MaskedArray":
+        raise ValueError("a masked array would lose its mask")
+    with path.open("wb") as file:
+        numpy.save(file, value, allow_pickle=False)
+
+
+def _read_array(path: Path) -> Any:
+    return _module("numpy").load(path, allow_pickle=False)
+
+
+_UNNAMED: Final = "__nbagent_unnamed__"
+_POLARS = 'import polars as pl\n\n{name} = pl.read_ipc("{path}")'
+_ARROW = 'import pyarrow as pa\n\n{name} = pa.ipc.open_file(pa.memory_map("{path}")).read_all()'
+_PANDAS = 'import pyarrow as pa\n\n{name} = pa.ipc.open_file(pa.memory_map("{path}")).read_all().to_pandas()'
+_SERIES = _PANDAS + ".iloc[:, 0]\nif {name}.name == " + repr(_UNNAMED) + ":\n    {name}.name = None"
+KINDS: Final = {
+    each.name: each
+    for each in (
+        Kind(name="polars.DataFrame", suffix=".arrow", code=_POLARS, write=_write_polars, read=_read_polars),
+        Kind(
+            name="polars.Series",
+            suffix=".arrow",
+            code=_POLARS + ".to_series()",
+            write=_write_polars,
+            read=lambda path: _read_polars(path).to_series(),
+        ),
+        Kind(name="pandas.DataFrame", suffix=".arrow", code=_PANDAS, write=_write_pandas, read=_read_pandas),
+        Kind(name="pandas.Series", suffix=".arrow", code=_SERIES, write=_write_pandas, read=_read_series),
+        Kind(name="pyarrow.Table", suffix=".arrow", code=_ARROW, write=_write_arrow, read=_read_arrow),
+        Kind(
+            name="numpy.ndarray",
+            suffix=".npy",
+            code='import numpy as np\n\n{name} = np.load("{path}")',
+            write=_write_array,
+            read=_read_array,
+        ),
+    )
+}
+"""The types that go over as files, by their names."""

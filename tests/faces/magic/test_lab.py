@@ -1,0 +1,112 @@
+"""`%agent` in JupyterLab, in a browser: seen at work, approved and stopped by its buttons, readable when saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import machine
+import nbformat
+import pytest
+from playwright.sync_api import Page, sync_playwright
+from program import call, replies
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
+PLOT = "import matplotlib.pyplot as plt\nplt.plot(df['a'])\nplt.show()\nprint('rows:', df.height)\ndf"
+ON = "import time\nfor step in range(10_000):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
+PICTURES = "NBAGENT_TEST_PICTURES"
+"""The folder into which a person who runs this by hand has it save what it sees."""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[str]:
+    """The address of a JupyterLab in a folder with the notebook `ask.ipynb`."""
+    name = replies(tmp_path / "replies.jsonl", call(PLOT), "There are **3** rows.", call(ON), "never said")
+    cells = [
+        f"%load_ext nbagent\n%config NbAgent.model = {name!r}",
+        "import polars as pl\ndf = pl.DataFrame({'a': [1, 3, 2]})",
+        "%agent What is in @df?",
+        "%agent --approve ask Run on",
+        "'it goes ' + 'on'",
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells], metadata=kernel)
+    nbformat.write(book, tmp_path / "ask.ipynb")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = ["--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token="]
+    options += [f"--ServerApp.root_dir={tmp_path}", "--LabApp.expose_app_in_browser=True"]
+    more = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_ENGINE": "bubblewrap"}
+    with (tmp_path / "lab.log").open("w") as log:
+        command = [sys.executable, "-m", "jupyterlab", *options]
+        server = subprocess.Popen(command, env={**os.environ, **more}, stdout=log, stderr=log)
+    end = time.monotonic() + 1000 * machine.pace()
+    while socket.socket().connect_ex(("127.0.0.1", port)):
+        assert time.monotonic() < end, (tmp_path / "lab.log").read_text()
+        time.sleep(0.2)
+    yield f"http://127.0.0.1:{port}/lab/tree"
+    server.terminate()
+    server.wait()
+
+
+def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
+    wait = 3_000_000 * machine.pace()  # milliseconds
+
+    def command(name: str, **arguments: str) -> None:
+        page.evaluate("([name, given]) => { window.jupyterapp.commands.execute(name, given) }", [name, arguments])
+
+    def picture(name: str) -> None:
+        if folder := os.environ.get(PICTURES):
+            page.screenshot(path=f"{folder}/{name}.png", full_page=True)
+
+    def seen(text: str) -> None:
+        page.get_by_text(text).last.wait_for(timeout=wait)
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        page = _opened(browser.new_page, f"{lab}/ask.ipynb", wait)
+        for _ in range(4):
+            command("notebook:run-cell-and-select-next")
+        seen("There are 3 rows.")
+        assert page.locator("img[src^='data:image/png']").count() == 1
+        page.get_by_role("button", name="Approve").click(timeout=wait)
+        seen("step 3")  # the output of the cell that runs
+        picture("running")
+        began = time.monotonic()
+        page.get_by_role("button", name="Stop").last.click(timeout=wait)
+        page.get_by_text("KeyboardInterrupt").or_(page.get_by_text("was stopped")).first.wait_for(timeout=wait)
+        took = time.monotonic() - began
+        assert took <= max(1.0, 15 * machine.pace())
+        command("notebook:run-cell-and-select-next")
+        seen("it goes on")
+        picture("light")
+        command("apputils:change-theme", theme="JupyterLab Dark")
+        page.locator("[data-jp-theme-light='false']").wait_for(timeout=wait)
+        picture("dark")
+        page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+
+        saved = (tmp_path / "ask.ipynb").read_bytes()
+        assert len(saved) < 150_000
+        book = json.loads(saved)
+        # One more cell, so that nobody has signed it: it is shown as a stranger's, and there is no kernel of its name.
+        book["cells"].append(nbformat.v4.new_markdown_cell("the end"))
+        book["metadata"]["kernelspec"]["name"] = "gone"
+        (tmp_path / "again.ipynb").write_text(json.dumps(book))
+        page = _opened(browser.new_page, f"{lab}/again.ipynb", wait)
+        seen("There are 3 rows.")
+        assert page.locator("img[src^='data:image/png']").count() == 1
+        picture("again")
+        browser.close()
+
+
+def _opened(make: Callable[[], Page], address: str, wait: float) -> Page:
+    page = make()
+    page.goto(address)
+    page.locator(".jp-NotebookPanel .jp-Cell").first.wait_for(state="attached", timeout=wait)
+    return page

@@ -1,0 +1,246 @@
+"""`%agent` in real kernels: awaited at the beginning of a line, waiting elsewhere, headless under nbclient."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import machine
+import nbformat
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
+from program import call, replies
+
+CELL = 'print(df.shape)\nresult = df.filter(pl.col("a") > 1)\nresult'
+Run = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs cells in an ordinary kernel under nbclient; returns them with their outputs."""
+    monkeypatch.setenv("NBAGENT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("NBAGENT_ENGINE", "bubblewrap")
+
+    def work(*cells: str, model: list[Any]) -> list[Any]:
+        name = replies(tmp_path / "replies.jsonl", *model)
+        sources = [f"%load_ext nbagent\n%config NbAgent.model = {name!r}", *cells, "%agent reset"]
+        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in sources])
+        client = NotebookClient(book, kernel_name="python3", timeout=300, allow_errors=True)
+        client.execute(cwd=str(tmp_path), env=dict(os.environ))
+        cells_run: list[Any] = book.cells[1:-1]
+        return cells_run
+
+    return work
+
+
+def text(cell: Any) -> str:
+    """All text of a cell's outputs."""
+    parts = []
+    for output in cell.outputs:
+        said = output.get("text") or output.get("data", {}).get("text/plain")
+        parts.append(said or "\n".join(output.get("traceback", ())))
+    return "\n".join(parts)
+
+
+def test_a_question_takes_variables_along_and_brings_one_back(run: Run) -> None:
+    frame = "import polars as pl\ndf = pl.DataFrame({'a': [1, 2, 3]})\nlimit = 1"
+    _, asked, after, status, exported = run(
+        frame,
+        "%%agent -i limit -o result\nWhich rows of @df are above it?",
+        "print(type(result), result['a'].to_list())",
+        "%agent status",
+        "%agent export report.ipynb",
+        model=[call("print(df.shape)\nresult = df.filter(pl.col('a') > limit)"), "There are **2** rows."],
+    )
+    assert len(asked.outputs) == 1
+    forms = asked.outputs[0]["data"]
+    assert "There are **2** rows." in forms["text/plain"]
+    assert "<strong>2</strong> rows" in forms["text/html"]
+    assert "script" not in forms["text/html"]
+    assert "(3, 1)" in forms["text/markdown"]
+    assert "polars.dataframe.frame.DataFrame" in text(after)
+    assert "[2, 3]" in text(after)
+    assert "bubblewrap, isolated" in text(status)
+    assert "report.ipynb" in text(exported)
+
+
+def test_the_answer_is_the_value_of_an_assignment(run: Run) -> None:
+    cells = run(
+        "reply = %agent How many?",
+        "print(reply.text, reply.success)",
+        "def ask():\n    %agent And twice that?\nfor _ in range(1):\n    ask()",
+        model=[call("print(21)"), "It is 21.", call("print(42)"), "It is 42."],
+    )
+    assert "It is 21. True" in text(cells[1])
+    assert "It is 42." in text(cells[2])
+
+
+def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> None:
+    cells = run(
+        "%agent -i nothing What is it?",
+        "%agent --modle x What?",
+        "%%agent\n",
+        "thing = object()",
+        "%agent -i thing What is it?",
+        "%agent -o missing Make it.",
+        "print('on')",
+        model=[call("x = 1"), "Done."],
+    )
+    all_told = ("no variable nothing", "--modle", "is empty", "", "can't go", "no such variable")
+    for cell, told in zip(cells, all_told, strict=False):
+        assert told in text(cell)
+        assert len(text(cell).splitlines()) < 20
+    assert text(cells[-1]).strip() == "on"
+
+
+def test_a_failed_cell_is_fixed_and_an_output_explained(run: Run) -> None:
+    fixed = "The list is short.\n\n```python\nnumbers = [1, 2]\nprint(numbers[1])\n```"
+    _, fix, _, explained, nothing = run(
+        "numbers = [1, 2]\nprint(numbers[2])",
+        "%agent fix",
+        "6 * 7",
+        "%agent explain",
+        "%agent fix",
+        model=[fixed, "It is the answer."],
+    )
+    assert "IndexError" not in text(fix)
+    assert "-print(numbers[2])\n+print(numbers[1])" in text(fix)
+    assert "It is the answer." in text(explained)
+    assert "did not fail" in text(nothing)
+
+
+def test_cells_that_worked_are_put_below(run: Run) -> None:
+    _, one, all_of_them, wrong = run(
+        "%agent Count.",
+        "%agent insert 2",
+        "%agent insert",
+        "%agent insert 1",
+        model=[call("count = 1 / 0"), call("count = 2"), call("print(count)"), "Two: 2."],
+    )
+    assert "one cell at a time" not in text(one)
+    assert "2 cells are in one below" in text(all_of_them)
+    assert "no cell 1 that ran" in text(wrong)
+
+
+def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
+    other = replies(tmp_path / "other.jsonl", "The other model says 2.")
+    _, asked, undone, gone, *told = run(
+        "df = 7",
+        "%agent -i df -o df Double df.",
+        "%agent undo",
+        "df",
+        f"%agent model {other!r}",
+        "%agent approve auto-edit",
+        "%agent status",
+        "%agent And now?",
+        "%agent history",
+        "%agent usage",
+        "%agent files",
+        "%agent verify",
+        "%agent approve sometimes",
+        "%agent trust isolated",
+        "%agent trust untrusted",
+        "%agent status",
+        "%agent undo",
+        model=[call("df = df * 2\nprint(df)"), "It is 14."],
+    )
+    names = "model approve status asked history usage files verify wrong same trust ended nothing".split()
+    said = dict(zip(names, map(text, told), strict=True))
+    assert "It is 14." in text(asked)
+    assert "As before the last answer: df" in text(undone)
+    assert text(gone) == "7"
+    assert other in said["model"]
+    assert "approve  auto-edit" in said["status"]
+    assert "The other model says 2." in said["asked"]
+    assert "1. Double df." in said["history"]
+    assert "2. And now?" in said["history"]
+    assert "in 3 calls" in said["usage"]
+    assert "no files" in said["files"]
+    assert "Every cell gives again what it shows." in said["verify"]
+    assert "There is no approval mode 'sometimes'" in said["wrong"]
+    assert "isolated already" in said["same"]
+    assert "This one has ended, with its variables" in said["trust"]
+    assert "No question was asked" in said["ended"]
+    assert "replaced no variable" in said["nothing"]
+
+
+def test_nobody_is_asked_where_nobody_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Papermill runs a notebook with questions; what needs an approval is rejected, and the notebook goes on."""
+    import papermill
+
+    monkeypatch.setenv("NBAGENT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("NBAGENT_ENGINE", "bubblewrap")
+    monkeypatch.setenv("JPY_SESSION_NAME", "of the notebook that this was started from")
+    name = replies(tmp_path / "replies.jsonl", call("print(40 + 2)"), "I may not run code here.")
+    cells = [
+        f"%load_ext nbagent\n%config NbAgent.model = {name!r}",
+        "%%agent --approve ask -o missing\nCompute it.",
+    ]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    nbformat.write(book, tmp_path / "in.ipynb")
+    with pytest.raises(papermill.PapermillExecutionError, match="missing"):
+        papermill.execute_notebook(tmp_path / "in.ipynb", tmp_path / "out.ipynb", kernel_name="python3")
+    assert "I may not run code here." in (tmp_path / "out.ipynb").read_text()
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelClient]:
+    """An ordinary kernel with the extension, to which a model answers that has code run for ever."""
+    folder = tmp_path_factory.mktemp("kernel")
+    forever = "import time\nwhile True:\n    print('.', flush=True)\n    time.sleep(0.05)"
+    name = replies(folder / "replies.jsonl", *[call(forever)] * 3)
+    more = {"NBAGENT_STATE_DIR": str(folder / "state"), "NBAGENT_ENGINE": "bubblewrap"}
+    manager, client = start_new_kernel(kernel_name="python3", env={**os.environ, **more})
+    client.manager = manager
+    try:
+        client.execute_interactive(f"%load_ext nbagent\n%config NbAgent.model = {name!r}", timeout=200)
+        yield client
+        client.execute_interactive("%agent reset", timeout=200, output_hook=lambda _: None)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.parametrize("code", ["%agent Run on", "def ask():\n    %agent Run on\nask()"])
+def test_an_interrupt_stops_a_question_within_a_second(kernel: BlockingKernelClient, code: str) -> None:
+    """Awaited, and in a function, where the question is waited for; the notebook goes on."""
+    pressed = ended = 0.0
+    errors = []
+
+    def hear(message: dict[str, Any]) -> None:
+        nonlocal pressed, ended
+        content = message["content"]
+        if not pressed and ".\n.\n." in content.get("data", {}).get("text/plain", ""):
+            pressed = time.monotonic()
+            kernel.manager.interrupt_kernel()
+        if message["msg_type"] == "error":
+            ended = time.monotonic()
+            errors.append(content["evalue"])
+
+    kernel.execute_interactive(code, timeout=200, output_hook=hear)
+    assert errors == ["Stopped."]
+    assert ended - pressed <= 60 * machine.pace()
+    found = kernel.execute_interactive("1 + 1", timeout=100, output_hook=lambda _: None)
+    assert found["content"]["status"] == "ok"
+
+
+def test_the_tab_key_and_the_question_mark_help(kernel: BlockingKernelClient) -> None:
+    kernel.execute("frame = other = 1")
+
+    def offered(line: str) -> list[str]:
+        matches: list[str] = kernel.complete(line, reply=True, timeout=100)["content"]["matches"]
+        return matches
+
+    assert offered("%agent st") == ["status", "stop"]
+    assert "--model" in offered("%agent --mo")
+    assert "isolated" in offered("%agent --trust ")
+    assert "openai:" in offered("%agent model o")
+    assert offered("%%agent -i fra") == ["frame"]
+    assert offered("%agent plot @fra") == ["@frame"]
+    shown = kernel.inspect("%agent", reply=True, timeout=100)["content"]["data"]["text/plain"]
+    assert "%agent verify" in shown

@@ -1,0 +1,205 @@
+"""Variables go over and come back as what they were; what hostile code writes is one sentence."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import polars as pl
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbagent.core.errors import DataError
+from nbagent.faces.magic.variables import KINDS, MAX_LITERAL, is_plain, pack, unpack
+from nbagent.kernel.inside import variables_inside
+from nbagent.kernel.variables import FOLDER
+
+PLAIN = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(),
+        st.binary(),
+    ),
+    lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def there(value: Any, folder: Path, name: str = "value") -> Any:
+    """The value as the sandbox has it: what the code makes, with the files where it looks for them."""
+    packed = pack(name, value, folder)
+    namespace: dict[str, Any] = {}
+    exec(packed.code.replace(FOLDER, str(folder)), namespace)  # noqa: S102 - nbagent's own
+    return namespace[name]
+
+
+def back(value: Any, folder: Path) -> Any:
+    """The value as it comes back from the sandbox."""
+    kind, path = variables_inside.write(value, str(folder / "back"))
+    return unpack(kind, Path(path))
+
+
+@settings(max_examples=100, deadline=None)
+@given(PLAIN)
+def test_plain_data_goes_and_comes_back_as_it_is(value: Any) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        assert is_plain(value)
+        found = there(value, Path(folder))
+        assert (found, type(found)) == (value, type(value))
+        found = back(value, Path(folder))
+        assert type(found) is type(value)
+        assert found == value
+
+
+def test_long_text_goes_as_a_file(tmp_path: Path) -> None:
+    for value in ("x\r\n\udc80" * MAX_LITERAL, list(range(MAX_LITERAL))):
+        packed = pack("value", value, tmp_path)
+        assert packed.path is not None
+        assert len(packed.code) < 300
+        assert there(value, tmp_path) == value
+
+
+FRAMES = {
+    "plain": pl.DataFrame({"a": [1, None, 3], "b": ["x", "ä", None], "c": [datetime.date(2026, 1, 1)] * 3}),
+    "empty": pl.DataFrame(),
+    "nested": pl.DataFrame({"n": [[1, 2], [], None], "s": [{"x": 1}] * 3}),
+    "categorical": pl.DataFrame({"k": pl.Series("k", ["a", "b", "a"], pl.Categorical)}),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_polars_frame_is_the_same_there_and_back(name: str, tmp_path: Path) -> None:
+    frame = FRAMES[name]
+    assert there(frame, tmp_path).equals(frame)
+    found = back(frame, tmp_path)
+    assert found.equals(frame)
+    assert found.schema == frame.schema
+
+
+def test_a_table_of_pandas_or_arrow_is_the_same_there_and_back(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None], "c": pandas.Categorical(["u", "v"])}, index=["i", "j"])
+    pandas.testing.assert_frame_equal(there(frame, tmp_path), frame)
+    pandas.testing.assert_frame_equal(back(frame, tmp_path), frame)
+    for series in (frame["a"], pandas.Series([1.5, 2.5])):
+        pandas.testing.assert_series_equal(there(series, tmp_path), series)
+        pandas.testing.assert_series_equal(back(series, tmp_path), series)
+    table = pyarrow.table({"a": [1, None], "b": [["x"], []]})
+    assert there(table, tmp_path).equals(table)
+    assert back(table, tmp_path).equals(table)
+
+
+def test_a_series_stays_one(tmp_path: Path) -> None:
+    series = pl.Series("s", [1.5, None])
+    assert there(series, tmp_path).equals(series)
+    assert back(series, tmp_path).equals(series)
+    assert back(pl.LazyFrame({"a": [1]}), tmp_path).equals(pl.DataFrame({"a": [1]}))
+
+
+ARRAYS = {
+    "table": np.arange(6).reshape(2, 3),
+    "words": np.array(["a", "b"]),
+    "empty": np.zeros((0, 2)),
+    "single": np.array(3.5),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_is_the_same_there_and_back(name: str, tmp_path: Path) -> None:
+    array: np.ndarray[Any, Any] = ARRAYS[name]
+    found = there(array, tmp_path)
+    assert (found == array).all()
+    assert found.dtype == array.dtype
+    assert np.array_equal(np.asarray(back(array, tmp_path)), array)
+
+
+OTHERS: dict[str, tuple[Any, str]] = {
+    "object": (object(), "object, which can't go"),
+    "array of objects": (np.array([object()], dtype=object), "can't go into the sandbox"),
+    "masked array": (np.ma.array([1, 2], mask=[True, False]), "mask"),
+    "nan": (float("nan"), "float, which can't"),
+    "timezone": (datetime.UTC, "timezone"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_can_not_go_over_is_told(name: str, tmp_path: Path) -> None:
+    value, told = OTHERS[name]
+    with pytest.raises(DataError, match=told) as raised:
+        pack("value", value, tmp_path)
+    assert raised.value.mend
+
+
+def test_what_goes_over_is_told_with_its_columns_and_size(tmp_path: Path) -> None:
+    frame = pl.DataFrame({f"c{number}": [1] for number in range(20)})
+    assert "polars.DataFrame, 1 × 20 (c0, c1" in (told := pack("df", frame, tmp_path).told)
+    assert "and 8 more" in told
+    assert told.endswith("KB")
+    assert pack("n", [1, 2], tmp_path).told == "n: list of 2 items"
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "data", "__import__", ""])
+@pytest.mark.parametrize(
+    "content", [b"", b"ARROW1\0\0" + b"\xff" * 64, b"\x93NUMPY\x01\x00v\x00{'descr': '|O'}", b'["l", ' * 500]
+)
+def test_a_hostile_file_is_one_sentence(kind: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(DataError):
+        unpack(kind, path)
+
+
+LONG = ["x" * 20, "y" * 30]
+OLD: dict[str, Any] = {"compat_level": pl.CompatLevel.oldest()}
+VIEW = struct.pack("<i4sii", 20, b"xxxx", 0, 0)
+HOSTILE: dict[str, tuple[pl.Series, bytes, bytes, dict[str, Any]]] = {
+    "lists": (pl.Series([[1, 2], [3]]), struct.pack("<3q", 0, 2, 3), struct.pack("<3q", 0, 2**40, 2**41), {}),
+    "buffers of views": (pl.Series(LONG), VIEW, struct.pack("<i4sii", 20, b"xxxx", 7, 0), {}),
+    "views": (pl.Series(LONG), VIEW, struct.pack("<i4sii", 20, b"xxxx", 0, 2**30), {}),
+    "text": (pl.Series(LONG), struct.pack("<3q", 0, 20, 50), struct.pack("<3q", 0, 2**40, 2**41), OLD),
+    "letters": (pl.Series(LONG), b"x" * 20, b"\xff" * 20, OLD),
+    "categories": (pl.Series(["a", "b", "a"], dtype=pl.Categorical), struct.pack("<3I", 0, 1, 0), b"\x7f" * 12, {}),
+}
+
+
+@pytest.mark.parametrize("kind", ["polars.DataFrame", "pyarrow.Table", "pandas.DataFrame"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_table_that_leads_out_of_its_memory_is_refused(name: str, kind: str, tmp_path: Path) -> None:
+    """An offset that is believed reads what else the kernel holds, or ends it."""
+    series, before, after, options = HOSTILE[name]
+    pl.DataFrame({"a": series}).write_ipc(tmp_path / "a", **options)
+    content = (tmp_path / "a").read_bytes()
+    assert before in content
+    (tmp_path / "a").write_bytes(content.replace(before, after))
+    with pytest.raises(DataError):
+        unpack(kind, tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["polars.DataFrame", "pyarrow.Table"])
+def test_a_small_file_is_no_large_table(kind: str, tmp_path: Path) -> None:
+    """Neither by compression, nor by values that take no bytes, nor by a batch that is named many times."""
+    zeros = pl.DataFrame({"a": np.zeros(1_000_000, dtype=np.uint8)})
+    zeros.write_ipc(tmp_path / "packed", compression="zstd")
+    nulls = pl.DataFrame({"a": [None] * 1000})
+    nulls.write_ipc(tmp_path / "nulls")
+    content = (tmp_path / "nulls").read_bytes()
+    (tmp_path / "nulls").write_bytes(content.replace(struct.pack("<q", 1000), struct.pack("<q", 2**40)))
+    for name, told in (("packed", "compressed"), ("nulls", "more than it has")):
+        with pytest.raises(DataError, match=told):
+            unpack(kind, tmp_path / name)
+
+
+def test_no_pickle_is_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "evil.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="pickle"):
+        unpack("numpy.ndarray", tmp_path / "evil.npy")
