@@ -27,7 +27,7 @@ from nbagent.faces.terminal.lines import LineRenderer, Style, waits_for
 
 MAX_LIVE: Final = 4_000
 """Characters of a stream that are shown while the cell runs: its end."""
-_OF_CELLS: Final = frozenset(["heading", "code", "output", "end", "traceback", "picture"])
+_OF_CELLS: Final = frozenset(["heading", "code", "output", "end", "traceback", "figure"])
 """Lines that a block shows as cells."""
 
 
