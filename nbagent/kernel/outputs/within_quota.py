@@ -9,7 +9,7 @@ import msgspec
 from nbagent.core.events import Output
 from nbagent.core.quota import Quota
 from nbagent.kernel.outputs.mime import MIB
-from nbagent.sandbox.inside.bounds_inside import marker
+from nbagent.sandbox.inside.message_sizes_inside import marker
 
 _PLENTY_BYTES: Final = 512 * MIB
 """Bytes that no cell's outputs come to."""
