@@ -84,6 +84,11 @@ def visible(text: str) -> str:
     return "".join(each if each.isprintable() else _escape_sequence(each) for each in text)
 
 
+def visible_lines(text: str) -> str:
+    """The same, but for line ends, which stay."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def _escape_sequence(sign: str) -> str:
     number = ord(sign)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -311,7 +311,7 @@ class Kernel:
 
     @property
     def machine(self) -> dict[str, Any]:
-        """What of the machine can change its results, see `sandbox/machine/traits.py`."""
+        """The properties of the machine that can change its results, see `sandbox/machine/traits.py`."""
         return traits(self.spec, self._process.target())
 
     @property

@@ -87,7 +87,7 @@ class TimedRequests:
         if await self._process.has_ended():
             await self._hear_last_words(request)
             self._bury(request)
-        elif lost := self._process.connection.lost:
+        elif lost := self._process.lost:
             request.died = lost
         elif request.kill_at is not None and now >= request.kill_at:
             request.died = UNSTOPPED

@@ -9,12 +9,11 @@ import msgspec
 from nbagent.core.errors import TransferError
 from nbagent.core.text import cut, visible
 from nbagent.kernel import inside_calls
+from nbagent.sandbox.paths import VARIABLES
 
 if TYPE_CHECKING:
     from nbagent.kernel.kernel import Kernel
 
-FOLDER = "/workspace/.variables"
-"""Where the file is in the sandbox."""
 SECONDS = 120.0
 """For writing the file."""
 
@@ -46,12 +45,12 @@ async def write_variable(kernel: Kernel, name: str) -> Written:
         TransferError: There is no such variable, it can't be written, or that took too long.
     """
     source = inside_calls.source_of("variables_inside.py")
-    said = await kernel.evaluate(source, [name, FOLDER], seconds=SECONDS)
+    said = await kernel.evaluate(source, [name, VARIABLES], seconds=SECONDS)
     try:
         written = msgspec.convert(said, Written)
     except msgspec.ValidationError:
         written = Written(missing="the kernel gave no answer")
-    if written.missing or not written.path.startswith(f"{FOLDER}/"):
+    if written.missing or not written.path.startswith(f"{VARIABLES}/"):
         why = cut(visible(written.missing), 300) or "the kernel named no file"
         raise TransferError(
             f"The variable {name} can't be had from the sandbox: {why}.",

@@ -118,6 +118,7 @@ def mark(notebook: Any) -> None:
         cell["metadata"]["nbagent"]["sha256"] = source_digest(cell["source"])
     cells = [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
     notebook["metadata"]["nbagent"]["cells_sha256"] = digest(cells)
+    notebook["metadata"]["nbagent"]["cells"] = [cell["id"] for cell in notebook["cells"]]
 
 
 def free(path: Path) -> Path:

@@ -8,6 +8,8 @@ OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
 """Where code leaves its results."""
 WORKSPACE = "/workspace"
 """Where code works."""
+VARIABLES = f"{WORKSPACE}/.variables"
+"""Files of variables on their way in or out."""
 HOME = "/home/sandbox"
 RUN = "/run/nbagent"
 """What the controller shares with the sandbox, read-only: nbagent's own programs, and the socket to the controller."""

@@ -38,13 +38,12 @@ from nbagent.core.journal import LENT, Tail, read_log
 from nbagent.session import lookup
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
-from nbagent.session.sandbox_files import IN_MEMORY, Uploaded
+from nbagent.session.sandbox_files import IN_MEMORY, Pulled, Uploaded
 from nbagent.session.stream import streamed
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.kernel.transfer.outside import UploadSource
-    from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
     from nbagent.state import Artifact
 
@@ -282,9 +281,9 @@ class Attached:
             found = await self.call("download", path=path, to=str(folder / "file"), bound=IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
-    async def pull(self, name: str, to: str | Path) -> Written:
+    async def pull(self, name: str, to: str | Path) -> Pulled:
         """See `AnySession.pull`."""
-        found: Written = await self.call("pull", name=name, to=_absolute(to))
+        found: Pulled = await self.call("pull", name=name, to=_absolute(to))
         return found
 
     def check_export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[None]:

@@ -25,7 +25,7 @@ class Cells:
         recording: The session so far.
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
-        hosts: What of the network the code may reach: rules, or None for all of it.
+        hosts: Rules of the hosts that the code may reach; None for the whole network.
 
     Attributes:
         turn: The question that is being answered, to which the agent's cells are added; None between two questions.

@@ -154,7 +154,7 @@ def _upload_note(uploads: Sequence[Uploaded]) -> str:
 
 
 def reachable_hosts(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:
-    """What of the network the code may reach, in words for a model: rules, or None for all of it.
+    """The hosts that the code may reach, in words for a model: rules, or None for the whole network.
 
     Args:
         trust: What is permitted.

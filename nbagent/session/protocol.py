@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
-    from nbagent.kernel.variables import Written
     from nbagent.session.files import Attachment
-    from nbagent.session.sandbox_files import Listing, Uploaded
+    from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.state import Artifact
 
 NOTEBOOK = "notebook.ipynb"
@@ -64,7 +63,7 @@ class AnySession(Protocol):
 
     @property
     def hosts(self) -> tuple[str, ...] | None:
-        """What of the network the code may reach: rules, or None for all of it."""
+        """Rules of the hosts that the code may reach; None for the whole network."""
 
     @property
     def is_replay(self) -> bool:
@@ -265,7 +264,7 @@ class AnySession(Protocol):
             StoreError: The host's file can't be written.
         """
 
-    async def pull(self, name: str, to: str | Path) -> Written:
+    async def pull(self, name: str, to: str | Path) -> Pulled:
         """Fetch a variable of the kernel's as a file: a table as Arrow, an array as `.npy`, plain data as JSON.
 
         Args:

@@ -49,7 +49,7 @@ class Running:
         engine: Starts its sandbox.
         consent: Decides whether the model's tools may act.
         telemetry: Counts, traces and logs its events.
-        hosts: What of the network the code may reach: rules, or None for all of it.
+        hosts: Rules of the hosts that the code may reach; None for the whole network.
         ask_hosts: Whether a person is asked about hosts that aren't listed.
 
     Attributes:

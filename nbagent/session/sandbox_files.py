@@ -31,6 +31,19 @@ class Uploaded:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pulled:
+    """A variable that was fetched as a file, as the sandbox calls it.
+
+    Attributes:
+        kind: What it is: `polars.DataFrame` or another table or array, `text`, or `data` for plain data as JSON.
+        size: Bytes of the file.
+    """
+
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class SandboxFile:
     """A file or folder in the sandbox.
 

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.outside import UploadSource
-    from nbagent.kernel.variables import Written
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
     from nbagent.session.door import Door
     from nbagent.session.files import Attachment
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
-    from nbagent.session.sandbox_files import Listing, Uploaded
+    from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.state import Artifact
 
 Status = Literal["new", "starting", "running", "stopped"]
@@ -374,13 +373,14 @@ class Session(AnySession):
     ) -> bytes | Path:
         return await self._ready(self._running().files).download(path, to, overwrite=overwrite, bound=bound)
 
-    async def pull(self, name: str, to: str | Path) -> Written:
+    async def pull(self, name: str, to: str | Path) -> Pulled:
         from nbagent.kernel.variables import write_variable
+        from nbagent.session.sandbox_files import Pulled
 
         files = self._ready(self._running().files)
         written = await write_variable(self._running().kernel, name)
         await files.download(written.path, to, overwrite=True, durable=False)
-        return written
+        return Pulled(kind=written.kind, size=written.size)
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         return await self._ready(self._running().files).files(folder, limit=limit)

@@ -24,8 +24,7 @@ import msgspec
 from nbagent.core import errors
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Answer, Cell, Package, to_json
-from nbagent.kernel.variables import Written
-from nbagent.session.sandbox_files import Listing, Uploaded
+from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
 
 NAME = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""
@@ -56,7 +55,7 @@ CALLS: dict[str, CallRule] = {
     "install": CallRule(list[Package]),
     "upload": CallRule(Uploaded),
     "download": CallRule(Path),
-    "pull": CallRule(Written),
+    "pull": CallRule(Pulled),
     "files": CallRule(Listing),
     "deliver": CallRule(dict[str, str]),
     "check_export": CallRule(),

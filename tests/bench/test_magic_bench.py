@@ -48,7 +48,7 @@ def test_a_table_in_and_back(benchmark: Any, loop: asyncio.AbstractEventLoop, sa
     def floor() -> None:
         began = time.perf_counter()
         frame.write_ipc(tmp_path / "floor.arrow")
-        found = pl.read_ipc(tmp_path / "floor.arrow", memory_map=False)
+        found = pl.read_ipc(tmp_path / "floor.arrow")
         pair.floor.append(time.perf_counter() - began)
         assert found.height == frame.height
 

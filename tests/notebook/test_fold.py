@@ -18,24 +18,30 @@ from nbagent.notebook.nodes import new_code_cell, new_markdown_cell, new_noteboo
 USELESS = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/tabel.csv')))", "rows[0]['bil']"]
 USEFUL = ["import csv\nrows = list(csv.DictReader(open('/tmp/data/table.csv')))\nlen(rows)", "print(rows[0]['bill'])"]
 
+PROGRAM = (
+    "import subprocess\ntry:\n    subprocess.run(['true'])\n    print('programs')\n"
+    "except OSError as error:\n    print(error.errno)"
+)
 
-async def asked(folder: Path, *cells: str, question: str = "How many rows?") -> str:
+
+async def asked(folder: Path, *cells: str, question: str = "How many rows?", trust: str = "isolated") -> str:
     """The id of a session in which a model ran these cells, each with a remark before it, and has ended."""
     (folder / "table.csv").write_text(TABLE)
     model = replies(folder / "r.jsonl", *(call(cell) for cell in cells), "There are 5 rows.")
     state = folder / "state"
-    async with Session(model=model, data=[folder / "table.csv"], engine="bubblewrap", state_dir=state) as session:
+    data = [folder / "table.csv"]
+    async with Session(model=model, data=data, engine="bubblewrap", state_dir=state, trust=trust) as session:
         await session.ask(question)
         return session.id
 
 
-async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path: Path) -> None:
+async def test_failed_and_superseded_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path: Path) -> None:
     """And stay if a person wants them, tagged; title and data stand first; cells are counted from the top."""
-    name = await asked(tmp_path, USELESS[0], USEFUL[0], USELESS[1], USEFUL[1])
+    name = await asked(tmp_path, USELESS[0], USEFUL[0], USELESS[1], USEFUL[1].replace("[0]", "[1]"), USEFUL[1])
     state = str(tmp_path / "state")
     done = nbagent("export", name, "-o", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
-    assert "2 failed attempts are left out; a run of the rest shows the same." in done.err
+    assert "3 failed or superseded attempts are left out; a run of the rest shows the same." in done.err
     made = nbformat.read(tmp_path / "n.ipynb", as_version=4)
     nbformat.validate(made)
     assert made.cells[0].source.startswith("# How many rows?\n\n- Data: `/tmp/data/table.csv` (106 bytes, SHA-256 `")
@@ -45,9 +51,22 @@ async def test_failed_attempts_are_left_out_if_the_rest_shows_the_same(tmp_path:
     done = nbagent("export", name, "-o", "all.ipynb", "--keep-attempts", cwd=tmp_path, NBAGENT_STATE_DIR=state)
     assert done.code == 0, done.err
     kept = [cell for cell in nbformat.read(tmp_path / "all.ipynb", as_version=4).cells if cell.cell_type == "code"][1:]
-    assert [cell.metadata.get("tags", []) for cell in kept] == [["raises-exception"], [], ["raises-exception"], []]
+    assert [cell.metadata.get("tags", []) for cell in kept] == [
+        ["raises-exception"], [], ["raises-exception"], ["superseded"], []
+    ]  # fmt: skip
     done = nbagent("verify", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.out + done.err
+
+
+async def test_the_rest_runs_at_the_level_of_its_session(tmp_path: Path) -> None:
+    """Which the person chose for this code, whatever their settings say; and nothing is written through a link."""
+    name = await asked(tmp_path, USELESS[0], PROGRAM, trust="untrusted")
+    state = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_TRUST": "trusted"}
+    (tmp_path / "n.md").symlink_to("elsewhere.md")
+    done = nbagent("export", name, "-o", "n.md", cwd=tmp_path, **state)
+    assert (done.code, "is a link" in done.err, (tmp_path / "elsewhere.md").exists()) == (2, True, False)
+    done = nbagent("export", name, "-o", "n.ipynb", cwd=tmp_path, seconds=200, **state)
+    assert (done.code, "1 failed attempts are left out" in done.err) == (0, True), done.err
 
 
 async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:
@@ -56,7 +75,7 @@ async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     done = nbagent("export", name, "-o", "n.py", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
-    assert "The failed attempts stay. Without them cell-2 is another one: " in done.err
+    assert "The attempts stay. Without them cell-2 is another one: " in done.err
     assert "found = 5\n1 / 0" in (tmp_path / "n.py").read_text()
 
 

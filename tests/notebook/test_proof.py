@@ -23,7 +23,8 @@ from nbagent.notebook import document
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of
-from nbagent.notebook.proof import Proof, Verification
+from nbagent.notebook.proof import Verification
+from nbagent.notebook.verdict import Proof
 from nbagent.sandbox.spec import SandboxSpec
 
 CELLS = [
@@ -156,7 +157,8 @@ async def test_cells_that_were_added_removed_or_moved_are_told(made: Path, tmp_p
         notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] in ("requirements", "cell-7")]
 
     proof = await verified(changed(made, tmp_path, change))
-    assert proof.problems == ["Cells were added, removed or moved since nbagent wrote the notebook."]
+    gone = ", ".join(f"cell-{number}" for number in (1, 2, 3, 4, 5, 6, 8))
+    assert proof.problems == [f"Cells were removed from the notebook since nbagent wrote it: {gone}."]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     limits: dict[str, float | None] = {}
     """Each field of `limits.Limits`; None for no limit."""
     machine: dict[str, Any] = {}
-    """What of the machine can change a result, see `sandbox/machine/traits.py`; empty in an old log."""
+    """The properties of the machine that can change a result, see `sandbox/machine/traits.py`; empty in an old log."""
     security: dict[str, Any] = {}
     """Each security option of `policy.Trust` by name."""
     accepted: list[str] = []

@@ -17,9 +17,10 @@ from nbagent.core.text import one_line, safe
 from nbagent.notebook import export as exporter
 from nbagent.notebook import formats, nodes, place
 from nbagent.notebook.document import Document
-from nbagent.notebook.fold import entitle, fold
-from nbagent.notebook.proof import Proof, Verification
+from nbagent.notebook.fold import entitle, fold, tag_superseded
+from nbagent.notebook.proof import Verification
 from nbagent.notebook.record import Recording, record
+from nbagent.notebook.verdict import Proof
 from nbagent.packages.requirements import Target
 from nbagent.packages.wheel_list import kernel_packages
 from nbagent.sandbox import environment, registry
@@ -49,13 +50,16 @@ async def export(session: str, out: Path, *, keep_attempts: bool, force: bool) -
     data = [Path(each.source) for each in recording.needed]
     path = place.check(out, data=data, force=force) if out.suffix == place.ENDING else _free(out, data, force=force)
     notebook = exporter.build(recording, packages=_packages(recording))
-    if not keep_attempts:
+    if keep_attempts:
+        tag_superseded(notebook)
+    else:
         folded = await fold(notebook, lambda rest: _verify(rest, recording, found))
         notebook = folded.notebook
         if folded.left_out:
-            print(f"{folded.left_out} failed attempts are left out; a run of the rest shows the same.", file=sys.stderr)
+            told = f"{folded.left_out} failed or superseded attempts are left out"
+            print(f"{told}; a run of the rest shows the same.", file=sys.stderr)
         if folded.why_not:
-            print(safe(f"The failed attempts stay. {folded.why_not}"), file=sys.stderr)
+            print(safe(f"The attempts stay. {folded.why_not}"), file=sys.stderr)
     entitle(notebook, _title(recording))
     nodes.validate(notebook)
     place.mark(notebook)

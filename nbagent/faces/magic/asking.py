@@ -22,8 +22,8 @@ from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.variables import Packed, pack, unpack
 from nbagent.faces.magic.words import Request
-from nbagent.kernel.variables import FOLDER
 from nbagent.safety.questions import Choice, Question, answer
+from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached
 
 PAUSE = 0.05
@@ -202,7 +202,7 @@ async def give(session: Attached, packed: Packed) -> None:
         NbagentError: It does not fit, or can't be read there.
     """
     if packed.path is not None:
-        await session.upload(packed.path, packed.path.name, to=FOLDER)
+        await session.upload(packed.path, packed.path.name, to=VARIABLES)
         packed.path.unlink()
     cell = await session.run(packed.code)
     if not cell.success:

@@ -1,12 +1,12 @@
 """What one question shows in a notebook: events in, a block out that can be shown at any moment. Pure.
 
-`Block.add` takes the session's records; `text`, `markdown` and `html` render what is there. The forms are complete in
+`Block.add` takes the session's records; `render.py` shows what is there. The forms are complete in
 themselves, so that a saved notebook is readable where no kernel runs: no script, no style sheet, nothing that loads.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from nbagent.core.events import (
     Answered,
@@ -103,7 +103,7 @@ class Block:
     @property
     def seconds(self) -> float:
         """Seconds that it has taken."""
-        return self.answer.seconds if self.answer else max(0.0, self.now - self.began)
+        return self.now - self.began
 
     @property
     def cells(self) -> list[Shown]:
@@ -161,14 +161,3 @@ class Block:
             case Answered():
                 self.answer = event
                 self.end()
-
-
-def bundle(block: Block, **anchors: Any) -> dict[str, str]:
-    """The block in all its forms, by MIME type."""
-    from nbagent.faces.magic import render
-
-    return {
-        "text/plain": render.text(block),
-        "text/markdown": render.markdown(block),
-        "text/html": render.html(block, **anchors),
-    }

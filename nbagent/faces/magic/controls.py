@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from nbagent.core.events import Record
-from nbagent.core.text import visible
+from nbagent.core.text import visible_lines
 from nbagent.safety.questions import LABELS, Choice, Question
 
 WHY = "Why not? (Enter for no reason) "
@@ -170,11 +170,6 @@ def described(question: Question) -> str:
     about = "\n".join(question.packages) or question.code
     rules = f"For the session would allow: {question.rules}" if question.rules else ""
     return visible_lines("\n".join(filter(None, [question.title, about, question.note, rules])))
-
-
-def visible_lines(text: str) -> str:
-    """Text with its line ends, in which nothing is hidden."""
-    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def has_widgets() -> bool:

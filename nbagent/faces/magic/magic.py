@@ -23,7 +23,7 @@ from traitlets.config import SingletonConfigurable
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.faces.magic import words
 from nbagent.faces.magic.asking import MAX_MB, Asking
-from nbagent.faces.magic.block import Block, bundle
+from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.completion import completions
 from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets
 from nbagent.faces.magic.notebook import Watcher, cells_to_insert
@@ -350,6 +350,8 @@ def _display(thing: Any) -> None:
 
 
 def _draw(handle: DisplayHandle, block: Block) -> None:
+    from nbagent.faces.magic.render import bundle
+
     data = bundle(block, prefix=f"nbagent-{handle.display_id[:8]}")
     if block.is_shown:
         handle.update(data, raw=True)

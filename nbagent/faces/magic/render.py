@@ -12,7 +12,7 @@ import re
 from typing import Any, Final
 
 from nbagent.core.events import Answered, Output, text_of
-from nbagent.core.text import cut, ends, plain, safe
+from nbagent.core.text import cut, ends, plain, safe, visible_lines
 from nbagent.faces.magic.block import Block, Note, Shown
 from nbagent.safety.questions import Question
 from nbagent.safety.sanitize import clean_html, clean_output
@@ -41,6 +41,16 @@ _PRE: Final = (
     "border-radius:3px;font-family:monospace;font-size:0.9em;line-height:1.35;color:inherit;text-align:left"
 )
 _SIGNS: Final = {"running": "…", "ok": "✓", "left": "–"}
+
+
+def bundle(block: Block, *, prefix: str) -> dict[str, str]:
+    """The block in all its forms, by MIME type.
+
+    Args:
+        block: The block.
+        prefix: What the ids of its cells begin with, by which the answer links to them.
+    """
+    return {"text/plain": text(block), "text/markdown": markdown(block), "text/html": html(block, prefix=prefix)}
 
 
 # -- text and Markdown ----------------------------------------------------------------------------------------------
@@ -247,8 +257,6 @@ def _escaped(said: str) -> str:
 
 def question_html(question: Question) -> str:
     """What a question is about, as HTML in which nothing is hidden."""
-    from nbagent.faces.magic.controls import visible_lines
-
     about = visible_lines("\n".join(question.packages) or ("" if "edit" in question.choices else question.code))
     parts = [f"<b>{_escaped(question.title)}</b>", f'<pre style="{_PRE}">{_escaped(about)}</pre>' if about else ""]
     parts += [f"<div>{_escaped(each)}</div>" for each in (question.note, question.text) if each]

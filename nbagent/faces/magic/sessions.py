@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +125,11 @@ class Sessions:
 
 def own_name() -> str:
     """A name for this process's own session, which a restarted kernel has again."""
-    with contextlib.suppress(Exception):  # no kernel runs here
-        from ipykernel.connect import get_connection_file
+    if "ipykernel.kernelapp" in sys.modules:
+        with contextlib.suppress(RuntimeError):  # no kernel runs here
+            from ipykernel.connect import get_connection_file
 
-        return f"notebook-{hashlib.sha256(str(get_connection_file()).encode()).hexdigest()[:10]}"
+            return f"notebook-{hashlib.sha256(str(get_connection_file()).encode()).hexdigest()[:10]}"
     return f"ipython-{os.getpid()}"
 
 

@@ -18,7 +18,7 @@ import msgspec
 from nbagent.core.errors import DataError
 from nbagent.core.text import cut, size_of, visible
 from nbagent.faces.magic.arrow_file import check_file
-from nbagent.kernel.variables import FOLDER
+from nbagent.sandbox.paths import VARIABLES
 
 MAX_COLUMNS: Final = 12
 """Columns of a table that are named."""
@@ -37,7 +37,7 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
         name: Its name, there too.
         told: What it is in words, with its size and columns.
         code: What makes it there.
-        path: The file that the code reads from `FOLDER`, here; None if the code is all.
+        path: The file that the code reads from `VARIABLES`, here; None if the code is all.
         size: Bytes of the file.
     """
 
@@ -84,7 +84,7 @@ def pack(name: str, value: Any, folder: Path) -> Packed:
         path = folder / f"{name}.txt"
         text = value if isinstance(value, str) else literal
         path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
-        reading = f'pathlib.Path("{FOLDER}/{name}.txt").read_bytes().decode("utf-8", "surrogatepass")'
+        reading = f'pathlib.Path("{VARIABLES}/{name}.txt").read_bytes().decode("utf-8", "surrogatepass")'
         if isinstance(value, str):
             code = f"import pathlib\n\n{name} = {reading}"
         else:
@@ -109,7 +109,7 @@ def pack(name: str, value: Any, folder: Path) -> Packed:
             f"{name} can't go into the sandbox: {cut(visible(str(error)), 300)}",
             mend="Leave out columns of mixed or other Python objects, or turn them into text.",
         ) from error
-    code = kind.code.format(name=name, path=f"{FOLDER}/{name}{kind.suffix}")
+    code = kind.code.format(name=name, path=f"{VARIABLES}/{name}{kind.suffix}")
     size = path.stat().st_size
     return Packed(
         name=name, told=f"{name}: {_table_told(value, kind)}, {size_of(size)}", code=code, path=path, size=size

@@ -14,8 +14,8 @@ from nbagent.core.policy import TrustLevel
 from nbagent.core.text import cut, one_line, safe, size_of
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.words import Request, usage
-from nbagent.kernel.variables import FOLDER
 from nbagent.safety.approvals import Mode
+from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached
 from nbagent.session.protocol import settled
 
@@ -98,7 +98,7 @@ class Verbs:
                 return await verify(session)
             case "files":
                 listing = await session.files()
-                found = [each for each in listing if each.kind == "file" and not each.path.startswith(f"{FOLDER}/")]
+                found = [each for each in listing if each.kind == "file" and not each.path.startswith(f"{VARIABLES}/")]
                 lines = [f"{each.path}  {size_of(each.size)}" for each in found]
                 return cut("\n".join(lines), 20_000) or "There are no files in the sandbox's folders."
             case _:

@@ -59,11 +59,16 @@ class KernelConnection:
         return self._more and not self._breach
 
     @property
+    def closed_for(self) -> float:
+        """Seconds since the kernel closed the connection; 0 while it is open, or if it was closed from here."""
+        return 0.0 if self._closed_at is None or self._breach else time.monotonic() - self._closed_at
+
+    @property
     def lost(self) -> str:
         """What the kernel did to end the connection, as a clause; empty while that works."""
         if self._breach:
             return self._breach
-        if self._closed_at is not None and time.monotonic() - self._closed_at > CLOSED:
+        if self.closed_for > CLOSED:
             return "closed its connection and was killed"
         return ""
 

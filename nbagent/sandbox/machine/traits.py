@@ -1,4 +1,4 @@
-"""What of a machine and of a sandbox on it can change a result, for the lock of a notebook."""
+"""The properties of a machine and a sandbox that can change a result, for the lock of a notebook."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from nbagent.core.errors import DataError
 from nbagent.faces.magic.variables import KINDS, MAX_LITERAL, is_plain, pack, unpack
 from nbagent.kernel.inside import variables_inside
-from nbagent.kernel.variables import FOLDER
+from nbagent.sandbox.paths import VARIABLES
 
 PLAIN = st.recursive(
     st.one_of(
@@ -38,7 +38,7 @@ def there(value: Any, folder: Path, name: str = "value") -> Any:
     """The value as the sandbox has it: what the code makes, with the files where it looks for them."""
     packed = pack(name, value, folder)
     namespace: dict[str, Any] = {}
-    exec(packed.code.replace(FOLDER, str(folder)), namespace)  # noqa: S102 - nbagent's own
+    exec(packed.code.replace(VARIABLES, str(folder)), namespace)  # noqa: S102 - nbagent's own
     return namespace[name]
 
 
