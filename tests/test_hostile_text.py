@@ -40,14 +40,14 @@ from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
-from nbagent.notebook import export
+from nbagent.notebook.build import build
 from nbagent.notebook.compare.cell import Context, compare
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.document import DocumentCell
-from nbagent.notebook.export import build
 from nbagent.notebook.formats import markdown, percent
-from nbagent.notebook.lock import seeds
+from nbagent.notebook.lock import imports, seeds
 from nbagent.notebook.nodes import new_code_cell, new_markdown_cell, new_notebook
+from nbagent.notebook.page import page
 from nbagent.notebook.record import record
 from nbagent.notebook.sweep import with_stable_sorts
 from nbagent.observability.audit.entries import entries
@@ -110,7 +110,7 @@ def compared(mime: str, text: str) -> object:
     show = printed if not mime else lambda each: displayed(mime, each)
     outputs = [show(text + more) for more in ("", " 1", " 2 3")]
     context = Context(moments=Moments(stored=None, fresh=0.0, elapsed=1.0), reads=Reads(clock=True))
-    return compare(outputs[0], outputs[1], context, again=[outputs[2]])
+    return compare(outputs[0], outputs[1], context, again=outputs[2])
 
 
 def coded(text: str) -> object:
@@ -125,12 +125,12 @@ def coded(text: str) -> object:
 
 
 def written(text: str) -> object:
-    """A notebook of this text, as a script and as Markdown."""
+    """A notebook of this text, as a script, as Markdown and as a page."""
     notebook = new_notebook(
         [new_markdown_cell(text, id="m", metadata={}), new_code_cell(text, id="c", metadata={}, outputs=printed(text))],
         {},
     )
-    return percent(notebook), markdown(notebook)
+    return percent(notebook), markdown(notebook), page(notebook, title=text)
 
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -157,7 +157,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "SVG in a notebook": lambda text: cleaned("image/svg+xml", f"<svg>{text}</svg>"),
     "a style in a notebook": lambda text: cleaned("text/html", f'<p style="{text}">x</p>'),
     "a figure in a notebook": lambda text: cleaned(specs.PLOTLY, {"data": [{"text": text}], "layout": {text: 1}}),
-    "code in a notebook": export.imports,
+    "code in a notebook": imports,
     "code": coded,
     "a comparison": lambda text: compared("", text),
     "a comparison of HTML": lambda text: compared("text/html", text),
@@ -165,7 +165,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-SHORTER = {"code": LONG // 5, "a comparison": LONG // 5, "a comparison of HTML": LONG // 5}
+SHORTER = dict.fromkeys(("code", "a comparison", "a comparison of HTML"), LONG // 10)
 """Characters for readers that read a text several times, or character by character."""
 
 
@@ -187,8 +187,8 @@ def seconds(reader: str, text: str, *, enough: float) -> float:
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_ends_soon(reader: str) -> None:
     """Its time grows with the text and no faster, whatever the text repeats, and it raises nothing."""
-    length, pace = SHORTER.get(reader, LONG), machine.pace()
-    short = texts(length // 4)
+    length = SHORTER.get(reader, LONG)
+    short, pace = texts(length // 4), machine.pace()
     for name, text in texts(length).items():
         took = seconds(reader, text, enough=3 * pace)
         if took > 3 * pace:
