@@ -41,7 +41,8 @@ from nbagent.faces.terminal.view import View
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.outputs import CellOutputs, Displays
 from nbagent.notebook import export
-from nbagent.notebook.compare.cell import Context, compare
+from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.texts import Context
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.document import DocumentCell
 from nbagent.notebook.export import build
