@@ -42,7 +42,8 @@ from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.notebook.build import build
-from nbagent.notebook.compare.cell import Context, compare
+from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.texts import Context
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.document import DocumentCell
 from nbagent.notebook.formats import markdown, percent
