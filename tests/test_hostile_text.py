@@ -165,7 +165,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-SHORTER = {"code": LONG // 5, "a comparison": LONG // 5, "a comparison of HTML": LONG // 5}
+SHORTER = dict.fromkeys(("code", "a comparison", "a comparison of HTML"), LONG // 10)
 """Characters for readers that read a text several times, or character by character."""
 
 

@@ -207,5 +207,7 @@ def _numbered(output: Output, count: int) -> Any:
 def _described(mount: Mount, schemas: Mapping[str, Any]) -> dict[str, Any]:
     source = mount.source
     size = source.stat().st_size if source.is_file() else sum(each.stat().st_size for each in source.rglob("*"))
-    found = {"path": mount.target, "size": size, "sha256": needs.digest(source)}
+    found: dict[str, Any] = {"path": mount.target, "size": size, "sha256": needs.digest(source)}
+    if source.name != mount.target.rpartition("/")[2]:
+        found["name"] = source.name
     return found | ({"schema": schemas[mount.target]} if schemas.get(mount.target) else {})

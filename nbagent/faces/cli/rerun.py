@@ -57,7 +57,8 @@ async def run(
     engine = await registry.choose(chosen.engine or engine_of(notebook), image=spec.image, specs=[spec])
     ran = await rerun.run(again, engine=engine, spec=spec)
     changes = await _changes(again, ran, engine)
-    failed = [each.id for each in again.cells if not each.may_fail and _failed(each.number, ran)]
+    running = [each for each in again.cells if not (each.is_block and again.lock)]
+    failed = [each.id for each in running if not each.may_fail and _failed(each.number, ran)]
     made = rerun.written(again, ran, given.mounts, parameters=parameters)
     fileio.save(out, (json.dumps(made, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
     if notebook.is_ours:

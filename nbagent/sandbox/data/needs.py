@@ -30,7 +30,7 @@ class Needed(msgspec.Struct, frozen=True):
         path: The path at which its code reads it.
         size: Bytes.
         sha256: In hexadecimal; empty for what is too large.
-        name: The name of an upload, if its path has another one.
+        name: The name of its file, if its path has another one.
     """
 
     path: str
@@ -111,4 +111,9 @@ def _as_data(upload: Needed) -> Needed:
 
 def _is_plain(path: str) -> bool:
     name = path.removeprefix(f"{DATA}/")
-    return path == f"{DATA}/{name}" and name != "" and not name.startswith(".") and set(name).isdisjoint("/\0")
+    return path == f"{DATA}/{name}" and is_name(name)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is the name of a file that isn't hidden, and nothing else."""
+    return text != "" and not text.startswith(".") and set(text).isdisjoint("/\0")
