@@ -111,7 +111,7 @@ def compared(mime: str, text: str) -> object:
     show = printed if not mime else lambda each: displayed(mime, each)
     outputs = [show(text + more) for more in ("", " 1", " 2 3")]
     context = Context(moments=Moments(stored=None, fresh=0.0, elapsed=1.0), reads=Reads(clock=True))
-    return compare(outputs[0], outputs[1], context, again=outputs[2])
+    return compare(outputs[0], outputs[1], context, again=[outputs[2]])
 
 
 def coded(text: str) -> object:
@@ -166,7 +166,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-SHORTER = dict.fromkeys(("code", "a comparison", "a comparison of HTML"), LONG // 10)
+SHORTER = {"code": LONG // 10, "a comparison": LONG // 20, "a comparison of HTML": LONG // 20}
 """Characters for readers that read a text several times, or character by character."""
 
 
