@@ -39,7 +39,8 @@ from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
 from nbagent.kernel.execution import ExecuteRequest
-from nbagent.kernel.outputs.outputs import CellOutputs, Displays
+from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.notebook.build import build
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.texts import Context
@@ -64,7 +65,7 @@ REDACT = Redactor("pii", secrets={"hunter2hunter2": "SECRET"})
 
 def shown(kind: str, content: Any) -> list[Output]:
     """The outputs that a message makes."""
-    cell = CellOutputs(displays=Displays())
+    cell = CellOutputs(displays=DisplayIndex())
     cell.add({"header": {"msg_type": kind}, "content": content})
     return cell.outputs()
 
@@ -117,7 +118,7 @@ def compared(mime: str, text: str) -> object:
 def coded(text: str) -> object:
     """What is read of the code of a cell, be it a model's or in anybody's notebook."""
     cell = DocumentCell(id="c", number=1, code=text)
-    request = ExecuteRequest("m", CellOutputs(displays=Displays()), 1, 0.0)
+    request = ExecuteRequest("m", CellOutputs(displays=DisplayIndex()), 1, 0.0)
     request.reply = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'a'"}
     return (
         *(cell.installs, cell.is_block, Code().take(text), with_stable_sorts(text), programs(text)),
@@ -269,7 +270,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
 @given(sent=st.lists(messages, max_size=4), answer=st.text())
 def test_whatever_a_cell_shows_is_read(tmp_path: Path, sent: list[tuple[str, Any]], answer: str) -> None:
     """Log, notebook, audit log, terminal and the model's view take all that a kernel's messages can become."""
-    cell = CellOutputs(displays=Displays())
+    cell = CellOutputs(displays=DisplayIndex())
     for kind, content in sent:
         cell.add({"header": {"msg_type": kind}, "content": content})
     read_all(cell.outputs(), answer, tmp_path)
