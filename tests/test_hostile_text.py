@@ -110,7 +110,7 @@ def compared(mime: str, text: str) -> object:
     show = printed if not mime else lambda each: displayed(mime, each)
     outputs = [show(text + more) for more in ("", " 1", " 2 3")]
     context = Context(moments=Moments(stored=None, fresh=0.0, elapsed=1.0), reads=Reads(clock=True))
-    return compare(outputs[0], outputs[1], context, again=outputs[2])
+    return compare(outputs[0], outputs[1], context, again=[outputs[2]])
 
 
 def coded(text: str) -> object:
