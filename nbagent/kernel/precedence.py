@@ -11,7 +11,7 @@ from typing import Final
 
 from nbagent.sandbox.limits.cgroup import GroupUsage
 
-FULL: Final = 0.25
+FULL_WEIGHT_SECONDS: Final = 0.25
 """Seconds, from the start of a cell, in which its sandbox has its full weight."""
 
 
@@ -30,7 +30,7 @@ class Precedence:
         if self._lowered is usage:
             usage.give_way(False)
             self._lowered = None
-        self._timer = asyncio.get_running_loop().call_later(FULL, self._lower, usage)
+        self._timer = asyncio.get_running_loop().call_later(FULL_WEIGHT_SECONDS, self._lower, usage)
 
     def end(self) -> None:
         """Leave the weight as it is, since the sandbox ends or gets another controller."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.concurrency import finished
 from nbagent.core.errors import KernelDied, SandboxError, UsageError
 from nbagent.core.limits import Limits
-from nbagent.kernel.channels.kernel_connection import TICK, KernelConnection
+from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS, KernelConnection
 from nbagent.kernel.precedence import Precedence
 from nbagent.packages.requirements import Target
 from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
@@ -128,7 +128,7 @@ class KernelProcess:
         connection.kernel_info()
         replied = welcomed = False
         while not (replied and welcomed):
-            for channel, message in await connection.receive(TICK):
+            for channel, message in await connection.receive(LOOK_SECONDS):
                 kind = message["header"].get("msg_type")
                 replied |= channel == "shell" and kind == "kernel_info_reply"
                 welcomed |= channel == "iopub"

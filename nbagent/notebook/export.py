@@ -6,12 +6,13 @@
     .py     a script in the percent format
     .zip    the notebook, the script, the data, the lock and the environment
 
-`export` writes all that ran. `export_proven` leaves out what the model tried in vain, if a run of the rest shows the
-same without it, and has the columns of the data looked up in a sandbox.
+What the model tried in vain is left out if a run of the rest shows the same without it. The columns of the data are
+looked up in a sandbox.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -70,27 +71,12 @@ class Exported(NamedTuple):
     changed: Sequence[str] = ()
 
 
-def export(recording: Recording, path: Path, *, force: bool = False, environment: bool = False) -> Path:
-    """Write what a session is so far, with all that the model tried.
-
-    Args:
-        recording: The session.
-        path: Where; its ending says in which form. An earlier notebook of nbagent's is replaced atomically.
-        force: Whether any file is replaced that isn't data.
-        environment: Whether a requirements file and one for conda are written beside it.
-
-    Returns:
-        The absolute path.
-
-    Raises:
-        UsageError: Nothing may be written there, see `place.check`.
-        DataError: The data for a zip is no longer there.
-        StoreError: It can't be written.
-    """
+def write(recording: Recording, path: Path, *, force: bool = False, environment: bool = False) -> Path:
+    """Write what a session is so far, with all that the model tried, at once; arguments and errors as for `export`."""
     return _write(build(recording), recording, _places(recording, path, force=force, environment=environment))
 
 
-async def export_proven(
+async def export(
     recording: Recording,
     path: Path,
     *,
@@ -104,28 +90,31 @@ async def export_proven(
 
     Args:
         recording: The session.
-        path: As for `export`.
+        path: Where; its ending says in which form. An earlier notebook of nbagent's is replaced atomically.
         spec: Returns what the session's sandbox was to be: what runs again runs with the same permissions.
         keep_attempts: Whether failed and superseded attempts stay in any case, tagged.
-        force: As for `export`.
-        environment: As for `export`.
+        force: Whether any file is replaced that isn't data.
+        environment: Whether a requirements file and one for conda are written beside it.
         learn: Has the columns of the data told to the recording by the session's own kernel; None if that is gone.
 
     Raises:
-        NbagentError: As for `export`.
+        UsageError: Nothing may be written there, see `place.check`.
+        DataError: The data for a zip is no longer there.
+        StoreError: It can't be written.
     """
-    places = _places(recording, path, force=force, environment=environment)
+    places = await asyncio.to_thread(_places, recording, path, force=force, environment=environment)
     if recording.data and not recording.schemas:
         # A lock without the columns is better than no notebook.
         with contextlib.suppress(NbagentError):
             await (learn() if learn else _learn(recording, spec))
-    notebook, left_out, why_not = build(recording), 0, ""
+    recording = recording.snapshot()
+    notebook, left_out, why_not = await asyncio.to_thread(build, recording), 0, ""
     if keep_attempts:
         tag_superseded(notebook)
     else:
         notebook, left_out, why_not = await _fold(notebook, recording, spec)
     changed = [each.path for each in recording.needed if _changed_at(Path(each.source)) > recording.at]
-    return Exported(_write(notebook, recording, places), left_out, why_not, changed)
+    return Exported(await asyncio.to_thread(_write, notebook, recording, places), left_out, why_not, changed)
 
 
 def _changed_at(path: Path) -> float:

@@ -137,6 +137,21 @@ class Recording:
         """What a cell shows, what came late included."""
         return [*cell.outputs, *(each.output for each in self.late.get(cell.cell, ()))]
 
+    def snapshot(self) -> Recording:
+        """A copy that another thread can read while this one takes in further records."""
+        taken = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict):
+                setattr(taken, name, value.copy())
+        taken.items = [
+            msgspec.structs.replace(item, outputs=[*item.outputs], installed=[*item.installed])
+            if isinstance(item, Cell)
+            else item
+            for item in self.items
+        ]
+        taken.late = {cell: [*late] for cell, late in self.late.items()}
+        return taken
+
     def on_event(self, record: Record) -> None:
         """Take in the next record."""
         self.at = record.at

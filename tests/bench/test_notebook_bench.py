@@ -99,7 +99,7 @@ def test_verifying(benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, tm
         async with Session(engine="bubblewrap", state_dir=str(tmp_path / "state")) as session:
             for code in WORK:
                 assert (await session.run(code)).status == "ok"
-            session.export(path)
+            await session.export(path)
 
     loop.run_until_complete(made())
 

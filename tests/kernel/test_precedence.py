@@ -20,7 +20,7 @@ FULL = 1.5
 @pytest.fixture(autouse=True)
 def longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell has its full weight for longer than usual."""
-    monkeypatch.setattr("nbagent.kernel.precedence.FULL", FULL)
+    monkeypatch.setattr("nbagent.kernel.precedence.FULL_WEIGHT_SECONDS", FULL)
 
 
 def weight(kernel: Kernel) -> int:

@@ -64,7 +64,7 @@ async def test_a_kernel_that_takes_long_to_die_for_its_memory_is_waited_for(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its sockets may be closed long before Linux is done with it; how it ended is only told then."""
-    monkeypatch.setattr("nbagent.kernel.channels.kernel_connection.CLOSED", 1.0)
+    monkeypatch.setattr("nbagent.kernel.channels.kernel_connection.FOUND_DEAD_SECONDS", 1.0)
     hungry = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'x = bytearray(2 * 10**9)'])\n"
     cut = "for port in (1, 2): raw(port).shutdown(socket.SHUT_RDWR)\nimport time; time.sleep(4); os._exit(7)"
     assert "exited with code 7" in (await kernel.run(TOOLS + hungry + cut)).state_lost

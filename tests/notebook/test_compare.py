@@ -17,6 +17,8 @@ from nbagent.notebook.compare.masks import read_masks
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.compare.widgets import WIDGET, with_state
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 NOW = datetime(2026, 11, 23, 14, 3, 22, tzinfo=UTC).timestamp()
 THEN = NOW - 40 * 86_400.0
@@ -327,3 +329,14 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
             found = compare(one[0], two[0], Context(moments=moments, reads=reads[number]), again=[three[0]])
             alarms += [f"{HONEST[number]!r}: {each} ({each.cause})" for each in found.differences]
     assert alarms == []
+
+
+def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
+    """A widget that shows itself twice, fifty times over, would otherwise be more than there are atoms."""
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
+    state = {"w": {"state": {"children": ["IPY_MODEL_w", "IPY_MODEL_v"], "value": 1, "layout": "IPY_MODEL_w"}}}
+    state["v"] = {"state": {"children": ["IPY_MODEL_w"] * 50, "value": 2}}
+    other = {name: {"state": {**model["state"], "value": 3}} for name, model in state.items()}
+    one, two = with_state(view, view, (state, other))
+    assert one[0]["data"][WIDGET] != two[0]["data"][WIDGET]
+    assert len(one[0]["data"][WIDGET]) < 2_000

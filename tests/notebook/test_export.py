@@ -30,7 +30,7 @@ from nbagent.core.events import (
 )
 from nbagent.notebook.build import build
 from nbagent.notebook.document import parse
-from nbagent.notebook.export import export
+from nbagent.notebook.export import write
 from nbagent.notebook.lock import imports
 from nbagent.notebook.record import Recording, record
 from nbagent.safety.sanitize import clean_markdown
@@ -238,8 +238,8 @@ def test_a_session_of_nothing_is_a_notebook() -> None:
 def test_the_notebook_of_a_session_is_always_the_same(tmp_path: Path) -> None:
     """Two exports are equal to the byte, so a difference in version control is a difference."""
     events = [Asked(turn=1, question="é 🐧"), *ran(1, "import numpy, polars, sklearn"), answered(1, "!")]
-    export(told(*events), tmp_path / "a.ipynb")
-    export(told(*events), tmp_path / "b.ipynb")
+    write(told(*events), tmp_path / "a.ipynb")
+    write(told(*events), tmp_path / "b.ipynb")
     text = (tmp_path / "a.ipynb").read_text()
     assert text == (tmp_path / "b.ipynb").read_text()
     assert "é 🐧" in text
@@ -251,10 +251,10 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """A folder, a file in the way and a name too long are sentences; an old notebook stays."""
     (tmp_path / "old.ipynb").write_text("old")
     with pytest.raises(StoreError, match="is a folder"):
-        export(told(), tmp_path)
+        write(told(), tmp_path)
     for path in (tmp_path / "old.ipynb" / "x.ipynb", tmp_path / f"{'n' * 300}.ipynb"):
         with pytest.raises(StoreError, match="can't be written"):
-            export(told(), path)
+            write(told(), path)
     assert (tmp_path / "old.ipynb").read_text() == "old"
 
 
@@ -270,7 +270,7 @@ def test_whatever_was_said_makes_a_valid_notebook(
     """Any question, code, output and answer is kept, as text, in a notebook that nbformat accepts."""
     stream = {"output_type": "stream", "name": "stdout", "text": text}
     events = [Asked(turn=1, question=question), *ran(1, code, stream, status=status, note=text), answered(1, text)]
-    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb")
+    path = write(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb")
     made: Any = nbformat.read(path, as_version=4)
     nbformat.validate(made)
     asked, cell, answer = made.cells[-3:]

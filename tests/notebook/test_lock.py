@@ -38,7 +38,7 @@ async def test_an_export_names_all_that_its_results_may_depend_on(tmp_path: Path
     (tmp_path / "table.csv").write_text(TABLE)
     async with Session(data=[tmp_path / "table.csv"], engine=engine) as session:
         await session.run("import humanize, numpy\nnumpy.random.seed(3)\nhumanize.intcomma(1000)")
-        path = session.export(tmp_path / "n.ipynb")
+        path = await session.export(tmp_path / "n.ipynb")
         pins = session._running().kernel.pins
     notebook = nbformat.read(path, as_version=4)
     facts = notebook.metadata.nbagent

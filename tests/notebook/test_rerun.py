@@ -30,7 +30,7 @@ async def exported(path: Path, *data: Path, cells: list[str] = CELLS, engine: st
     model = replies(path.parent / "r.jsonl", *(call(cell) for cell in cells), "So it is.")
     async with Session(model=model, data=data, engine=engine, **more) as session:
         await session.ask("What is it?")
-        session.export(path)
+        await session.export(path)
     return nbformat.read(path, as_version=4)
 
 
@@ -140,7 +140,7 @@ async def test_a_session_of_cells_alone_runs_again(tmp_path: Path) -> None:
         await session.run(
             "from IPython.display import display, HTML\ndisplay(HTML('<b>1</b>'), display_id='d')\n{'a': 1}"
         )
-        path = session.export(tmp_path / "here" / "n.ipynb")
+        path = await session.export(tmp_path / "here" / "n.ipynb")
     first: Any = nbformat.read(path, as_version=4)
     assert first.metadata.nbagent.turns == []
     assert outputs(await again(path)) == outputs(first)
@@ -159,7 +159,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     async with Session(data=[tmp_path / "table.csv"], engine="bubblewrap") as session:
         for code in cells:
             await session.run(code)
-        path = session.export(tmp_path / "n.ipynb")
+        path = await session.export(tmp_path / "n.ipynb")
     notebook: Any = nbformat.read(path, as_version=4)
     next(cell for cell in notebook.cells if cell.id == "cell-1").metadata.tags = ["parameters"]
     schema = {"species": "String", "bill": "Float64", "mass": "Int64"}

@@ -9,9 +9,9 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.journal import read_log
 from nbagent.core.text import safe
-from nbagent.notebook.export import export_proven
+from nbagent.notebook import export as exporter
 from nbagent.notebook.record import record
-from nbagent.session import index, saved
+from nbagent.session import saved, session_list
 
 
 async def export(session: str, out: Path, *, keep_attempts: bool, environment: bool, force: bool) -> int:
@@ -22,11 +22,11 @@ async def export(session: str, out: Path, *, keep_attempts: bool, environment: b
         StoreError: Its log can't be read, or the file can't be written.
     """
     root = folders.state_root(settings.load().state_dir)
-    found = index.look_up(root, session)
+    found = session_list.look_up(root, session)
     recording = record(read_log(found.folder))
     if not recording.items:
         raise UsageError(f"The session {session} has neither questions nor cells.")
-    done = await export_proven(
+    done = await exporter.export(
         recording,
         out,
         spec=lambda: saved.read_spec(found),

@@ -47,7 +47,7 @@ _NONE: Final = msgspec.Raw(b"null")
 
 
 class _Shown(msgspec.Struct):
-    result: str = msgspec.field(name=inside_calls.MIME)
+    result: str = msgspec.field(name=inside_calls.RESULT_MIME)
 
 
 class _Value(msgspec.Struct):
@@ -129,7 +129,7 @@ def _reply(content: bytes, metadata: bytes) -> dict[str, Any]:
         shown = parse(bytes(reply.user_expressions), _Values, limit=MAX_REPLY).value.data.result
     except UnreadableError:
         return found
-    return {**found, "user_expressions": {"value": {"data": {inside_calls.MIME: shown}}}}
+    return {**found, "user_expressions": {"value": {"data": {inside_calls.RESULT_MIME: shown}}}}
 
 
 def _field(raw: msgspec.Raw) -> str | int | None:

@@ -15,8 +15,11 @@ WIDGET = "widget"
 """Stands for a MIME type in outputs whose widgets' state is to be compared."""
 DEEPEST = 50
 """Widgets within widgets that are followed."""
+MOST = 1_000
+"""Widgets of one view that are followed, each once: a widget that shows itself twice would be followed for ever."""
 _MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 _State = Mapping[str, Any]
+_Pair = tuple[str, str]
 
 
 class _Every(Container[str]):
@@ -51,7 +54,7 @@ def with_state(
     for pair in zip(*places, strict=False):
         names = [_name(outputs[n]["data"][VIEW_MIME]) for outputs, n in zip(both, pair, strict=True)]
         if names[0] in states[0] and names[1] in states[1]:
-            for outputs, n, tree in zip(both, pair, _both(names[0], names[1], states, DEEPEST), strict=True):
+            for outputs, n, tree in zip(both, pair, _both((names[0], names[1]), states, DEEPEST, set()), strict=True):
                 data = {**outputs[n]["data"], WIDGET: json.dumps(tree, indent=0, sort_keys=True, ensure_ascii=False)}
                 outputs[n] = {**outputs[n], "data": data}
     return both
@@ -62,21 +65,24 @@ def _name(view: Any) -> str:
     return str(view.get("model_id")) if isinstance(view, dict) else ""
 
 
-def _both(one: str, other: str, states: tuple[_State, _State], depth: int) -> tuple[Any, Any]:
+def _both(names: _Pair, states: tuple[_State, _State], depth: int, seen: set[_Pair]) -> tuple[Any, Any]:
     """What both models say of the same attributes: who saves a notebook may leave out those that are as they began."""
-    found = [_attributes(state.get(name)) for state, name in zip(states, (one, other), strict=True)]
+    if names in seen or len(seen) >= MOST or not depth:
+        return "", ""
+    seen.add(names)
+    found = [_attributes(state.get(name)) for state, name in zip(states, names, strict=True)]
     shared = [name for name in found[0] if name in found[1] and not _is_of_program(name)]
-    pairs = {name: _values(found[0][name], found[1][name], states, depth - 1) for name in sorted(shared)}
+    pairs = {name: _values(found[0][name], found[1][name], states, depth - 1, seen) for name in sorted(shared)}
     return {name: pair[0] for name, pair in pairs.items()}, {name: pair[1] for name, pair in pairs.items()}
 
 
-def _values(one: Any, other: Any, states: tuple[_State, _State], depth: int) -> tuple[Any, Any]:
+def _values(one: Any, other: Any, states: tuple[_State, _State], depth: int, seen: set[_Pair]) -> tuple[Any, Any]:
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = [_values(*each, states, depth) for each in zip(one, other, strict=True)]
+        pairs = [_values(*each, states, depth, seen) for each in zip(one, other, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     names = [_MODEL.fullmatch(each) if isinstance(each, str) else None for each in (one, other)]
     if names[0] and names[1]:
-        return _both(names[0][1], names[1][1], states, depth) if depth else ("", "")
+        return _both((names[0][1], names[1][1]), states, depth, seen)
     return one, other
 
 

@@ -17,7 +17,7 @@ from nbagent.sandbox.paths import DATA
 from nbagent.session.files import SessionFiles
 
 
-class Cells:
+class SessionKernel:
     """The cells of one session, whoever runs them; to the agent it is `agent.ports.SessionPort`.
 
     Args:
