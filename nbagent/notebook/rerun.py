@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from nbagent.core.errors import DataError, UsageError
-from nbagent.core.events import Output
-from nbagent.kernel.describe import describe
+from nbagent.core.events import ColumnType, Output
+from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import document, nodes, place
 from nbagent.notebook.document import Document
@@ -125,14 +125,13 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
         SandboxError: The sandbox failed.
         InstallError: The packages of the lock can't be had.
     """
-    schemas = {each["path"]: each.get("schema") for each in notebook.facts.get("data", ())}
-    wanted = {path: schema for path, schema in schemas.items() if schema and isinstance(schema, dict)}
+    data = notebook.lock.data if notebook.lock else []
+    wanted = {each.path: _types(each.schema) for each in data if each.schema}
 
     async def check(kernel: Kernel) -> None:
-        found = {each["path"]: each for each in await describe(kernel, [*wanted])}
+        found = schemas(await describe(kernel, [*wanted]))
         for path, schema in wanted.items():
-            columns = {each["name"]: each["dtype"] for each in found.get(path, {}).get("columns", ())}
-            if problems := _apart(schema, columns):
+            if problems := _apart(schema, _types(found.get(path, []))):
                 name = path.removeprefix(f"{DATA}/")
                 raise DataError(
                     f"The new {name} has another schema: {'; '.join(problems[:5])}.",
@@ -142,12 +141,16 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
     return await FreshRuns(notebook, engine=engine, spec=spec).once(first=check if wanted else None)
 
 
+def _types(columns: Sequence[ColumnType]) -> dict[str, str]:
+    return {each.name: each.dtype for each in columns}
+
+
 def _apart(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """Columns that a table lacks, or that have another type; more columns do no harm."""
     found = [f"it has no column {name!r}" for name in old if name not in new]
     for name, kind in old.items():
-        here = str(new.get(name, kind)).partition(" (")[0]
-        if _family(here) != _family(str(kind)):
+        here = new.get(name, kind)
+        if _family(here) != _family(kind):
             found.append(f"{name!r} is {here}, and was {kind}")
     return found
 
